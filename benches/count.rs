@@ -5,7 +5,7 @@ mod support;
 use arrow_array::BinaryViewArray;
 use divan::Bencher;
 use divan::counter::BytesCount;
-use tokenmill::count::{CountConfig, Counted, count_pieces, gather_documents};
+use tokenmill::count::{CountConfig, Counted, count_pretokens, gather_documents};
 use tokenmill::observer::Silent;
 use tokenmill::source::{Batch, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::splitter;
@@ -27,11 +27,11 @@ fn batches(text: &[u8]) -> Vec<Batch> {
 }
 
 /// Times `count` on many copies of Proust, after checking the number of distinct pre-tokens.
-fn proust(bencher: Bencher, threads: usize, pieces: usize, count: impl Fn(Vec<Batch>) -> Counted + Sync) {
+fn proust(bencher: Bencher, threads: usize, pretokens: usize, count: impl Fn(Vec<Batch>) -> Counted + Sync) {
     let text = support::proust();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
-    let found = count(batches(&text.bytes)).pieces.len();
-    assert!(!text.real || found == pieces, "{found} pieces");
+    let found = count(batches(&text.bytes)).pretokens.len();
+    assert!(!text.real || found == pretokens, "{found} pretokens");
     bencher
         .counter(BytesCount::new(text.bytes.len() * COPIES))
         .with_inputs(|| batches(&text.bytes))
@@ -40,17 +40,17 @@ fn proust(bencher: Bencher, threads: usize, pieces: usize, count: impl Fn(Vec<Ba
 
 /// 0 threads means one per core.
 #[divan::bench(args = [1, 0])]
-fn gpt2_pieces(bencher: Bencher, threads: usize) {
+fn gpt2_pretokens(bencher: Bencher, threads: usize) {
     let splitter = splitter(&"gpt2".parse().expect("a name")).expect("a right pattern");
     proust(bencher, threads, 17_289, |batches| {
         let documents = Box::new(batches.into_iter().map(Ok));
-        count_pieces(documents, splitter.as_ref(), &CountConfig::default(), &Silent).expect("no limits")
+        count_pretokens(documents, splitter.as_ref(), &CountConfig::default(), &Silent).expect("no limits")
     });
 }
 
 /// The same text from a file, as one document. The time includes reading.
 #[divan::bench(args = [1, 0])]
-fn file_to_pieces(bencher: Bencher, threads: usize) {
+fn file_to_pretokens(bencher: Bencher, threads: usize) {
     let text = support::proust().bytes.repeat(COPIES);
     let file = tempfile::NamedTempFile::with_suffix(".txt").expect("a temporary folder");
     std::fs::write(file.path(), &text).expect("room for 22 MB");
@@ -60,7 +60,7 @@ fn file_to_pieces(bencher: Bencher, threads: usize) {
     bencher.counter(BytesCount::new(text.len())).bench_local(|| {
         let source = open(&spec, 0, &OpenContext::new(&Silent)).expect("the file was just written");
         let documents = in_order(vec![source], pool.current_num_threads());
-        let count = || count_pieces(documents, splitter.as_ref(), &CountConfig::default(), &Silent);
+        let count = || count_pretokens(documents, splitter.as_ref(), &CountConfig::default(), &Silent);
         pool.install(count).expect("no limits")
     });
 }

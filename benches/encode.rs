@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use tokenmill::count::PieceCounts;
+use tokenmill::base::int::to_usize;
+use tokenmill::count::PretokenCounts;
 use tokenmill::encode::{EncodeConfig, Encoder, Worker};
 use tokenmill::observer::Silent;
 use tokenmill::split::{Named, SplitPattern, splitter};
 use tokenmill::train::{TrainConfig, learn_merges};
-use tokenmill::units::place;
 use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
 use tokenmill::{Count, TokenId};
 
@@ -20,24 +20,24 @@ fn main() {
 }
 
 /// The pre-tokens of a text in order of first appearance, with their counts.
-fn pieces(text: &[u8], split: &SplitPattern) -> PieceCounts {
+fn pretokens(text: &[u8], split: &SplitPattern) -> PretokenCounts {
     let mut ends = Vec::new();
     let splitter = splitter(split).expect("a pattern with a name");
-    splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
+    splitter.pretoken_ends(text, &mut ends).expect("it needs no backtracking");
     let mut counts: HashMap<&[u8], u64> = HashMap::new();
     let ends = ends.into_iter().map(place);
     let starts = std::iter::once(0).chain(ends.clone());
     let all: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
-    for piece in &all {
-        *counts.entry(piece).or_default() += 1;
+    for pretoken in &all {
+        *counts.entry(pretoken).or_default() += 1;
     }
-    all.into_iter().filter_map(|piece| Some((piece, Count::new(counts.remove(piece)?)))).collect()
+    all.into_iter().filter_map(|pretoken| Some((pretoken, Count::new(counts.remove(pretoken)?)))).collect()
 }
 
 /// A vocabulary learned from a text, and the number of tokens in the text at the end of training.
 fn trained(text: &[u8], split: SplitPattern, merges: usize) -> (Vocabulary, u64) {
     let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(merges) };
-    let learned = learn_merges(pieces(text, &split), &config, &Silent).expect("it trains");
+    let learned = learn_merges(pretokens(text, &split), &config, &Silent).expect("it trains");
     let tokens = learned.history.last().expect("it has an end").tokens;
     let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split);
     (vocabulary.expect("merges just learned"), tokens)

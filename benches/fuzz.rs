@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokenmill::panics::is_catching;
+use tokenmill::base::panics::is_catching;
 
 use damage::Random;
 

@@ -87,7 +87,7 @@ def table(title, rows):
     before = None
     for size, (seconds, learning, memory, said) in rows:
         times = ["", "", ""] if before is None else [f"{a / b:.2f}" for a, b in zip((seconds, learning, memory), before)]
-        print(f"| {size} | {said['distinct_pieces']} | {seconds:.2f} | {times[0]} | {learning:.2f} | {times[1]} | {memory:.0f} | {times[2]} |")
+        print(f"| {size} | {said['distinct_pretokens']} | {seconds:.2f} | {times[0]} | {learning:.2f} | {times[1]} | {memory:.0f} | {times[2]} |")
         before = (seconds, learning, memory)
     sys.stdout.flush()
 

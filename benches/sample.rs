@@ -2,10 +2,10 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use tokenmill::base::int::to_u64;
 use tokenmill::observer::Silent;
 use tokenmill::sample::{SampleConfig, sample};
 use tokenmill::source::{OpenContext, SourceSpec, in_order, open};
-use tokenmill::units::amount;
 
 const LINES: u64 = 50_000;
 
@@ -17,7 +17,7 @@ fn count(config: &SampleConfig) -> u64 {
     let spec = SourceSpec { uri: format!("demo:verse?lines={LINES}&seed=1"), ..SourceSpec::default() };
     let source = open(&spec, 0, &OpenContext::new(&Silent)).expect("verse can be generated");
     let batches = sample(in_order(vec![source], 2), config);
-    batches.map(|batch| amount(batch.expect("verse can be read").len())).sum()
+    batches.map(|batch| to_u64(batch.expect("verse can be read").len())).sum()
 }
 
 #[divan::bench(args = [0, 10_000])]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use tokenmill::TokenId;
+use tokenmill::base::int::to_u64;
 use tokenmill::encode::TokenBatch;
 use tokenmill::sink::schema::output_schema;
 use tokenmill::sink::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter};
-use tokenmill::units::amount;
 
 /// A little more than four row groups.
 const TOKENS: usize = 18_000_000;
@@ -37,7 +37,7 @@ fn batches() -> Vec<TokenBatch> {
         .map(|number| TokenBatch {
             source: 0,
             unit: 0,
-            first_row: amount(number * ROWS_A_BATCH),
+            first_row: to_u64(number * ROWS_A_BATCH),
             ids: (0..TOKENS_A_ROW * ROWS_A_BATCH).map(|_| next()).collect(),
             ends: (1..=ROWS_A_BATCH).map(|row| row * TOKENS_A_ROW).collect(),
             nulls: Vec::new(),
@@ -71,7 +71,7 @@ fn fast(bencher: Bencher<'_, '_>, threads: usize) {
 fn compress(bencher: Bencher<'_, '_>, compression: Compression, threads: usize) {
     let batches = batches();
     let alone = write(&batches, compression, &Encoders::start(1).expect("threads"));
-    assert_eq!((alone.rows, alone.tokens), (amount(TOKENS / TOKENS_A_ROW), amount(TOKENS)));
+    assert_eq!((alone.rows, alone.tokens), (to_u64(TOKENS / TOKENS_A_ROW), to_u64(TOKENS)));
     let encoders = Encoders::start(threads).expect("threads");
     assert_eq!(write(&batches, compression, &encoders), alone, "the same bytes on {threads} threads");
     bencher

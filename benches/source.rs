@@ -4,9 +4,9 @@ mod support;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
+use tokenmill::base::int::to_u64;
 use tokenmill::observer::Silent;
 use tokenmill::source::{DocumentRule, Documents, OpenContext, SourceSpec, in_order, open};
-use tokenmill::units::amount;
 
 fn main() {
     divan::main();
@@ -20,7 +20,7 @@ fn documents(spec: &SourceSpec) -> Documents<'static> {
 
 fn read(documents: Documents<'_>) -> (u64, u64) {
     documents.map(|batch| batch.expect("it can be read")).fold((0, 0), |(rows, bytes), batch| {
-        (rows + amount(batch.len()) - u64::from(batch.continued), bytes + batch.text_bytes())
+        (rows + to_u64(batch.len()) - u64::from(batch.continued), bytes + batch.text_bytes())
     })
 }
 
@@ -40,9 +40,9 @@ fn proust(bencher: Bencher, rule: &str) {
     let lines = lines.filter(|line| !line.is_empty());
     let (documents, expected) = match rule {
         "line" => {
-            (DocumentRule::Line, lines.fold((0, 0), |(n, bytes), line| (n + 1, bytes + amount(line.len()))))
+            (DocumentRule::Line, lines.fold((0, 0), |(n, bytes), line| (n + 1, bytes + to_u64(line.len()))))
         }
-        _ => (DocumentRule::File, (1, amount(text.len()))),
+        _ => (DocumentRule::File, (1, to_u64(text.len()))),
     };
     let uri = path.to_str().expect("a plain path").to_owned();
     bench(bencher, &SourceSpec { uri, documents, ..SourceSpec::default() }, expected);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts a generated text whose distinct pieces need more memory than the limit allows.
+"""Counts a generated text whose distinct pre-tokens need more memory than the limit allows.
 
     python3 benches/spill.py target/release/tokenmill FOLDER [MEMORY]
 
@@ -56,7 +56,7 @@ def main():
     for name, more in [("whole", []), ("spilled", ["--memory", memory])]:
         files.append(os.path.join(folder, name + ".parquet"))
         result, seconds, peak = count(program, text, files[-1], *more)
-        print(f"{name}: {result['pieces']} pre-tokens, {result['spills']} sorted runs, {seconds:.1f} s, {peak:.0f} MiB")
+        print(f"{name}: {result['pretokens']} pre-tokens, {result['spills']} sorted runs, {seconds:.1f} s, {peak:.0f} MiB")
     same = filecmp.cmp(*files, shallow=False)
     print("the same bytes" if same else "THE FILES DIFFER")
     sys.exit(not same)

@@ -4,29 +4,29 @@ mod support;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
+use tokenmill::base::int::to_u64;
 use tokenmill::split::{Instructions, Named, SplitPattern, Splitter, splitter, splitter_by};
-use tokenmill::units::amount;
 
 fn main() {
     divan::main();
 }
 
 /// Splits Proust by a pattern, after checking that the pre-tokens cover it and what their number is.
-fn proust(bencher: Bencher, pattern: &SplitPattern, pieces: usize) {
+fn proust(bencher: Bencher, pattern: &SplitPattern, pretokens: usize) {
     let (text, splitter) = (support::proust(), splitter(pattern).expect("a right pattern"));
     let mut ends = Vec::new();
-    splitter.piece_ends(&text.bytes, &mut ends).expect("no limits");
+    splitter.pretoken_ends(&text.bytes, &mut ends).expect("no limits");
     assert_eq!(ends.last(), u32::try_from(text.bytes.len()).ok().as_ref());
-    assert!(!text.real || ends.len() == pieces, "{} pieces", ends.len());
+    assert!(!text.real || ends.len() == pretokens, "{} pretokens", ends.len());
     bencher.counter(BytesCount::new(text.bytes.len())).bench_local(|| {
         ends.clear();
-        splitter.piece_ends(&text.bytes, &mut ends)
+        splitter.pretoken_ends(&text.bytes, &mut ends)
     });
 }
 
 #[divan::bench(args = [("gpt2", 246_772), ("gpt4", 240_678), ("cl100k", 240_678), ("o200k", 238_952), ("nanochat", 240_679), ("qwen2", 240_711), ("deepseek-v3", 241_186)])]
-fn named(bencher: Bencher, (name, pieces): (&str, usize)) {
-    proust(bencher, &name.parse().expect("a name"), pieces);
+fn named(bencher: Bencher, (name, pretokens): (&str, usize)) {
+    proust(bencher, &name.parse().expect("a name"), pretokens);
 }
 
 /// A custom pattern, with the regular-expression engine.
@@ -39,15 +39,15 @@ fn regex(bencher: Bencher) {
 /// Number of pre-tokens in a text, split in windows as counting does.
 fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64 {
     const WINDOW: usize = 8 << 10;
-    let mut pieces = 0;
+    let mut pretokens = 0;
     while !text.is_empty() {
         let (window, rest) = text.split_at(splitter.first_part(text, WINDOW));
         ends.clear();
-        splitter.piece_ends(window, ends).expect("no limits");
-        pieces += amount(ends.len());
+        splitter.pretoken_ends(window, ends).expect("no limits");
+        pretokens += to_u64(ends.len());
         text = rest;
     }
-    pieces
+    pretokens
 }
 
 /// Splits the large texts by all patterns with all instruction sets, after checking that their results agree.
@@ -57,8 +57,8 @@ fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
     let text = support::corpus(file);
     let [splitter, obvious] = [instructions, Instructions::Walk].map(|by| splitter_by(pattern, by));
     let mut ends = Vec::new();
-    let pieces = windows(splitter.as_ref(), &text, &mut ends);
-    assert_eq!(pieces, windows(obvious.as_ref(), &text, &mut ends));
+    let pretokens = windows(splitter.as_ref(), &text, &mut ends);
+    assert_eq!(pretokens, windows(obvious.as_ref(), &text, &mut ends));
     let cut = || windows(splitter.as_ref(), &text, &mut ends);
     bencher.counter(BytesCount::new(text.len())).bench_local(cut);
 }

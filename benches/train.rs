@@ -4,7 +4,7 @@ mod support;
 
 use divan::Bencher;
 use tokenmill::Count;
-use tokenmill::count::PieceCounts;
+use tokenmill::count::PretokenCounts;
 use tokenmill::observer::Silent;
 use tokenmill::train::{ScanEngine, TrainConfig, learn_merges, merges_by_scanning};
 
@@ -14,13 +14,13 @@ fn main() {
 
 /// Learns from one text as a single sequence, after checking the number of merges.
 fn unsplit(bencher: Bencher, text: &support::Text, config: &TrainConfig, merges: usize) {
-    let pieces: PieceCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();
-    let learned = learn_merges(pieces.clone(), config, &Silent).expect("it trains");
+    let pretokens: PretokenCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();
+    let learned = learn_merges(pretokens.clone(), config, &Silent).expect("it trains");
     assert!(!text.real || learned.merges.len() == merges, "{} merges", learned.merges.len());
     bencher
         .counter(divan::counter::BytesCount::new(text.bytes.len()))
-        .with_inputs(|| pieces.clone())
-        .bench_values(|pieces| learn_merges(pieces, config, &Silent));
+        .with_inputs(|| pretokens.clone())
+        .bench_values(|pretokens| learn_merges(pretokens, config, &Silent));
 }
 
 #[divan::bench(args = [(1, 99_744), (2, 29_517)])]
@@ -40,13 +40,13 @@ fn taylorswift_to_10_000(bencher: Bencher) {
 #[divan::bench(args = ScanEngine::here(), sample_count = 3)]
 fn scan_32_mb_to_512(bencher: Bencher, engine: &ScanEngine) {
     let text = support::generated(32 << 20);
-    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
-    let scan = |pieces, engine| {
-        merges_by_scanning(pieces, &TrainConfig::new(256), engine, &Silent).expect("nothing stops it")
+    let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let scan = |pretokens, engine| {
+        merges_by_scanning(pretokens, &TrainConfig::new(256), engine, &Silent).expect("nothing stops it")
     };
-    assert_eq!(scan(pieces.clone(), *engine), scan(pieces.clone(), ScanEngine::Portable));
+    assert_eq!(scan(pretokens.clone(), *engine), scan(pretokens.clone(), ScanEngine::Portable));
     bencher
         .counter(divan::counter::BytesCount::new(text.len()))
-        .with_inputs(|| pieces.clone())
-        .bench_values(|pieces| scan(pieces, *engine));
+        .with_inputs(|| pretokens.clone())
+        .bench_values(|pretokens| scan(pretokens, *engine));
 }

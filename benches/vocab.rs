@@ -4,7 +4,7 @@ mod support;
 
 use divan::Bencher;
 use tokenmill::Count;
-use tokenmill::count::PieceCounts;
+use tokenmill::count::PretokenCounts;
 use tokenmill::observer::Silent;
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{TrainConfig, learn_merges};
@@ -17,8 +17,8 @@ fn main() {
 /// A vocabulary of 8 000 tokens, learned without a split pattern.
 fn learned() -> Vocabulary {
     let text = support::proust();
-    let pieces: PieceCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();
-    let merges = learn_merges(pieces, &TrainConfig::new(7_744), &Silent).expect("it trains").merges;
+    let pretokens: PretokenCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();
+    let merges = learn_merges(pretokens, &TrainConfig::new(7_744), &Silent).expect("it trains").merges;
     Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None)
         .expect("a sound vocabulary")
 }

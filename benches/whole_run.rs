@@ -6,11 +6,11 @@ mod support;
 use std::path::Path;
 
 use divan::Bencher;
+use tokenmill::base::int::ByteCount;
 use tokenmill::observer::Silent;
 use tokenmill::report::{RunReport, to_html};
 use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
 use tokenmill::source::OpenContext;
-use tokenmill::units::ByteCount;
 
 fn main() {
     divan::main();

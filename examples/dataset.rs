@@ -11,8 +11,8 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokenmill::base::atomic_file::publish;
 use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
-use tokenmill::files::publish;
 use tokenmill::observer::Silent;
 use tokenmill::sink::{
     Compression, Declaration, Encoders, FileShape, PackRule, Packing, ShardWriter, TokenReader, output_schema,

@@ -29,7 +29,7 @@
 //! | [`source`] | files, datasets of a hub, texts of a program | [`Batch`]es of documents |
 //! | [`sample`] | documents | a selection of them |
 //! | [`split`] | a text | the positions where its pre-tokens end |
-//! | [`count`] | documents | [`PieceCounts`]: distinct pre-tokens with counts |
+//! | [`count`] | documents | [`PretokenCounts`]: distinct pre-tokens with counts |
 //! | [`train`] | counted pre-tokens | [`Merges`] |
 //! | [`vocab`] | merges, or the files of a tokenizer | a [`Vocabulary`], and its files |
 //! | [`encode`] | a vocabulary and documents | [`TokenBatch`]es |
@@ -42,31 +42,15 @@
 
 /// The error type of the crate, and the kinds of failure.
 pub mod error;
-/// Types for ids and amounts, and every integer cast of the crate.
-pub mod units;
+/// What every stage may use.
+pub mod base;
 /// Reports the progress of a run, and lets a program stop it.
 pub mod observer;
-/// Writes files completely or not at all.
-pub mod files;
-/// Turns panics of decoders into errors.
-pub mod panics;
-pub(crate) mod cast;
-pub(crate) mod lengths;
-pub(crate) mod declared;
-pub(crate) mod digest;
-pub(crate) mod format_version;
-pub(crate) mod draws;
-pub(crate) mod hashing;
-pub(crate) mod index;
-pub(crate) mod pages;
-pub(crate) mod parallel;
-#[cfg(test)]
-pub(crate) mod costly;
 
 /// Version of this program. Output files record it, and their contents may depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub use format_version::FORMAT_VERSION;
+pub use base::version::FORMAT_VERSION;
 
 // The stages, in the order in which data passes through them. Each `mod.rs` begins with its input and output.
 pub mod source;
@@ -80,15 +64,15 @@ pub mod sink;
 pub mod report;
 pub mod run;
 
+pub use base::int::{Count, TokenId};
 pub use encode::{DecodeStream, Tokenizer};
 pub use error::{Error, ErrorKind, Result};
 pub use observer::{Observer, Stage};
-pub use units::{Count, TokenId};
 
 // The types at the boundaries between stages, in the order of the stages.
 #[rustfmt::skip]
 pub use self::{
-    source::Batch, count::PieceCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
+    source::Batch, count::PretokenCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
 };
 
 // Documents and columns are made of their types: see `source::Batch` and `encode::TokenBatch`.

@@ -38,7 +38,7 @@ impl Stage {
 /// block. For each stage the order of the calls is `started`, any number of `advanced`, `finished`; after an
 /// error no further call may come. The jobs of [`run`](crate::run), and functions such as
 /// [`learn_merges`](crate::train::learn_merges), report start and end. Other functions that a program calls
-/// directly, such as [`count_pieces`](crate::count::count_pieces), call `advanced` alone.
+/// directly, such as [`count_pretokens`](crate::count::count_pretokens), call `advanced` alone.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde::Deserialize;
-use tokenmill::count::PieceCounts;
+use tokenmill::count::PretokenCounts;
 use tokenmill::encode::{EncodeConfig, Encoder, reference as obvious};
 use tokenmill::observer::Silent;
 use tokenmill::split::SplitPattern;
@@ -44,7 +44,7 @@ fn two() -> u64 {
 }
 
 impl Case {
-    fn pieces(&self) -> PieceCounts {
+    fn pretokens(&self) -> PretokenCounts {
         if self.text.is_empty() {
             return self.words.iter().map(|(word, count)| (word.as_bytes(), Count::new(*count))).collect();
         }
@@ -77,7 +77,7 @@ impl Case {
         let encoder = Encoder::new(vocabulary.clone(), EncodeConfig::default()).unwrap().prepared();
         let mut worker = encoder.worker();
         let ids = worker.encode(self.text.as_bytes()).unwrap();
-        assert_eq!(ids, obvious::encode_piece(&vocabulary, self.text.as_bytes()), "{}", self.name);
+        assert_eq!(ids, obvious::encode_pretoken(&vocabulary, self.text.as_bytes()), "{}", self.name);
         let ids: Vec<u32> = ids.iter().copied().map(TokenId::get).collect();
         assert!(self.tokens.as_ref().is_none_or(|expected| *expected == ids), "{}: {ids:?}", self.name);
         assert!(
@@ -101,9 +101,9 @@ fn every_engine_gives_the_known_answers() {
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for case in cases.case {
             let config = case.config();
-            let learned = learn_merges(case.pieces(), &config, &Silent).unwrap();
+            let learned = learn_merges(case.pretokens(), &config, &Silent).unwrap();
             case.check("loop", &learned);
-            case.check("reference", &reference::learn_merges(&case.pieces(), &config));
+            case.check("reference", &reference::learn_merges(&case.pretokens(), &config));
             case.check_tokens(&learned);
             run += 1;
         }

@@ -268,9 +268,9 @@ fn a_tokenizer_is_learned_shown_and_converted() {
     }
     assert_eq!(ids[0], ids[1]);
 
-    let mut pieces = tokenmill(&folder);
-    pieces.args(["tokens", "-t", "out", "-"]).write_stdin(&b"the \xff\nthe"[..]);
-    let output = pieces.output().expect("a run");
+    let mut pretokens = tokenmill(&folder);
+    pretokens.args(["tokens", "-t", "out", "-"]).write_stdin(&b"the \xff\nthe"[..]);
+    let output = pretokens.output().expect("a run");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.replace('|', "") == "the \\xFF\\n\nthe\n", "{shown}");
 }

@@ -7,11 +7,11 @@ mod output;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tokenmill::base::int::{ByteCount, to_f64, to_u64};
 use tokenmill::observer::Silent;
 use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
 use tokenmill::sink::TokenReader;
 use tokenmill::source::{OpenContext, ReadConfig};
-use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::{LoadOptions, load};
 use tokenmill::{ErrorKind, Result, TokenId};
 
@@ -201,9 +201,9 @@ fn packed_files_have_the_tokens_of_the_documents() {
         let report = outcome.report.unwrap();
         let utilisation = tokenmill::report::Ratios::of(&report).packing_utilisation.unwrap();
         let facts = report.encoding.unwrap().packing.unwrap();
-        assert_eq!((facts.rule.as_str(), facts.length, facts.rows), (rule, 100, amount(packed.len())));
-        assert_eq!(facts.padding, amount(packed.len() * 100 - tokens));
-        assert!((utilisation - float(amount(tokens)) / float(amount(packed.len() * 100))).abs() < 1e-9);
+        assert_eq!((facts.rule.as_str(), facts.length, facts.rows), (rule, 100, to_u64(packed.len())));
+        assert_eq!(facts.padding, to_u64(packed.len() * 100 - tokens));
+        assert!((utilisation - to_f64(to_u64(tokens)) / to_f64(to_u64(packed.len() * 100))).abs() < 1e-9);
         if rule == "concat" {
             assert_eq!(packed.concat(), documents.concat());
         } else {

@@ -102,10 +102,10 @@ fn a_plan_reads_indexes_alone() {
 /// The text is read in several units and comes from the cache, where a run has put it.
 #[test]
 fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
+    use tokenmill::base::int::ByteCount;
     use tokenmill::observer::Silent;
     use tokenmill::run::{Held, JobOptions, Surroundings, job, plan, preview, recipe};
     use tokenmill::source::{HubSettings, OpenContext, ReadConfig};
-    use tokenmill::units::ByteCount;
 
     let folder = tempfile::tempdir().unwrap();
     let hub = FakeHub::start(NAME);

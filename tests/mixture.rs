@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use tokenmill::base::int::ByteCount;
 use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
 use tokenmill::source::OpenContext;
-use tokenmill::units::ByteCount;
 
 /// Collects the notes of a run.
 #[derive(Default)]

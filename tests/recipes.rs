@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tokenmill::base::int::ByteCount;
 use tokenmill::run::recipe::{self, Mistakes};
 use tokenmill::run::{Plan, Surroundings, plan};
 use tokenmill::split::{Named, SplitPattern};
-use tokenmill::units::ByteCount;
 
 fn variable(name: &str) -> Option<String> {
     match name {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use output::files;
-use tokenmill::units::{amount, counted};
+use tokenmill::base::int::{counted, to_u64};
 
 /// About 32 million tokens, which give several row groups in each of three files. One line of `some.jsonl` is
 /// invalid.
@@ -99,7 +99,7 @@ fn left(folder: &Path) -> String {
     // Once a file is finished, the journal of the unfinished file may still list row groups of the finished
     // one.
     let there =
-        if files == 0 { counted(amount(groups), "row group") } else { counted(amount(files), "data file") };
+        if files == 0 { counted(to_u64(groups), "row group") } else { counted(to_u64(files), "data file") };
     format!("continuing an earlier run: it completed {there}")
 }
 

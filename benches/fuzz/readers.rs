@@ -14,13 +14,13 @@ use arrow_schema::{DataType, Field};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
-use tokenmill::count::{CountsInfo, PieceCounts, read_counts, read_counts_info, write_counts};
+use tokenmill::base::int::{ByteCount, Count};
+use tokenmill::count::{CountsInfo, PretokenCounts, read_counts, read_counts_info, write_counts};
 use tokenmill::observer::Silent;
 use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
 use tokenmill::sink::{Manifest, TokenReader};
 use tokenmill::source::{DocumentRule, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::{Named, SplitPattern};
-use tokenmill::units::{ByteCount, Count};
 use tokenmill::vocab::{LoadOptions, TrainingRecord, load};
 
 use super::{Result, Target};
@@ -148,11 +148,11 @@ fn recipes(first: String) -> Result<Vec<Vec<u8>>> {
 }
 
 fn counts() -> Result<Vec<u8>> {
-    let pieces: Vec<Vec<u8>> = (0_u8..200).map(|byte| vec![byte; 1 + usize::from(byte % 20)]).collect();
-    let pieces: PieceCounts = pieces.iter().map(|piece| (&piece[..], Count::ONE)).collect();
+    let pretokens: Vec<Vec<u8>> = (0_u8..200).map(|byte| vec![byte; 1 + usize::from(byte % 20)]).collect();
+    let pretokens: PretokenCounts = pretokens.iter().map(|pretoken| (&pretoken[..], Count::ONE)).collect();
     let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
     let mut counts = Vec::new();
-    write_counts(&mut counts, Path::new("counts"), &pieces, &info, &Silent)?;
+    write_counts(&mut counts, Path::new("counts"), &pretokens, &info, &Silent)?;
     Ok(counts)
 }
 
@@ -171,7 +171,7 @@ fn columns() -> Result<RecordBatch> {
         ("line", line),
         ("input_ids", views),
         ("length", numbers),
-        ("piece", Arc::new(words)),
+        ("pretoken", Arc::new(words)),
         ("below", Arc::new(below)),
     ];
     Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))?)
@@ -232,7 +232,7 @@ fn arrow_streams() -> Result<Vec<Vec<u8>>> {
 
 /// A table with a header and quoted fields.
 const CSV: &[u8] =
-    b"line,input_ids,length,piece,below\n1,\"a \"\"b\"\",\r\nc\",\xc3\xa9,,\n2,b,\"\",\"\\\",5\n";
+    b"line,input_ids,length,pretoken,below\n1,\"a \"\"b\"\",\r\nc\",\xc3\xa9,,\n2,b,\"\",\"\\\",5\n";
 
 /// JSON in several layouts.
 fn json_files() -> Vec<Vec<u8>> {
@@ -305,7 +305,7 @@ pub(crate) fn read_all(spec: &SourceSpec, context: &OpenContext<'_>) -> bool {
 
 fn read_source(path: &Path) -> bool {
     let mut accepted = false;
-    for column in ["line", "input_ids", "piece", "below.text"] {
+    for column in ["line", "input_ids", "pretoken", "below.text"] {
         let spec = SourceSpec {
             uri: path.to_string_lossy().into_owned(),
             column: Some(column.to_owned()),

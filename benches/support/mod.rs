@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use tokenmill::units::place64;
+use tokenmill::base::int::u64_to_usize;
 
 /// A text for a benchmark.
 pub(crate) struct Text {
@@ -52,10 +52,10 @@ pub(crate) fn generated(bytes: usize) -> Vec<u8> {
         let rank = next(300) * next(300) / (1 + next(300));
         let mut word = rank + 1;
         while word > 0 {
-            text.push_str(["ka", "to", "ri", "en", "sha", "lu", "mo"][place64(word % 7)]);
+            text.push_str(["ka", "to", "ri", "en", "sha", "lu", "mo"][u64_to_usize(word % 7)]);
             word /= 7;
         }
-        text.push_str(["", ",", ".", "'s"][place64(next(40) / 13)]);
+        text.push_str(["", ",", ".", "'s"][u64_to_usize(next(40) / 13)]);
         text.push(if next(12) == 0 { '\n' } else { ' ' });
     }
     text.truncate(bytes);

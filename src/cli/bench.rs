@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use tokenmill::base::int::{ByteCount, to_f64, to_u64};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
 use tokenmill::run::{Inputs, Plan, peak_memory, with_threads};
 use tokenmill::source::Batch;
-use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::load;
 use tokenmill::{Observer, Result};
 
@@ -96,13 +96,13 @@ fn measure(
     Ok(Measured {
         documents: count,
         text_bytes,
-        tokens: encoded.iter().map(|batch| amount(batch.ids.len())).sum(),
+        tokens: encoded.iter().map(|batch| to_u64(batch.ids.len())).sum(),
         threads,
         read_s,
         load_s,
         encode_s,
         encode_cpu_s,
-        mb_per_s: float(text_bytes) / 1e6 / encode_s.max(1e-9),
+        mb_per_s: to_f64(text_bytes) / 1e6 / encode_s.max(1e-9),
         peak_memory_bytes: peak_memory().map(ByteCount),
         ids_sha256: digest(&encoded),
     })
@@ -111,7 +111,7 @@ fn measure(
 /// Returns the number of documents that end in a batch, without null rows.
 fn documents_with_text(batch: &Batch) -> u64 {
     let nulls = batch.iter().filter(Option::is_none).count();
-    amount(batch.len() - nulls) - u64::from(batch.open)
+    to_u64(batch.len() - nulls) - u64::from(batch.open)
 }
 
 /// Passes on the wish to stop, but no progress, which would be measured, too.
@@ -171,7 +171,7 @@ impl Measured {
             out,
             "encoded in {:.3} s with {}: {:.1} MB/s",
             self.encode_s,
-            counted(amount(self.threads), "thread"),
+            counted(to_u64(self.threads), "thread"),
             self.mb_per_s
         )?;
         if let Some(used) = self.encode_cpu_s {

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use tokenmill::base::int::ByteCount;
 use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
 use tokenmill::run;
-use tokenmill::units::ByteCount;
 
 use super::args::CompareArgs;
 use super::failure::Failure;

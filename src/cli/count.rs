@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tokenmill::base::int::ByteCount;
 use tokenmill::run::{count_only, merge_counts};
 use tokenmill::sample::Weight;
-use tokenmill::units::ByteCount;
 use tokenmill::{Error, ErrorKind};
 
 use super::args::{CountArgs, MergeCountsArgs};
@@ -20,19 +20,20 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
     let plan = session.plan(flags::count(args))?;
     let tally =
         count_only(&plan, Path::new(&args.output), args.order, &open_context(&plan, &session.progress()))?;
-    let (pieces, piece_bytes, text_bytes) = (tally.pieces, tally.piece_bytes, tally.corpus.text_bytes);
+    let (pretokens, pretoken_bytes, text_bytes) =
+        (tally.pretokens, tally.pretoken_bytes, tally.corpus.text_bytes);
     if session.json() {
         session.print_json(&json!({
             "output": args.output,
-            "pieces": pieces,
-            "piece_bytes": piece_bytes,
+            "pretokens": pretokens,
+            "pretoken_bytes": pretoken_bytes,
             "documents": tally.corpus.documents,
             "text_bytes": text_bytes,
             "spills": tally.spills,
             "skipped": tally.skipped,
         }))?;
     }
-    let found = counted(pieces, "distinct pre-token");
+    let found = counted(pretokens, "distinct pre-token");
     session.say(&format!("{found} in {}; wrote {}", ByteCount(text_bytes), args.output));
     Ok(session.done(tally.skipped))
 }
@@ -57,13 +58,13 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
     if session.json() {
         session.print_json(&json!({
             "output": args.output,
-            "pieces": sum.pieces,
-            "piece_bytes": sum.piece_bytes,
+            "pretokens": sum.pretokens,
+            "pretoken_bytes": sum.pretoken_bytes,
             "ordered": sum.info.ordered,
         }))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
-    session.say(&format!("{}{order}; wrote {}", counted(sum.pieces, "distinct pre-token"), args.output));
+    session.say(&format!("{}{order}; wrote {}", counted(sum.pretokens, "distinct pre-token"), args.output));
     Ok(Done::Whole)
 }
 

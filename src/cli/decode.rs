@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
+use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::run::Inputs;
 use tokenmill::sink::{Declaration, Manifest, TokenReader};
 use tokenmill::source::{Batch, Documents};
-use tokenmill::units::amount;
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
 
@@ -73,7 +73,7 @@ fn verify(
     let mut original = Original::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     let compared = rows.each(progress, &mut |text| {
-        text_bytes += amount(text.map_or(0, <[u8]>::len));
+        text_bytes += to_u64(text.map_or(0, <[u8]>::len));
         original.compare(count, text)?;
         count += 1;
         Ok(())

@@ -209,8 +209,8 @@ impl Diagnostic for Pretty {
 
 #[cfg(test)]
 mod tests {
+    use tokenmill::base::int::ByteCount;
     use tokenmill::run::{Surroundings, plan, recipe};
-    use tokenmill::units::ByteCount;
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! Turns flags into a [`Recipe`], as if it had been read from a file.
 
+use tokenmill::base::int::{Count, counted, to_u64};
 use tokenmill::run::Recipe;
 use tokenmill::run::recipe::{
     Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
@@ -7,11 +8,10 @@ use tokenmill::run::recipe::{
 };
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
-use tokenmill::units::{Count, amount, counted};
 use tokenmill::vocab::LoadOptions;
 
 use super::args::{
-    BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags,
+    BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PretokenFlags,
     SampleFlags, SourceFlags, TrainArgs, TrainFlags, TransformersFlags, VerifyMergesArgs,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     recipe.counts = args.input.from_counts.iter().map(counts).collect();
     recipe.extend = args.extend.clone();
     recipe.sample = sample(&args.sample);
-    let keys = trained(&args.train, pieces(&args.pieces));
+    let keys = trained(&args.train, pretokens(&args.pretokens));
     recipe.train = Some(for_transformers(&args.transformers, keys));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
     recipe
@@ -32,7 +32,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
 pub(super) fn count(args: &CountArgs) -> Recipe {
     let mut recipe = reading(Command::Count, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
-    recipe.train = Some(pieces(&args.pieces));
+    recipe.train = Some(pretokens(&args.pretokens));
     recipe
 }
 
@@ -128,7 +128,7 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
 
 /// Returns the message that the number of weights is not the number of inputs.
 pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String {
-    let (times, inputs) = (counted(amount(given), "time"), counted(amount(inputs), input));
+    let (times, inputs) = (counted(to_u64(given), "time"), counted(to_u64(inputs), input));
     format!("`--weight` is given {times} for {inputs}")
 }
 
@@ -145,7 +145,7 @@ fn sample(flags: &SampleFlags) -> SampleKeys {
 }
 
 /// Returns the keys of `[train]` that decide how text is divided into pre-tokens.
-fn pieces(flags: &PieceFlags) -> TrainKeys {
+fn pretokens(flags: &PretokenFlags) -> TrainKeys {
     let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
     TrainKeys {
         split: field(&regex.or(flags.split.clone())),
@@ -156,7 +156,7 @@ fn pieces(flags: &PieceFlags) -> TrainKeys {
 }
 
 /// Returns all keys of `[train]` except those for `transformers`.
-fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
+fn trained(flags: &TrainFlags, pretokens: TrainKeys) -> TrainKeys {
     TrainKeys {
         vocab_size: field(&flags.vocab_size.as_ref().map(|sizes| list(sizes))),
         merges: field(&flags.merges),
@@ -167,7 +167,7 @@ fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
         special_tokens_at: field(&flags.special_tokens_at),
         history_every: field(&flags.history_every),
         formats: field(&flags.formats.as_ref().map(|formats| list(formats))),
-        ..pieces
+        ..pretokens
     }
 }
 

@@ -1,11 +1,11 @@
 //! `run`, `train`, `encode`: the commands that write an output folder, given a recipe or flags.
 
 use serde_json::{Value, json};
+use tokenmill::base::int::{ByteCount, ratio};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
 use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
 use tokenmill::source::without_secrets;
-use tokenmill::units::{ByteCount, ratio};
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
@@ -160,7 +160,7 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
         "done_before": outcome.report.is_none(),
         "skipped": outcome.skipped,
         "text_bytes": report.map(|report| report.corpus.text_bytes),
-        "distinct_pieces": training.map(|training| training.distinct_pieces),
+        "distinct_pretokens": training.map(|training| training.distinct_pretokens),
         "vocab_size": report.and_then(|report| report.vocabulary.as_ref()).map(|vocabulary| vocabulary.tokens),
         "merges": training.map(|training| training.merges_learned),
         "merges_taken_over": training.map(|training| training.merges_taken_over),

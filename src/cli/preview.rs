@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use tokenmill::base::int::{ByteCount, to_u64};
 use tokenmill::run::recipe;
 use tokenmill::run::{DiskNeed, Held, Plan, Preview, SourcePreview};
 use tokenmill::sample::SampleConfig;
 use tokenmill::sink::Packing;
 use tokenmill::split::SplitPattern;
-use tokenmill::units::{ByteCount, amount};
 
 use super::args::PlanArgs;
 use super::failure::Failure;
@@ -74,7 +74,7 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
     }
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
-    writeln!(out, "limits   {}, {} of memory", counted(amount(plan.threads), "thread"), plan.memory)?;
+    writeln!(out, "limits   {}, {} of memory", counted(to_u64(plan.threads), "thread"), plan.memory)?;
     let folder = on_one_line(&plan.output.to_string_lossy());
     match preview.held {
         Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
@@ -130,7 +130,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     writeln!(
         out,
         "train    {} by {}, split {}, {memory}, to {}",
-        counted(amount(train.config.merges), "merge"),
+        counted(to_u64(train.config.merges), "merge"),
         train.config.score,
         train.split,
         on_one_line(&train.output.to_string_lossy())
@@ -139,7 +139,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         writeln!(
             out,
             "         the first {} to {}",
-            counted(amount(smaller.merges), "merge"),
+            counted(to_u64(smaller.merges), "merge"),
             on_one_line(&smaller.output.to_string_lossy())
         )
     })
@@ -154,7 +154,7 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         .map_or_else(|| "the tokenizer just trained".to_owned(), |path| on_one_line(&path.to_string_lossy()));
     let files = preview.files.as_ref().map_or_else(
         || "as many files as the text needs".to_owned(),
-        |files| counted(amount(files.len()), "file"),
+        |files| counted(to_u64(files.len()), "file"),
     );
     let disk = preview.disk.map_or_else(String::new, |DiskNeed { bytes, measured }| {
         let about = if measured { "about" } else { "up to about" };

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokenmill::base::int::{ByteCount, ratio, to_f64};
 use tokenmill::run::peak_memory;
 use tokenmill::source::{Note, Stop};
-use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
 use super::interrupt::{Input, Interrupt};
@@ -231,7 +231,7 @@ impl Running {
         match self.total {
             Some(total) if done >= total && total > 0 => said.push_str(", finishing"),
             Some(total) if 0 < done && done < total => {
-                let left = seconds * float(total - done) / float(done);
+                let left = seconds * to_f64(total - done) / to_f64(done);
                 said.push_str(&format!(", {} left", duration(left)));
             }
             _ => {}
@@ -280,7 +280,7 @@ fn shown(stage: Stage, amount: u64) -> String {
 
 /// Formats the speed of a stage: merges or megabytes per second.
 fn rate(stage: Stage, done: u64, seconds: f64) -> String {
-    let per_second = float(done) / seconds.max(1e-6);
+    let per_second = to_f64(done) / seconds.max(1e-6);
     match stage {
         Stage::Train | Stage::Replay => format!("{per_second:.0}/s"),
         _ => format!("{:.1} MB/s", per_second / 1e6),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
+use tokenmill::base::int::{ByteCount, counted, to_u64, u64_to_usize};
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
 use tokenmill::source::{shown_uri, without_secrets};
-use tokenmill::units::{ByteCount, amount, counted, place64};
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         if self.global.verbose {
             self.say(&format!(
                 "{}, memory limit {}, recipe {}",
-                counted(amount(plan.threads), "thread"),
+                counted(to_u64(plan.threads), "thread"),
                 plan.memory,
                 plan.recipe_hash
             ));
@@ -179,7 +179,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
         }
     };
     let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
-    if amount(bytes.len()) > MOST_TEXT_BYTES {
+    if to_u64(bytes.len()) > MOST_TEXT_BYTES {
         return Err(Error::new(ErrorKind::Usage, TooLong { path: path.to_owned() }));
     }
     String::from_utf8(bytes).map_err(|cause| {

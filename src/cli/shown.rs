@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+pub(super) use tokenmill::base::int::counted;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
 use tokenmill::source::without_secrets;
-pub(super) use tokenmill::units::counted;
 
 /// Returns a token's bytes as text, with everything escaped that would not be visible: control characters, characters
 /// that change the writing direction, and bytes that are not UTF-8, as `\xE2`.

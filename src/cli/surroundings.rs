@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokenmill::Result;
+use tokenmill::base::int::ByteCount;
 use tokenmill::run::{Plan, Surroundings};
 use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings, tokenizer_path};
-use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
 

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::{Value, json};
+use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder};
 use tokenmill::report::tokens_to_html;
 use tokenmill::run::shown;
-use tokenmill::units::amount;
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, Result, TokenId};
 
@@ -52,9 +52,9 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
         let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();
         print(|out| writeln!(out, "{}", ids.join(" ")))?;
     } else if args.html.is_none() {
-        print_pieces(vocabulary, &ids)?;
+        print_token_texts(vocabulary, &ids)?;
     }
-    session.say(&format!("{}, {}", counted(amount(ids.len()), "token"), counted(amount(text.len()), "byte")));
+    session.say(&format!("{}, {}", counted(to_u64(ids.len()), "token"), counted(to_u64(text.len()), "byte")));
     Ok(Done::Whole)
 }
 
@@ -82,18 +82,18 @@ fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
 }
 
 /// Prints the tokens one after another. A token that ends with a line break also ends the printed line.
-fn print_pieces(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
+fn print_token_texts(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     let coloured = results_style().coloured;
     print_as_is(|out| {
         let mut at_start = true;
         for (number, &id) in ids.iter().enumerate() {
             let bytes = vocabulary.bytes(id).unwrap_or_default();
-            let piece = visible(bytes);
+            let text = visible(bytes);
             if coloured {
                 let style = style(number, vocabulary.special(id).is_some());
-                write!(out, "{style}{piece}{style:#}")?;
+                write!(out, "{style}{text}{style:#}")?;
             } else {
-                write!(out, "{}{piece}", if at_start { "" } else { SEPARATOR })?;
+                write!(out, "{}{text}", if at_start { "" } else { SEPARATOR })?;
             }
             at_start = bytes.ends_with(b"\n");
             if at_start {

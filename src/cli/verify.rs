@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokenmill::base::int::{to_u64, to_usize, u64_to_usize};
 use tokenmill::run::{
     Checked, Verification, Verified, heed_training, verify_list, verify_output, with_threads,
 };
 use tokenmill::train::{Deviation, Score, TrainConfig};
-use tokenmill::units::{amount, place, place64};
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, TokenId};
 
@@ -51,7 +51,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
         session.say(&format!("{name} was edited after it was written, which is allowed"));
     }
     let data = (files > 0).then(|| {
-        let files = counted(amount(files), "file");
+        let files = counted(to_u64(files), "file");
         format!("{files} with {} and {}", counted(rows, "row"), counted(tokens, "token"))
     });
     let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
@@ -72,8 +72,8 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     drop(progress);
     let mut recipe = flags::verify_merges(args);
     let checked = match (args.rules.skip_merges, args.rules.stage) {
-        (Some(given), _) => Checked::Behind(place64(given)),
-        (None, Some(stage)) => Checked::Stage(place64(stage)),
+        (Some(given), _) => Checked::Behind(u64_to_usize(given)),
+        (None, Some(stage)) => Checked::Stage(u64_to_usize(stage)),
         (None, None) => Checked::LastStage,
     };
     let checked = heed_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
@@ -121,16 +121,16 @@ fn verified(found: &Verification) -> String {
         0 => String::new(),
         given => format!(
             "; {} before, learned in earlier stages, were applied unchecked",
-            counted(amount(given), "merge")
+            counted(to_u64(given), "merge")
         ),
     };
     match checked.len() {
-        all if all == *merges => format!("all {} are {best}", counted(amount(all), "merge")),
+        all if all == *merges => format!("all {} are {best}", counted(to_u64(all), "merge")),
         0 => format!("no merge was checked{given}"),
         _ => {
             let after = match merges - checked.end {
                 0 => String::new(),
-                after => format!("; {} of later stages were not checked", counted(amount(after), "merge")),
+                after => format!("; {} of later stages were not checked", counted(to_u64(after), "merge")),
             };
             format!("merges {} to {} of {merges} are {best}{given}{after}", checked.start + 1, checked.end)
         }
@@ -140,7 +140,7 @@ fn verified(found: &Verification) -> String {
 /// Formats a pair of tokens.
 fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32)) -> String {
     let [left, right] =
-        [left, right].map(|token| shortened(vocabulary.bytes(ids[place(token)]).unwrap_or_default()));
+        [left, right].map(|token| shortened(vocabulary.bytes(ids[to_usize(token)]).unwrap_or_default()));
     format!("'{left}' + '{right}'")
 }
 
@@ -158,7 +158,7 @@ enum Reason {
 impl Reason {
     /// Returns the first rule that the deviation breaks: length, frequency, or score.
     fn of(deviation: &Deviation, vocabulary: &Vocabulary, ids: &[TokenId], config: &TrainConfig) -> Reason {
-        let length = |token: u32| vocabulary.bytes(ids[place(token)]).map_or(0, <[u8]>::len);
+        let length = |token: u32| vocabulary.bytes(ids[to_usize(token)]).map_or(0, <[u8]>::len);
         let bytes = length(deviation.chosen.0) + length(deviation.chosen.1);
         match config.max_token_bytes.filter(|most| bytes > *most) {
             Some(most) => Reason::TooLong(most),
@@ -209,7 +209,7 @@ impl fmt::Display for NotBest {
         write!(f, "merge {} of {merges} ", merge + 1)?;
         match reason {
             Reason::TooLong(most) => {
-                write!(f, "makes a token of more than {}", counted(amount(*most), "byte"))?
+                write!(f, "makes a token of more than {}", counted(to_u64(*most), "byte"))?
             }
             Reason::TooRare(least) => {
                 write!(f, "merges a pair that occurs less often than {}", times(*least))?

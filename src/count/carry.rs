@@ -139,7 +139,7 @@ mod tests {
     }
 
     impl Splitter for Spaces {
-        fn piece_ends_observed(
+        fn pretoken_ends_observed(
             &self,
             _text: &[u8],
             _ends: &mut Vec<u32>,

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::digest::hex;
-use crate::units::{Count, amount};
+use crate::base::digest::hex;
+use crate::base::int::{Count, to_u64};
 
 /// The metadata key of the checksum in a counts file.
 pub(super) const KEY: &str = "tokenmill.counts.sha256";
@@ -29,9 +29,9 @@ impl Checksum {
     }
 
     /// Adds a row.
-    pub(super) fn add(&mut self, piece: &[u8], count: Count) {
-        self.rows.extend_from_slice(&amount(piece.len()).to_le_bytes());
-        self.rows.extend_from_slice(piece);
+    pub(super) fn add(&mut self, pretoken: &[u8], count: Count) {
+        self.rows.extend_from_slice(&to_u64(pretoken.len()).to_le_bytes());
+        self.rows.extend_from_slice(pretoken);
         self.rows.extend_from_slice(&count.get().to_le_bytes());
         if self.rows.len() >= AT_ONCE {
             self.hash.update(&self.rows);

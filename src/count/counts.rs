@@ -8,12 +8,12 @@ use super::counts_writer::CountsWriter;
 use super::facts::FactFinder;
 use super::fault::Fault;
 use super::merge::{Order, merge_runs};
-use super::piece_log::PieceLog;
+use super::pretoken_log::PretokenLog;
 use super::runs::Runs;
-use super::{CorpusFacts, Counted, CountsInfo, PieceCounts, write_counts};
+use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
+use crate::base::int::{ByteCount, Count, to_u64, u64_to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{ByteCount, Count, amount, place64};
 
 /// The memory that counting may take, and the folder for pre-tokens beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct MemoryLimit {
 /// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
 /// from [`count_within_limit`](super::count_within_limit).
 pub struct Counts {
-    pub(super) pieces: Pieces,
+    pub(super) pretokens: Pretokens,
     pub(super) facts: FactFinder,
 }
 
@@ -42,9 +42,9 @@ impl fmt::Debug for Counts {
 }
 
 /// Counted pre-tokens.
-pub(super) enum Pieces {
+pub(super) enum Pretokens {
     /// In memory.
-    Held(PieceCounts),
+    Held(PretokenCounts),
     /// In runs sorted by bytes, one file per thread.
     Spilled(Vec<Runs>, MemoryLimit),
 }
@@ -53,9 +53,9 @@ pub(super) enum Pieces {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Number of distinct pre-tokens.
-    pub pieces: u64,
+    pub pretokens: u64,
     /// Total bytes of the distinct pre-tokens.
-    pub piece_bytes: u64,
+    pub pretoken_bytes: u64,
     /// Facts about the text.
     pub facts: CorpusFacts,
 }
@@ -63,9 +63,9 @@ pub struct Written {
 impl Counts {
     /// Returns the number of sorted runs on disk; 0 if the memory sufficed.
     pub fn spills(&self) -> u64 {
-        match &self.pieces {
-            Pieces::Held(_) => 0,
-            Pieces::Spilled(runs, _) => runs.iter().map(|runs| amount(runs.len())).sum(),
+        match &self.pretokens {
+            Pretokens::Held(_) => 0,
+            Pretokens::Spilled(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
         }
     }
 
@@ -75,13 +75,15 @@ impl Counts {
     /// The pre-tokens exceed the limit of memory, a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the
     /// observer stops the run.
     pub fn into_counted(self, observer: &dyn Observer) -> Result<Counted> {
-        let Counts { pieces, mut facts } = self;
-        let pieces = match pieces {
-            Pieces::Held(pieces) => pieces,
-            Pieces::Spilled(runs, limit) => collected(by_first(runs, &limit, observer)?, &limit, observer)?,
+        let Counts { pretokens, mut facts } = self;
+        let pretokens = match pretokens {
+            Pretokens::Held(pretokens) => pretokens,
+            Pretokens::Spilled(runs, limit) => {
+                collected(by_first(runs, &limit, observer)?, &limit, observer)?
+            }
         };
-        facts.saw_bytes(pieces.all_bytes());
-        Ok(Counted { pieces, facts: facts.finish() })
+        facts.saw_bytes(pretokens.all_bytes());
+        Ok(Counted { pretokens, facts: facts.finish() })
     }
 
     /// Writes a counts file with the same bytes as [`write_counts`], also if the pre-tokens are on disk.
@@ -98,43 +100,43 @@ impl Counts {
         info: &CountsInfo,
         observer: &dyn Observer,
     ) -> Result<Written> {
-        let Counts { pieces, mut facts } = self;
+        let Counts { pretokens, mut facts } = self;
         let (mut number, mut bytes) = (0, 0);
-        match pieces {
-            Pieces::Held(pieces) => {
-                facts.saw_bytes(pieces.all_bytes());
-                (number, bytes) = (amount(pieces.len()), amount(pieces.bytes()));
-                write_counts(out, path, &pieces, info, observer)?;
+        match pretokens {
+            Pretokens::Held(pretokens) => {
+                facts.saw_bytes(pretokens.all_bytes());
+                (number, bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
+                write_counts(out, path, &pretokens, info, observer)?;
             }
-            Pieces::Spilled(runs, limit) => {
+            Pretokens::Spilled(runs, limit) => {
                 let mut writer = CountsWriter::begin(out, path, info, observer)?;
                 let (runs, order) = match info.ordered {
                     true => (vec![by_first(runs, &limit, observer)?], Order::First),
                     false => (runs, Order::Bytes),
                 };
-                let memory = (place64(limit.tables.0), &*limit.scratch);
-                merge_runs(runs, order, memory, observer, |piece, count, _| {
-                    facts.saw_bytes(piece);
-                    (number, bytes) = (number + 1, bytes + amount(piece.len()));
-                    writer.push(piece, count)
+                let memory = (u64_to_usize(limit.tables.0), &*limit.scratch);
+                merge_runs(runs, order, memory, observer, |pretoken, count, _| {
+                    facts.saw_bytes(pretoken);
+                    (number, bytes) = (number + 1, bytes + to_u64(pretoken.len()));
+                    writer.push(pretoken, count)
                 })?;
                 writer.end()?;
             }
         }
-        Ok(Written { pieces: number, piece_bytes: bytes, facts: facts.finish() })
+        Ok(Written { pretokens: number, pretoken_bytes: bytes, facts: facts.finish() })
     }
 }
 
 /// Merges runs that are sorted by bytes, and sorts the result into runs by first position.
 fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<Runs> {
     let mut sorted = Runs::create(&limit.scratch)?;
-    let memory = place64(limit.tables.0);
+    let memory = u64_to_usize(limit.tables.0);
     let mut waiting = Waiting::default();
-    merge_runs(runs, Order::Bytes, (memory / 4, &limit.scratch), observer, |piece, count, first| {
+    merge_runs(runs, Order::Bytes, (memory / 4, &limit.scratch), observer, |pretoken, count, first| {
         if waiting.bytes() > memory / 2 {
             waiting.spill(&mut sorted)?;
         }
-        waiting.push(piece, count, first);
+        waiting.push(pretoken, count, first);
         Ok(())
     })?;
     waiting.spill(&mut sorted)?;
@@ -144,7 +146,7 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
 /// Distinct pre-tokens that are to be sorted by first position.
 #[derive(Default)]
 struct Waiting {
-    log: PieceLog,
+    log: PretokenLog,
     /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
     order: Vec<(u64, u64, Count)>,
 }
@@ -156,14 +158,16 @@ impl Waiting {
     }
 
     /// Adds a pre-token, which must be new.
-    fn push(&mut self, piece: &[u8], count: Count, first: u64) {
-        self.order.push((first, self.log.push(piece, first), count));
+    fn push(&mut self, pretoken: &[u8], count: Count, first: u64) {
+        self.order.push((first, self.log.push(pretoken, first), count));
     }
 
     /// Writes the pre-tokens as a run, sorted by first position, and removes them.
     fn spill(&mut self, runs: &mut Runs) -> Result<()> {
         self.order.sort_unstable();
-        runs.write(self.order.iter().map(|&(first, number, count)| (self.log.piece(number), count, first)))?;
+        runs.write(
+            self.order.iter().map(|&(first, number, count)| (self.log.pretoken(number), count, first)),
+        )?;
         self.log.clear();
         self.order.clear();
         Ok(())
@@ -171,27 +175,27 @@ impl Waiting {
 }
 
 /// Collects the pre-tokens of runs that are sorted by first position.
-fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PieceCounts> {
-    let mut pieces = PieceCounts::new();
-    let memory = place64(limit.tables.0);
-    merge_runs(vec![runs], Order::First, (memory / 4, &limit.scratch), observer, |piece, count, _| {
-        pieces.push(piece, count);
-        Ok(check_fits(&pieces, EACH, limit.tables)?)
+fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PretokenCounts> {
+    let mut pretokens = PretokenCounts::new();
+    let memory = u64_to_usize(limit.tables.0);
+    merge_runs(vec![runs], Order::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
+        pretokens.push(pretoken, count);
+        Ok(check_fits(&pretokens, EACH, limit.tables)?)
     })?;
-    Ok(pieces)
+    Ok(pretokens)
 }
 
-/// Bytes of memory for each pre-token of [`PieceCounts`] in addition to its own bytes: its end and its count.
+/// Bytes of memory for each pre-token of [`PretokenCounts`] in addition to its own bytes: its end and its count.
 pub(super) const EACH: u64 = 16;
 /// The same with a hash index, which takes at most 32 bytes per pre-token.
 pub(super) const EACH_INDEXED: u64 = 48;
 
 /// Returns the memory of pre-tokens in bytes. `each` is the number of bytes for each in addition to its own.
-pub(super) fn bytes_of(pieces: &PieceCounts, each: u64) -> u64 {
-    amount(pieces.bytes()) + each * amount(pieces.len())
+pub(super) fn bytes_of(pretokens: &PretokenCounts, each: u64) -> u64 {
+    to_u64(pretokens.bytes()) + each * to_u64(pretokens.len())
 }
 
 /// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
-pub(super) fn check_fits(pieces: &PieceCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
-    if bytes_of(pieces, each) > limit.0 { Err(Fault::TooManyPieces { limit }) } else { Ok(()) }
+pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
+    if bytes_of(pretokens, each) > limit.0 { Err(Fault::TooManyPretokens { limit }) } else { Ok(()) }
 }

@@ -4,11 +4,11 @@
 //!
 //! | column | type | content |
 //! | --- | --- | --- |
-//! | `piece` | binary | the bytes of the pre-token, not empty |
+//! | `pretoken` | binary | the bytes of the pre-token, not empty |
 //! | `count` | 64-bit unsigned integer | how often it occurs, at least 1 |
 //! | `first` | 64-bit unsigned integer | the number of the row; only if the file is in order of first appearance |
 //!
-//! Without the column `first`, rows are sorted by `piece`. The key-value metadata of the file has the [`CountsInfo`]
+//! Without the column `first`, rows are sorted by `pretoken`. The key-value metadata of the file has the [`CountsInfo`]
 //! as JSON under `tokenmill.counts`, and a checksum of it and of all rows under `tokenmill.counts.sha256`.
 
 use std::path::Path;
@@ -18,16 +18,16 @@ use arrow_schema::{DataType, Field, Schema};
 use super::counts::{EACH, EACH_INDEXED, check_fits};
 use super::counts_reader::CountsReader;
 use super::fault::Fault;
-use super::merge::PieceReader;
-use super::{Boundary, PieceCounts};
+use super::merge::PretokenReader;
+use super::{Boundary, PretokenCounts};
+use crate::base::hash_index::HashIndex;
+use crate::base::int::{ByteCount, to_u64};
+use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
-use crate::hashing::Hashing;
-use crate::index::HashIndex;
 use crate::split::SplitPattern;
-use crate::units::{ByteCount, amount};
 use crate::{FORMAT_VERSION, VERSION};
 
-const PIECE: &str = "piece";
+const PRETOKEN: &str = "pretoken";
 const COUNT: &str = "count";
 const FIRST: &str = "first";
 /// The metadata key of the [`CountsInfo`], as JSON.
@@ -72,7 +72,7 @@ impl Default for CountsInfo {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CountsFile {
     /// The pre-tokens. [`CountsInfo::ordered`] says in which order.
-    pub pieces: PieceCounts,
+    pub pretokens: PretokenCounts,
     /// The metadata.
     pub info: CountsInfo,
 }
@@ -80,7 +80,7 @@ pub struct CountsFile {
 /// Returns the columns of a counts file.
 pub(super) fn schema(ordered: bool) -> Schema {
     let mut fields =
-        vec![Field::new(PIECE, DataType::Binary, false), Field::new(COUNT, DataType::UInt64, false)];
+        vec![Field::new(PRETOKEN, DataType::Binary, false), Field::new(COUNT, DataType::UInt64, false)];
     if ordered {
         fields.push(Field::new(FIRST, DataType::UInt64, false));
     }
@@ -89,7 +89,7 @@ pub(super) fn schema(ordered: bool) -> Schema {
 
 /// Reads and checks a counts file. A damaged or foreign file is an error, never a wrong count.
 ///
-/// **Memory:** that of the [`PieceCounts`]. For a file in order of first appearance, 11 to 32 bytes more for each
+/// **Memory:** that of the [`PretokenCounts`]. For a file in order of first appearance, 11 to 32 bytes more for each
 /// pre-token while reading.
 ///
 /// # Errors
@@ -101,21 +101,21 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
 /// Does the same as [`read_counts`]. Pre-tokens that take more than `limit` are an error.
 pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<CountsFile> {
     let mut reader = CountsReader::open(path)?;
-    let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
+    let (mut pretokens, mut index) = (PretokenCounts::new(), HashIndex::default());
     while reader.advance()? {
         if reader.info().ordered {
             // In a file sorted by bytes, the reader itself detects equal pre-tokens.
-            let (hash, before) = (Hashing::of_process().bytes(reader.piece()), pieces.len());
-            if index.find(hash, |number| pieces.piece(number - 1) == reader.piece()).is_some() {
+            let (hash, before) = (Hashing::of_process().bytes(reader.pretoken()), pretokens.len());
+            if index.find(hash, |number| pretokens.pretoken(number - 1) == reader.pretoken()).is_some() {
                 let (path, problem) = (path.to_path_buf(), "the pre-token is repeated");
-                return Err(Fault::Row { path, row: amount(before), problem }.into());
+                return Err(Fault::Row { path, row: to_u64(before), problem }.into());
             }
             index.insert(hash, before + 1).map_err(Fault::from)?;
         }
-        pieces.push(reader.piece(), reader.count());
-        check_fits(&pieces, if reader.info().ordered { EACH_INDEXED } else { EACH }, limit)?;
+        pretokens.push(reader.pretoken(), reader.count());
+        check_fits(&pretokens, if reader.info().ordered { EACH_INDEXED } else { EACH }, limit)?;
     }
-    Ok(CountsFile { pieces, info: reader.into_info() })
+    Ok(CountsFile { pretokens, info: reader.into_info() })
 }
 
 /// Reads the metadata of a counts file, without the counts.

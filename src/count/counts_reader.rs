@@ -18,12 +18,12 @@ use parquet::file::metadata::KeyValue;
 use super::checksum::{self, Checksum};
 use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::{Fault, io_error};
-use super::merge::PieceReader;
-use crate::declared::{check_index, check_pages};
+use super::merge::PretokenReader;
+use crate::base::int::{Count, to_u64};
+use crate::base::panics::catching;
+use crate::base::version;
 use crate::error::{Error, Result};
-use crate::format_version;
-use crate::panics::catching;
-use crate::units::{Count, amount};
+use crate::source::{check_index, check_pages};
 
 /// Rows per batch.
 const ROWS: usize = 1 << 13;
@@ -53,7 +53,7 @@ pub(super) struct CountsReader {
 
 /// A batch of rows of a counts file.
 struct Batch {
-    pieces: LargeBinaryArray,
+    pretokens: LargeBinaryArray,
     counts: UInt64Array,
     /// The third column of a file in order of first appearance.
     firsts: Option<UInt64Array>,
@@ -61,7 +61,7 @@ struct Batch {
 
 impl Batch {
     fn empty() -> Batch {
-        Batch { pieces: Vec::<&[u8]>::new().into(), counts: Vec::<u64>::new().into(), firsts: None }
+        Batch { pretokens: Vec::<&[u8]>::new().into(), counts: Vec::<u64>::new().into(), firsts: None }
     }
 }
 
@@ -124,11 +124,11 @@ impl CountsReader {
     /// Reads the next batch. Returns `false` at the end of the file, after checking the number of rows and the
     /// checksum.
     fn next_batch(&mut self) -> Result<bool> {
-        if let Some(last) = self.batch.pieces.len().checked_sub(1) {
+        if let Some(last) = self.batch.pretokens.len().checked_sub(1) {
             self.last.clear();
-            self.last.extend_from_slice(self.batch.pieces.value(last));
+            self.last.extend_from_slice(self.batch.pretokens.value(last));
         }
-        self.before += amount(self.batch.pieces.len());
+        self.before += to_u64(self.batch.pretokens.len());
         (self.batch, self.read) = (Batch::empty(), 0);
         let Some(batch) = decoded(&self.path, || Ok(self.batches.next()))? else {
             if self.before == self.declared {
@@ -143,7 +143,7 @@ impl CountsReader {
             return Err(self.wrong(row, "a value is missing"));
         }
         self.batch = Batch {
-            pieces: batch.column(0).as_binary().clone(),
+            pretokens: batch.column(0).as_binary().clone(),
             counts: batch.column(1).as_primitive::<UInt64Type>().clone(),
             firsts: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
         };
@@ -163,15 +163,15 @@ impl CountsReader {
 
     /// Returns the problem with a row, if it has one.
     fn problem(&self, row: usize) -> Option<&'static str> {
-        let Batch { pieces, counts, firsts } = &self.batch;
-        let before = if row > 0 { pieces.value(row - 1) } else { &*self.last };
-        if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + amount(row)) {
+        let Batch { pretokens, counts, firsts } = &self.batch;
+        let before = if row > 0 { pretokens.value(row - 1) } else { &*self.last };
+        if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + to_u64(row)) {
             Some("the first appearances are out of order")
-        } else if pieces.value(row).is_empty() {
+        } else if pretokens.value(row).is_empty() {
             Some("the pre-token is empty")
         } else if counts.value(row) == 0 {
             Some("the count is zero")
-        } else if firsts.is_none() && before >= pieces.value(row) {
+        } else if firsts.is_none() && before >= pretokens.value(row) {
             Some("the pre-token is repeated or out of order")
         } else {
             None
@@ -180,13 +180,13 @@ impl CountsReader {
 
     /// Returns the error for a row of this batch.
     fn wrong(&self, row: usize, problem: &'static str) -> Error {
-        Fault::Row { path: self.path.clone(), row: self.before + amount(row), problem }.into()
+        Fault::Row { path: self.path.clone(), row: self.before + to_u64(row), problem }.into()
     }
 }
 
-impl PieceReader for CountsReader {
+impl PretokenReader for CountsReader {
     fn advance(&mut self) -> Result<bool> {
-        while self.read == self.batch.pieces.len() {
+        while self.read == self.batch.pretokens.len() {
             if !self.next_batch()? {
                 return Ok(false);
             }
@@ -194,13 +194,14 @@ impl PieceReader for CountsReader {
         if let Some(problem) = self.problem(self.read) {
             return Err(self.wrong(self.read, problem));
         }
-        self.checksum.add(self.batch.pieces.value(self.read), Count::new(self.batch.counts.value(self.read)));
+        self.checksum
+            .add(self.batch.pretokens.value(self.read), Count::new(self.batch.counts.value(self.read)));
         self.read += 1;
         Ok(true)
     }
 
-    fn piece(&self) -> &[u8] {
-        self.batch.pieces.value(self.read - 1)
+    fn pretoken(&self) -> &[u8] {
+        self.batch.pretokens.value(self.read - 1)
     }
 
     fn count(&self) -> Count {
@@ -208,7 +209,7 @@ impl PieceReader for CountsReader {
     }
 
     fn first(&self) -> u64 {
-        self.before + amount(self.read - 1)
+        self.before + to_u64(self.read - 1)
     }
 }
 
@@ -241,7 +242,7 @@ fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str
         return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
     };
     let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause }.into();
-    format_version::check(path, text.as_bytes(), wrong)?;
+    version::check(path, text.as_bytes(), wrong)?;
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
 

@@ -14,14 +14,14 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
-use super::PieceCounts;
+use super::PretokenCounts;
 use super::checksum::{self, Checksum};
 use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::{Fault, io_error};
+use crate::base::int::{Count, to_u64};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::split::SplitPattern;
-use crate::units::{Count, amount};
 
 /// Most rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -29,7 +29,7 @@ const ROWS: usize = 1 << 16;
 /// Most bytes (16 MiB) of the pre-tokens in a batch, unless it has one pre-token only.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Writes a counts file: Parquet with the columns `piece` and `count`.
+/// Writes a counts file: Parquet with the columns `pretoken` and `count`.
 ///
 /// The rows are sorted by the bytes of the pre-tokens. If `info.ordered`, they are in order of first appearance
 /// instead, and a third column, `first`, numbers them from 0.
@@ -37,7 +37,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Equal pre-tokens become one row with the sum of their counts. With `info.ordered` they must be distinct: they are
 /// not compared here, and [`read_counts`](super::read_counts) refuses a file with equal ones.
 ///
-/// The metadata contain a checksum, which reading verifies. The bytes depend on `pieces` and `info` alone. `path`
+/// The metadata contain a checksum, which reading verifies. The bytes depend on `pretokens` and `info` alone. `path`
 /// appears in error messages only.
 ///
 /// **Memory:** 16 bytes for each pre-token, about 20 MB, and the compressed size of a million pre-tokens.
@@ -49,33 +49,35 @@ const BATCH_BYTES: usize = 16 << 20;
 /// ```
 /// use tokenmill::count::{CountsInfo, read_counts, write_counts};
 /// use tokenmill::observer::Silent;
-/// use tokenmill::{Count, PieceCounts};
+/// use tokenmill::{Count, PretokenCounts};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("counts.parquet");
-/// let pieces: PieceCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
+/// let pre-tokens: PretokenCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
 /// let info = CountsInfo { pattern: "gpt2".parse()?, ..CountsInfo::default() };
-/// write_counts(std::fs::File::create(&path)?, &path, &pieces, &info, &Silent)?;
-/// assert_eq!(read_counts(&path)?.pieces, pieces);
+/// write_counts(std::fs::File::create(&path)?, &path, &pre-tokens, &info, &Silent)?;
+/// assert_eq!(read_counts(&path)?.pretokens, pre-tokens);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_counts(
     out: impl Write + Send,
     path: &Path,
-    pieces: &PieceCounts,
+    pretokens: &PretokenCounts,
     info: &CountsInfo,
     observer: &dyn Observer,
 ) -> Result<()> {
     let mut writer = CountsWriter::begin(out, path, info, observer)?;
     if info.ordered {
-        pieces.iter().try_for_each(|(piece, count)| writer.push(piece, count))?;
+        pretokens.iter().try_for_each(|(pretoken, count)| writer.push(pretoken, count))?;
         return writer.end();
     }
-    for same in pieces.by_bytes().chunk_by(|one, other| pieces.piece(*one) == pieces.piece(*other)) {
-        let piece = pieces.piece(same[0]);
-        let add = |sum: Count, index: &usize| sum.checked_add(pieces.counts[*index]);
+    for same in
+        pretokens.by_bytes().chunk_by(|one, other| pretokens.pretoken(*one) == pretokens.pretoken(*other))
+    {
+        let pretoken = pretokens.pretoken(same[0]);
+        let add = |sum: Count, index: &usize| sum.checked_add(pretokens.counts[*index]);
         let count = same.iter().try_fold(Count::ZERO, add);
-        writer.push(piece, count.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)?;
+        writer.push(pretoken, count.ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?)?;
     }
     writer.end()
 }
@@ -90,7 +92,7 @@ pub(super) struct CountsWriter<'a, W: Write + Send> {
     /// Number of rows written.
     rows: u64,
     /// The rows of the next batch.
-    pieces: BinaryBuilder,
+    pretokens: BinaryBuilder,
     counts: Vec<u64>,
     bytes: usize,
     checksum: Checksum,
@@ -117,7 +119,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
             schema,
             ordered: info.ordered,
             rows: 0,
-            pieces: BinaryBuilder::new(),
+            pretokens: BinaryBuilder::new(),
             counts: Vec::new(),
             bytes: 0,
             checksum: Checksum::new(&text),
@@ -125,17 +127,17 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 
     /// Adds a row. The caller must keep the order of the file.
-    pub(super) fn push(&mut self, piece: &[u8], count: Count) -> Result<()> {
-        if i32::try_from(piece.len()).is_err() {
-            return Err(Fault::PieceTooLong { bytes: piece.len() }.into());
+    pub(super) fn push(&mut self, pretoken: &[u8], count: Count) -> Result<()> {
+        if i32::try_from(pretoken.len()).is_err() {
+            return Err(Fault::PretokenTooLong { bytes: pretoken.len() }.into());
         }
-        if self.counts.len() == ROWS || self.bytes + piece.len() > BATCH_BYTES {
+        if self.counts.len() == ROWS || self.bytes + pretoken.len() > BATCH_BYTES {
             self.write()?;
         }
-        self.checksum.add(piece, count);
-        self.pieces.append_value(piece);
+        self.checksum.add(pretoken, count);
+        self.pretokens.append_value(pretoken);
         self.counts.push(count.get());
-        self.bytes += piece.len();
+        self.bytes += pretoken.len();
         Ok(())
     }
 
@@ -154,9 +156,9 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         if self.counts.is_empty() {
             return Ok(());
         }
-        let rows = amount(self.counts.len());
+        let rows = to_u64(self.counts.len());
         let counts = UInt64Array::from(mem::take(&mut self.counts));
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(self.pieces.finish()), Arc::new(counts)];
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(self.pretokens.finish()), Arc::new(counts)];
         if self.ordered {
             columns.push(Arc::new(UInt64Array::from_iter_values(self.rows..self.rows + rows)));
         }

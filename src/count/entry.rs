@@ -3,10 +3,10 @@
 
 use std::cmp::Ordering;
 
-use super::piece_log::PieceLog;
-use crate::hashing::Hashing;
-use crate::split::{SHORT, ShortPiece};
-use crate::units::Count;
+use super::pretoken_log::PretokenLog;
+use crate::base::int::Count;
+use crate::base::seeded_hash::Hashing;
+use crate::split::{SHORT, ShortPretoken};
 
 /// The last byte in the key of a long pre-token. In the key of a short one, the last byte is the length.
 const LONG: u64 = 0xFF;
@@ -17,7 +17,7 @@ const NUMBER_BITS: u32 = 56;
 /// The 16-byte key of a pre-token.
 ///
 /// A short pre-token, of at most [`SHORT`] bytes, has a key of its bytes, zeros, and its length. A longer one has a
-/// key of its hash and its number in a [`PieceLog`]. The all-zero key is no pre-token.
+/// key of its hash and its number in a [`PretokenLog`]. The all-zero key is no pre-token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     low: u64,
@@ -34,9 +34,9 @@ pub(super) struct Entry {
     pub(super) number: u64,
 }
 
-impl From<ShortPiece> for Key {
+impl From<ShortPretoken> for Key {
     #[inline(always)]
-    fn from(ShortPiece { low, high }: ShortPiece) -> Key {
+    fn from(ShortPretoken { low, high }: ShortPretoken) -> Key {
         Key { low, high }
     }
 }
@@ -45,15 +45,15 @@ impl Key {
     /// Returns the key of the pre-token `text[start..start + length]`, which has at most [`SHORT`] bytes.
     #[inline(always)]
     pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> Key {
-        Key::from(ShortPiece::within(text, start, length))
+        Key::from(ShortPretoken::within(text, start, length))
     }
 
     /// Returns the key of a pre-token. The key of a long one has no number yet, so it cannot be stored in a table.
-    pub(super) fn new(piece: &[u8], hashing: Hashing) -> Key {
-        if piece.len() > SHORT {
-            return Key { low: hashing.bytes(piece), high: u64::MAX };
+    pub(super) fn new(pretoken: &[u8], hashing: Hashing) -> Key {
+        if pretoken.len() > SHORT {
+            return Key { low: hashing.bytes(pretoken), high: u64::MAX };
         }
-        Key::from(ShortPiece::new(piece))
+        Key::from(ShortPretoken::new(pretoken))
     }
 
     /// Returns this key with the number of the pre-token, if that is a long one.
@@ -94,27 +94,27 @@ impl Key {
     /// Returns whether this is the key of the pre-token `bytes`. `other` is the key of `bytes`; its number is
     /// ignored.
     #[inline]
-    pub(super) fn is(self, other: Key, bytes: &[u8], log: &PieceLog) -> bool {
+    pub(super) fn is(self, other: Key, bytes: &[u8], log: &PretokenLog) -> bool {
         if self.low != other.low {
             return false;
         }
         match self.number() {
             None => self.high == other.high,
-            Some(number) => other.is_long() && log.piece(number) == bytes,
+            Some(number) => other.is_long() && log.pretoken(number) == bytes,
         }
     }
 
     /// Returns whether this key and one with a number in another log have the same pre-token. If the hashes differ,
     /// no log is read, which saves cache misses.
     #[inline]
-    pub(super) fn same(self, log: &PieceLog, other: Key, others: &PieceLog) -> bool {
-        let bytes = || other.number().map_or(&[][..], |number| others.piece(number));
+    pub(super) fn same(self, log: &PretokenLog, other: Key, others: &PretokenLog) -> bool {
+        let bytes = || other.number().map_or(&[][..], |number| others.pretoken(number));
         self.low == other.low && self.is(other, bytes(), log)
     }
 
     /// Compares the bytes of two pre-tokens of one log.
     #[inline]
-    pub(super) fn compare(self, other: Key, log: &PieceLog) -> Ordering {
+    pub(super) fn compare(self, other: Key, log: &PretokenLog) -> Ordering {
         if self.is_long() || other.is_long() {
             return self.spelled(log).as_ref().cmp(other.spelled(log).as_ref());
         }
@@ -126,9 +126,9 @@ impl Key {
 
     /// Returns the bytes of the pre-token. The log is read for long ones only.
     #[inline]
-    pub(super) fn spelled(self, log: &PieceLog) -> Spelled<'_> {
+    pub(super) fn spelled(self, log: &PretokenLog) -> Spelled<'_> {
         match self.number() {
-            Some(number) => Spelled::Longer(log.piece(number)),
+            Some(number) => Spelled::Longer(log.pretoken(number)),
             None => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&self.low.to_le_bytes());

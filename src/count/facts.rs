@@ -5,8 +5,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
+use crate::base::int::to_u64;
 use crate::source::Batch;
-use crate::units::amount;
 
 /// Statistics of the text that was read. Weights do not affect them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl FactFinder {
     /// Adds to the length of the document that spans batches.
     fn saw_part(&mut self, batch: &Batch, row: usize) {
         let (_, length) = self.open.get_or_insert((batch.source, 0));
-        *length += amount(batch.documents.value(row).len());
+        *length += to_u64(batch.documents.value(row).len());
     }
 
     /// Records the document that spanned batches, if it exists.
@@ -130,7 +130,7 @@ impl FactFinder {
     pub(super) fn saw_document(&mut self, source: usize, document: Option<&[u8]>) {
         match document {
             None => self.source(source).null_documents += 1,
-            Some(text) => self.saw_length(source, amount(text.len())),
+            Some(text) => self.saw_length(source, to_u64(text.len())),
         }
     }
 
@@ -203,7 +203,7 @@ impl FactFinder {
         let SourceFacts { documents, null_documents, text_bytes } = all;
         self.facts = CorpusFacts { documents, null_documents, text_bytes, ..self.facts };
         self.facts.document_lengths = Histogram::of_counts(&self.lengths);
-        self.facts.distinct_bytes = amount(self.seen.iter().filter(|seen| **seen).count());
+        self.facts.distinct_bytes = to_u64(self.seen.iter().filter(|seen| **seen).count());
         self.facts
     }
 }

@@ -5,17 +5,17 @@ use parquet::errors::ParquetError;
 use thiserror::Error;
 
 use super::CountConfig;
+use crate::base::hash_index;
+use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind};
-use crate::index;
-use crate::units::{ByteCount, amount};
 
 /// Errors of counting, and of counts files.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
-    #[error("the count of {} does not fit in 64 bits", shown(piece))]
-    Overflow { piece: Vec<u8> },
+    #[error("the count of {} does not fit in 64 bits", shown(pretoken))]
+    Overflow { pretoken: Vec<u8> },
     #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
-    TooManyPieces { limit: ByteCount },
+    TooManyPretokens { limit: ByteCount },
     #[error("normalizing a text before the split makes it more than {most} times as long")]
     Grown { most: u64 },
     #[error("the distinct documents need more than {limit}, their share of the memory limit")]
@@ -29,7 +29,7 @@ pub(super) enum Fault {
     #[error("counts without a split cannot be saved: each pre-token would be a whole document")]
     Unsplit,
     #[error("a pre-token of {bytes} bytes is too long for a counts file")]
-    PieceTooLong { bytes: usize },
+    PretokenTooLong { bytes: usize },
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -79,12 +79,12 @@ pub(crate) struct TooLongForMemory {
 
 impl TooLongForMemory {
     /// Returns the error for a pre-token that starts in this unit and row.
-    pub(super) fn of_piece(
+    pub(super) fn of_pretoken(
         source: usize,
         (unit, row): (usize, u64),
         config: &CountConfig,
     ) -> TooLongForMemory {
-        let (what, limit) = ("a pre-token", ByteCount(amount(config.longest_piece())));
+        let (what, limit) = ("a pre-token", ByteCount(to_u64(config.longest_pretoken())));
         TooLongForMemory { source_number: source, unit, row, what, limit }
     }
 }
@@ -106,15 +106,19 @@ pub(super) fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetErr
 }
 
 /// Returns the start of a pre-token for messages, and its length if it has more than 40 bytes.
-fn shown(piece: &[u8]) -> String {
+fn shown(pretoken: &[u8]) -> String {
     const MOST: usize = 40;
-    let start = String::from_utf8_lossy(&piece[..piece.len().min(MOST)]);
-    if piece.len() > MOST { format!("{start:?}… ({} bytes)", piece.len()) } else { format!("{start:?}") }
+    let start = String::from_utf8_lossy(&pretoken[..pretoken.len().min(MOST)]);
+    if pretoken.len() > MOST {
+        format!("{start:?}… ({} bytes)", pretoken.len())
+    } else {
+        format!("{start:?}")
+    }
 }
 
-impl From<index::Full> for Fault {
-    fn from(_: index::Full) -> Fault {
-        Fault::TooManyNumbers { most: index::MOST }
+impl From<hash_index::Full> for Fault {
+    fn from(_: hash_index::Full) -> Fault {
+        Fault::TooManyNumbers { most: hash_index::MOST }
     }
 }
 
@@ -122,7 +126,7 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let (kind, help) = match &fault {
             Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
-            Fault::TooManyPieces { .. } => (
+            Fault::TooManyPretokens { .. } => (
                 ErrorKind::Memory,
                 "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
@@ -138,7 +142,7 @@ impl From<Fault> for Error {
             }
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train from the text directly"),
-            Fault::PieceTooLong { .. } => {
+            Fault::PretokenTooLong { .. } => {
                 (ErrorKind::Failed, "use a split pattern that gives shorter pre-tokens")
             }
             Fault::OtherCounts { .. } => {

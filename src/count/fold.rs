@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
-use super::PieceCounts;
+use super::PretokenCounts;
 use super::entry::Entry;
 use super::fault::Fault;
-use super::piece_log::PieceLog;
-use super::table::PieceTable;
+use super::pretoken_log::PretokenLog;
+use super::table::PretokenTable;
+use crate::base::hash_index::HashIndex;
+use crate::base::huge_pages;
+use crate::base::huge_pages::populated;
+use crate::base::int::{Count, u64_to_usize};
 use crate::error::Result;
-use crate::index::HashIndex;
-use crate::pages::{self, populated};
-use crate::units::{Count, place64};
 
 /// Entries of all tables, approximately, that are summed at a time. This number fits the caches.
 const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
@@ -42,21 +43,21 @@ const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 ///
 /// # Errors
 /// A total exceeds 2⁶⁴ − 1, or the pre-tokens exceed the capacity of their index.
-pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
+pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
     tables.retain(|table| table.slots.used() > 0);
     if tables.len() > 1 {
         return sum(tables);
     }
-    let Some(PieceTable { slots, log }) = tables.pop() else { return Ok(PieceCounts::new()) };
-    Ok(PieceCounts { counts: slots.counts(), bytes: log.bytes, ends: log.ends })
+    let Some(PretokenTable { slots, log }) = tables.pop() else { return Ok(PretokenCounts::new()) };
+    Ok(PretokenCounts { counts: slots.counts(), bytes: log.bytes, ends: log.ends })
 }
 
 /// Does the same for at least two tables.
-fn sum(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
+fn sum(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
     let sums: Vec<Sums> = tables.par_iter().map(Sums::new).collect();
     unite(&tables, &sums)?;
-    let logs: Vec<PieceLog> = tables.into_iter().map(|table| table.log).collect();
+    let logs: Vec<PretokenLog> = tables.into_iter().map(|table| table.log).collect();
     Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| List::all(log, &sums.totals)).collect()))
 }
 
@@ -71,17 +72,17 @@ struct Sums {
 
 impl Sums {
     /// Returns the data of a table, with totals of zero.
-    fn new(table: &PieceTable) -> Sums {
+    fn new(table: &PretokenTable) -> Sums {
         let length = table.slots.used();
         let mut totals = Vec::with_capacity(length);
-        pages::populate(&mut totals, length);
+        huge_pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
         Sums { totals, nearly: table.log.firsts.iter().step_by(NEAR).copied().collect() }
     }
 }
 
 /// Computes the totals. Each range of hashes is summed by one thread.
-fn unite(tables: &[PieceTable], sums: &[Sums]) -> Result<()> {
+fn unite(tables: &[PretokenTable], sums: &[Sums]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
@@ -103,7 +104,7 @@ fn unite(tables: &[PieceTable], sums: &[Sums]) -> Result<()> {
 /// A table to sum, and its data.
 #[derive(Clone, Copy)]
 struct Table<'a> {
-    of: &'a PieceTable,
+    of: &'a PretokenTable,
     sums: &'a Sums,
 }
 
@@ -139,7 +140,7 @@ impl Located<'_> {
     /// Returns a range of positions in which the pre-token first appears, from the sparse list.
     fn nearly(self) -> Range<u64> {
         let nearly = &self.table.sums.nearly;
-        let nth = place64(self.entry.number) / NEAR;
+        let nth = u64_to_usize(self.entry.number) / NEAR;
         nearly[nth]..nearly.get(nth + 1).copied().unwrap_or(u64::MAX)
     }
 
@@ -150,12 +151,12 @@ impl Located<'_> {
 
     /// Returns the total count that this entry has.
     fn total(self) -> Count {
-        Count::new(self.table.sums.totals[place64(self.entry.number)].load(Relaxed))
+        Count::new(self.table.sums.totals[u64_to_usize(self.entry.number)].load(Relaxed))
     }
 
     /// Sets the total count of this entry.
     fn set_total(self, total: Count) {
-        self.table.sums.totals[place64(self.entry.number)].store(total.get(), Relaxed);
+        self.table.sums.totals[u64_to_usize(self.entry.number)].store(total.get(), Relaxed);
     }
 }
 
@@ -189,7 +190,7 @@ impl<'a> Seen<'a> {
             if let Some(known) = known {
                 let sum = total.checked_add(known.total());
                 total = sum.ok_or_else(|| Fault::Overflow {
-                    piece: table.of.log.piece(new.entry.number).to_vec(),
+                    pretoken: table.of.log.pretoken(new.entry.number).to_vec(),
                 })?;
                 if known.precedes(new) {
                     known.set_total(total);
@@ -207,7 +208,7 @@ impl<'a> Seen<'a> {
 
     /// Returns the entry that has the total of this entry's pre-token, and its number if it is in `others`.
     fn find(&self, hash: u64, bits: u32, new: Located<'a>) -> (Option<Located<'a>>, Option<usize>) {
-        let PieceTable { slots, log } = self.largest.of;
+        let PretokenTable { slots, log } = self.largest.of;
         let slot = slots.find(hash, |key| key.same(log, new.entry.key, &new.table.of.log));
         let known = Located { entry: &slots.all[slot], table: self.largest };
         if !known.entry.key.is_none() && known.total() > Count::ZERO {
@@ -242,7 +243,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     /// Returns the whole of a log.
-    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, totals: &'a [AtomicU64]) -> List<'a> {
+    fn all(PretokenLog { bytes, ends, firsts }: &'a PretokenLog, totals: &'a [AtomicU64]) -> List<'a> {
         List { firsts, ends, totals, start: 0, bytes }
     }
 
@@ -262,30 +263,31 @@ impl<'a> List<'a> {
     /// Returns the pre-tokens with totals above zero, and the totals.
     fn iter(self) -> impl Iterator<Item = (&'a [u8], Count)> {
         let starts = once(self.start).chain(self.ends.iter().copied());
-        let pieces = starts.zip(self.ends).map(move |(start, &end)| &self.bytes[start..end]);
+        let pretokens = starts.zip(self.ends).map(move |(start, &end)| &self.bytes[start..end]);
         let totals = self.totals.iter().map(|total| Count::new(total.load(Relaxed)));
-        pieces.zip(totals).filter(|&(_, total)| total > Count::ZERO)
+        pretokens.zip(totals).filter(|&(_, total)| total > Count::ZERO)
     }
 
     /// Returns the number of pre-tokens with totals above zero, and the number of their bytes.
     fn size(self) -> (usize, usize) {
-        self.iter().fold((0, 0), |(pieces, bytes), (piece, _)| (pieces + 1, bytes + piece.len()))
+        self.iter().fold((0, 0), |(pretokens, bytes), (pretoken, _)| (pretokens + 1, bytes + pretoken.len()))
     }
 }
 
 /// Merges lists in order of first appearance, in parallel.
-fn merged(lists: Vec<List<'_>>) -> PieceCounts {
+fn merged(lists: Vec<List<'_>>) -> PretokenCounts {
     let shares = shares(lists);
     let sum = |sum: (usize, usize), size: (usize, usize)| (sum.0 + size.0, sum.1 + size.1);
     let sizes: Vec<(usize, usize)> =
         shares.par_iter().map(|share| share.iter().map(|list| list.size()).fold((0, 0), sum)).collect();
-    let (pieces, total) = sizes.iter().copied().fold((0, 0), sum);
+    let (pretokens, total) = sizes.iter().copied().fold((0, 0), sum);
     let ((mut bytes, mut ends), mut counts) =
-        rayon::join(|| (populated(0, total), populated(0, pieces)), || populated(Count::ZERO, pieces));
+        rayon::join(|| (populated(0, total), populated(0, pretokens)), || populated(Count::ZERO, pretokens));
     let mut rest = Room { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
-    let rooms: Vec<Room<'_>> = sizes.into_iter().map(|(pieces, bytes)| rest.take(pieces, bytes)).collect();
+    let rooms: Vec<Room<'_>> =
+        sizes.into_iter().map(|(pretokens, bytes)| rest.take(pretokens, bytes)).collect();
     shares.into_par_iter().zip(rooms).for_each(|(share, room)| room.fill(share));
-    PieceCounts { bytes, ends, counts }
+    PretokenCounts { bytes, ends, counts }
 }
 
 /// Divides all lists at the same corpus positions, into shares of about [`SHARE`] entries.
@@ -311,15 +313,15 @@ struct Room<'a> {
 
 impl<'a> Room<'a> {
     /// Splits off and returns the first section, for the given numbers of pre-tokens and bytes.
-    fn take(&mut self, pieces: usize, bytes: usize) -> Room<'a> {
+    fn take(&mut self, pretokens: usize, bytes: usize) -> Room<'a> {
         const ALL: &str = "the parts are no longer than the whole";
         let start = self.start;
         self.start += bytes;
         Room {
             start,
             bytes: self.bytes.split_off_mut(..bytes).expect(ALL),
-            ends: self.ends.split_off_mut(..pieces).expect(ALL),
-            counts: self.counts.split_off_mut(..pieces).expect(ALL),
+            ends: self.ends.split_off_mut(..pretokens).expect(ALL),
+            counts: self.counts.split_off_mut(..pretokens).expect(ALL),
         }
     }
 
@@ -343,10 +345,10 @@ impl<'a> Room<'a> {
 
     /// Copies the pre-tokens of a list to the start of the section, and removes that part from the section.
     fn append(&mut self, list: List<'_>) {
-        for (piece, count) in list.iter() {
-            let own = self.take(1, piece.len());
-            own.bytes.copy_from_slice(piece);
-            (own.ends[0], own.counts[0]) = (own.start + piece.len(), count);
+        for (pretoken, count) in list.iter() {
+            let own = self.take(1, pretoken.len());
+            own.bytes.copy_from_slice(pretoken);
+            (own.ends[0], own.counts[0]) = (own.start + pretoken.len(), count);
         }
     }
 }
@@ -358,11 +360,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::costly::one_case_in;
-    use crate::units::amount;
+    use crate::base::int::to_u64;
+    use crate::base::test_support::one_case_in;
 
     /// Returns the bits of a number as bytes, which gives both short and long pre-tokens.
-    fn piece(bits: u16) -> Vec<u8> {
+    fn pretoken(bits: u16) -> Vec<u8> {
         let length = if bits.is_multiple_of(3) { 20 } else { 11 };
         (0..length).map(|bit| u8::from(u32::from(bits) >> bit & 1 == 1)).collect()
     }
@@ -372,36 +374,36 @@ mod tests {
         let inputs =
             prop::collection::vec((0_usize..5, prop::collection::vec(0_u16..1 << 11, 0..200)), 0..30);
         one_case_in(4, &inputs, |parts| {
-            let mut tables: Vec<PieceTable> = (0..5).map(|_| PieceTable::new()).collect();
+            let mut tables: Vec<PretokenTable> = (0..5).map(|_| PretokenTable::new()).collect();
             let (mut expected, mut order) = (HashMap::new(), Vec::new());
             let mut place = 0;
-            for (table, pieces) in &parts {
+            for (table, pretokens) in &parts {
                 let (mut text, mut ends) = (Vec::new(), Vec::new());
-                for piece in pieces.iter().map(|&bits| piece(bits)) {
-                    text.extend_from_slice(&piece);
+                for pretoken in pretokens.iter().map(|&bits| pretoken(bits)) {
+                    text.extend_from_slice(&pretoken);
                     ends.push(u32::try_from(text.len()).expect("short texts"));
-                    let count = expected.entry(piece.clone()).or_insert(0);
+                    let count = expected.entry(pretoken.clone()).or_insert(0);
                     *count += 3;
                     if *count == 3 {
-                        order.push(piece);
+                        order.push(pretoken);
                     }
                 }
                 tables[*table].count(&text, 0, &ends, Count::new(3), place).expect("small counts");
-                place += amount(text.len());
+                place += to_u64(text.len());
             }
             let sum = fold(tables).expect("small counts");
             let sum: Vec<(Vec<u8>, u64)> =
-                sum.iter().map(|(piece, count)| (piece.to_vec(), count.get())).collect();
+                sum.iter().map(|(pretoken, count)| (pretoken.to_vec(), count.get())).collect();
             let expected: Vec<(Vec<u8>, u64)> =
-                order.into_iter().map(|piece| (piece.clone(), expected[&piece])).collect();
+                order.into_iter().map(|pretoken| (pretoken.clone(), expected[&pretoken])).collect();
             prop_assert_eq!(sum, expected);
             Ok(())
         });
     }
 
     #[test]
-    fn a_sum_that_passes_64_bits_names_the_piece() {
-        let mut tables: Vec<PieceTable> = (0..3).map(|_| PieceTable::new()).collect();
+    fn a_sum_that_passes_64_bits_names_the_pretoken() {
+        let mut tables: Vec<PretokenTable> = (0..3).map(|_| PretokenTable::new()).collect();
         for (table, place) in tables.iter_mut().zip([0, 2, 4]) {
             table.count(b"often", 0, &[5], Count::new(u64::MAX / 2), 9 * place).expect("each by itself fits");
         }

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use super::facts::FactFinder;
 use super::fault::Fault;
-use super::{Boundary, CountConfig, Counted, PieceCounts, Prepared};
+use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
+use crate::base::hash_index::HashIndex;
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
-use crate::hashing::Hashing;
-use crate::index::HashIndex;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder};
-use crate::units::{ByteCount, Count, amount};
 
 /// Counts whole documents, for training without a split: returns each distinct document once, with its count.
 ///
@@ -33,7 +33,7 @@ use crate::units::{ByteCount, Count, amount};
 ///
 /// let documents = source::texts(["to be", "or not", "to be"]);
 /// let gathered = gather_documents(documents, &CountConfig::default(), &Silent)?;
-/// let counts: Vec<_> = gathered.pieces.iter().map(|(text, count)| (text, count.get())).collect();
+/// let counts: Vec<_> = gathered.pretokens.iter().map(|(text, count)| (text, count.get())).collect();
 /// assert_eq!(counts, [(&b"to be"[..], 2), (b"or not", 1)]);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
@@ -50,16 +50,16 @@ pub fn gather_documents(
         observer.advanced(Stage::Count, batch.text_bytes());
     }
     gatherer.end_text()?;
-    let Gatherer { pieces, mut facts, .. } = gatherer;
-    facts.saw_bytes(pieces.all_bytes());
-    Ok(Counted { pieces, facts: facts.finish() })
+    let Gatherer { pretokens, mut facts, .. } = gatherer;
+    facts.saw_bytes(pretokens.all_bytes());
+    Ok(Counted { pretokens, facts: facts.finish() })
 }
 
 /// The distinct texts so far. The text that is being read follows them in the same buffer.
 struct Gatherer<'a> {
     config: &'a CountConfig,
-    pieces: PieceCounts,
-    /// The start of the text that is being read, in the bytes of `pieces`.
+    pretokens: PretokenCounts,
+    /// The start of the text that is being read, in the bytes of `pretokens`.
     start: usize,
     source: usize,
     index: HashIndex,
@@ -70,7 +70,7 @@ impl<'a> Gatherer<'a> {
     fn new(config: &'a CountConfig) -> Gatherer<'a> {
         Gatherer {
             config,
-            pieces: PieceCounts::new(),
+            pretokens: PretokenCounts::new(),
             start: 0,
             source: 0,
             index: HashIndex::default(),
@@ -93,7 +93,7 @@ impl<'a> Gatherer<'a> {
             if let Some(text) = document {
                 self.facts.saw_text(text);
                 self.check_room(text.len())?;
-                self.pieces.bytes.extend_from_slice(text);
+                self.pretokens.bytes.extend_from_slice(text);
             }
         }
         Ok(())
@@ -102,15 +102,15 @@ impl<'a> Gatherer<'a> {
     /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
     /// either.
     fn check_room(&mut self, more: usize) -> Result<()> {
-        let bytes = &mut self.pieces.bytes;
+        let bytes = &mut self.pretokens.bytes;
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
-            Some(limit) if amount(length) > limit.tables.0 => {
+            Some(limit) if to_u64(length) > limit.tables.0 => {
                 Err(Fault::TooMuchText { limit: limit.tables }.into())
             }
             _ if length <= bytes.capacity() => Ok(()),
             _ => {
-                Ok(bytes.try_reserve(more).map_err(|_| Fault::NoRoom { bytes: ByteCount(amount(length)) })?)
+                Ok(bytes.try_reserve(more).map_err(|_| Fault::NoRoom { bytes: ByteCount(to_u64(length)) })?)
             }
         }
     }
@@ -119,14 +119,14 @@ impl<'a> Gatherer<'a> {
     fn end_text(&mut self) -> Result<()> {
         let config = self.config;
         if let Some(prepare) = config.prepare.as_deref() {
-            let text = self.pieces.bytes.split_off(self.start);
+            let text = self.pretokens.bytes.split_off(self.start);
             return prepare.each(&text, &mut |part| {
                 match part {
                     Prepared::Text(part) => {
-                        self.pieces.bytes.extend_from_slice(part);
-                        let end = self.pieces.bytes.len();
+                        self.pretokens.bytes.extend_from_slice(part);
+                        let end = self.pretokens.bytes.len();
                         self.start = self.keep(self.start..end)?;
-                        self.pieces.bytes.truncate(self.start);
+                        self.pretokens.bytes.truncate(self.start);
                     }
                     Prepared::Token(token) => self.facts.saw_special(token),
                 }
@@ -134,11 +134,11 @@ impl<'a> Gatherer<'a> {
             });
         }
         let (start, mut kept) = (self.start, self.start);
-        for range in texts(&self.config.specials, &self.pieces.bytes[start..], &mut self.facts) {
-            self.pieces.bytes.copy_within(start + range.start..start + range.end, kept);
+        for range in texts(&self.config.specials, &self.pretokens.bytes[start..], &mut self.facts) {
+            self.pretokens.bytes.copy_within(start + range.start..start + range.end, kept);
             kept = self.keep(kept..kept + range.len())?;
         }
-        self.pieces.bytes.truncate(kept);
+        self.pretokens.bytes.truncate(kept);
         self.start = kept;
         Ok(())
     }
@@ -150,18 +150,19 @@ impl<'a> Gatherer<'a> {
         if weight == 0 {
             return Ok(range.start);
         }
-        let piece = &self.pieces.bytes[range.clone()];
-        let hash = Hashing::of_process().bytes(piece);
-        if let Some(number) = self.index.find(hash, |number| self.pieces.piece(number - 1) == piece) {
-            let count = &mut self.pieces.counts[number - 1];
+        let pretoken = &self.pretokens.bytes[range.clone()];
+        let hash = Hashing::of_process().bytes(pretoken);
+        if let Some(number) = self.index.find(hash, |number| self.pretokens.pretoken(number - 1) == pretoken)
+        {
+            let count = &mut self.pretokens.counts[number - 1];
             *count = count
                 .checked_add(Count::new(weight))
-                .ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
+                .ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?;
             return Ok(range.start);
         }
-        self.pieces.ends.push(range.end);
-        self.pieces.counts.push(Count::new(weight));
-        self.index.insert(hash, self.pieces.len()).map_err(Fault::from)?;
+        self.pretokens.ends.push(range.end);
+        self.pretokens.counts.push(Count::new(weight));
+        self.index.insert(hash, self.pretokens.len()).map_err(Fault::from)?;
         Ok(range.end)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{amount, place64};
+use crate::base::int::{to_u64, u64_to_usize};
 
 /// Smallest length that shares a bin with others. From here on, each doubling of the length has [`STEPS`] bins.
 const FINE: u64 = 16;
@@ -76,16 +76,16 @@ impl Histogram {
     /// Returns the number of the bin of a length, from 0 on.
     pub(crate) fn bin_number(length: u64) -> usize {
         if length < FINE {
-            return place64(length);
+            return u64_to_usize(length);
         }
         let doublings = length.ilog2() - FINE.ilog2();
         let step = (length >> (length.ilog2() - STEPS.ilog2())) & (STEPS - 1);
-        place64(FINE + STEPS * u64::from(doublings) + step)
+        u64_to_usize(FINE + STEPS * u64::from(doublings) + step)
     }
 
     /// Returns the smallest and the largest length of a bin.
     pub(crate) fn bounds(number: usize) -> (u64, u64) {
-        let number = amount(number);
+        let number = to_u64(number);
         if number < FINE {
             return (number, number);
         }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::fault::Fault;
 use super::runs::Runs;
+use crate::base::int::Count;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::Count;
 
 /// Most bytes (1 MiB) of the buffer of one reader.
 const MOST_READ: usize = 1 << 20;
@@ -29,14 +29,14 @@ pub(super) enum Order {
     First,
 }
 
-/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PieceReader::advance) has
+/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PretokenReader::advance) has
 /// returned `true`.
-pub(super) trait PieceReader {
+pub(super) trait PretokenReader {
     /// Reads the next pre-token. Returns `false` at the end.
     fn advance(&mut self) -> Result<bool>;
 
     /// Returns the current pre-token.
-    fn piece(&self) -> &[u8];
+    fn pretoken(&self) -> &[u8];
 
     /// Returns the count of the current pre-token.
     fn count(&self) -> Count;
@@ -71,7 +71,7 @@ pub(super) fn merge_runs(
         while readers.peek().is_some() {
             sums.write_with(|run| {
                 let group = readers.by_ref().take(at_once);
-                merge(group, order, observer, |piece, count, first| run.push(piece, count, first))
+                merge(group, order, observer, |pretoken, count, first| run.push(pretoken, count, first))
             })?;
         }
         drop(readers);
@@ -84,30 +84,30 @@ pub(super) fn merge_runs(
 ///
 /// # Errors
 /// `take` fails, a pre-token cannot be read, a count exceeds 2⁶⁴ − 1, or the observer stops the run.
-pub(super) fn merge<R: PieceReader>(
+pub(super) fn merge<R: PretokenReader>(
     readers: impl Iterator<Item = R>,
     order: Order,
     observer: &dyn Observer,
     mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
     let mut merge = Merge::begin(readers, order)?;
-    let (mut piece, mut pieces) = (Vec::new(), 0_usize);
+    let (mut pretoken, mut pretokens) = (Vec::new(), 0_usize);
     while let Some(least) = merge.readers.first() {
-        if pieces.is_multiple_of(PIECES_UNCHECKED) {
+        if pretokens.is_multiple_of(PIECES_UNCHECKED) {
             observer.checkpoint()?;
         }
-        pieces += 1;
-        piece.clear();
-        piece.extend_from_slice(least.piece());
+        pretokens += 1;
+        pretoken.clear();
+        pretoken.extend_from_slice(least.pretoken());
         let (mut count, mut first) = (least.count(), least.first());
         merge.advance()?;
-        while let Some(same) = merge.readers.first().filter(|same| same.piece() == piece) {
+        while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
             let sum = count.checked_add(same.count());
-            count = sum.ok_or_else(|| Fault::Overflow { piece: piece.clone() })?;
+            count = sum.ok_or_else(|| Fault::Overflow { pretoken: pretoken.clone() })?;
             first = first.min(same.first());
             merge.advance()?;
         }
-        take(&piece, count, first)?;
+        take(&pretoken, count, first)?;
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ struct Merge<R> {
     order: Order,
 }
 
-impl<R: PieceReader> Merge<R> {
+impl<R: PretokenReader> Merge<R> {
     /// Reads the first pre-token of each reader, and builds the heap.
     fn begin(readers: impl Iterator<Item = R>, order: Order) -> Result<Merge<R>> {
         let mut merge = Merge { readers: Vec::new(), order };
@@ -159,7 +159,7 @@ impl<R: PieceReader> Merge<R> {
     fn compare(&self, one: usize, other: usize) -> Ordering {
         let (one, other) = (&self.readers[one], &self.readers[other]);
         match self.order {
-            Order::Bytes => one.piece().cmp(other.piece()),
+            Order::Bytes => one.pretoken().cmp(other.pretoken()),
             Order::First => one.first().cmp(&other.first()),
         }
     }

@@ -1,6 +1,6 @@
 //! Counts how often each distinct pre-token occurs, exactly and on all cores.
 //!
-//! Takes batches of documents and a splitter, gives [`PieceCounts`]. Without a split, each document is one pre-token;
+//! Takes batches of documents and a splitter, gives [`PretokenCounts`]. Without a split, each document is one pre-token;
 //! [`gather_documents`] counts these. Knows nothing of merges and tokens.
 //!
 //! Counting works in these steps: `parts` divides the corpus at safe split points, each thread of `shard` counts into
@@ -8,26 +8,26 @@
 //! `merge` sums these.
 //!
 //! ```
-//! use tokenmill::count::{CountConfig, count_pieces};
+//! use tokenmill::count::{CountConfig, count_pretokens};
 //! use tokenmill::observer::Silent;
 //! use tokenmill::{source, split};
 //!
 //! let splitter = split::splitter(&"gpt2".parse()?)?;
 //! let documents = source::texts(["the cat sat", "the cat ran"]);
-//! let counted = count_pieces(documents, &*splitter, &CountConfig::default(), &Silent)?;
-//! let pieces: Vec<_> = counted.pieces.iter().map(|(piece, count)| (piece, count.get())).collect();
+//! let counted = count_pretokens(documents, &*splitter, &CountConfig::default(), &Silent)?;
+//! let pretokens: Vec<_> = counted.pretokens.iter().map(|(pretoken, count)| (pretoken, count.get())).collect();
 //! // Pre-tokens are in order of first appearance.
-//! assert_eq!(pieces[..2], [(&b"the"[..], 2), (b" cat", 2)]);
+//! assert_eq!(pretokens[..2], [(&b"the"[..], 2), (b" cat", 2)]);
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 
-mod pieces;
+mod pretokens;
 mod facts;
 mod histogram;
 mod prepare;
 mod carry;
 mod parts;
-mod piece_log;
+mod pretoken_log;
 mod entry;
 mod slots;
 mod table;
@@ -54,19 +54,19 @@ pub use facts::{CorpusFacts, SourceFacts};
 pub(crate) use fault::TooLongForMemory;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
-pub use pieces::PieceCounts;
 pub use prepare::{Prepare, Prepared};
+pub use pretokens::PretokenCounts;
 pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::base::int::{ByteCount, u64_to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::source::Documents;
 use crate::split::{SpecialFinder, Splitter};
-use crate::units::{ByteCount, place64};
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,10 +82,10 @@ pub enum Boundary {
 /// Bytes (1 MiB) that a single pre-token may have however small the limit of memory is.
 const LEAST_LONGEST: u64 = 1 << 20;
 
-/// Settings of [`count_pieces`] and [`gather_documents`].
+/// Settings of [`count_pretokens`] and [`gather_documents`].
 ///
 /// ```
-/// use tokenmill::count::{CountConfig, count_pieces};
+/// use tokenmill::count::{CountConfig, count_pretokens};
 /// use tokenmill::observer::Silent;
 /// use tokenmill::split::SpecialFinder;
 /// use tokenmill::{source, split};
@@ -93,9 +93,9 @@ const LEAST_LONGEST: u64 = 1 << 20;
 /// let specials = SpecialFinder::new(&["<s>"])?;
 /// let config = CountConfig { specials, weights: vec![3], ..CountConfig::default() };
 /// let splitter = split::splitter(&"gpt2".parse()?)?;
-/// let counted = count_pieces(source::texts(["<s>hello"]), &*splitter, &config, &Silent)?;
-/// let pieces: Vec<_> = counted.pieces.iter().map(|(piece, count)| (piece, count.get())).collect();
-/// assert_eq!(pieces, [(&b"hello"[..], 3)]);
+/// let counted = count_pretokens(source::texts(["<s>hello"]), &*splitter, &config, &Silent)?;
+/// let pretokens: Vec<_> = counted.pretokens.iter().map(|(pretoken, count)| (pretoken, count.get())).collect();
+/// assert_eq!(pretokens, [(&b"hello"[..], 3)]);
 /// assert_eq!(counted.facts.special_tokens, 1);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
@@ -120,9 +120,11 @@ impl CountConfig {
     /// Returns the most bytes that one pre-token may have: an eighth of the limit of memory, and at least
     /// [`LEAST_LONGEST`]. The divisor allows for copies: a pre-token is carried until its end is known, and is then
     /// in a table, in a run on disk, and where runs are merged and written.
-    fn longest_piece(&self) -> usize {
+    fn longest_pretoken(&self) -> usize {
         const COPIES: u64 = 8;
-        self.limit.as_ref().map_or(usize::MAX, |limit| place64((limit.tables.0 / COPIES).max(LEAST_LONGEST)))
+        self.limit
+            .as_ref()
+            .map_or(usize::MAX, |limit| u64_to_usize((limit.tables.0 / COPIES).max(LEAST_LONGEST)))
     }
 
     /// Returns the factor of the counts of a source.
@@ -135,7 +137,7 @@ impl CountConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The pre-tokens, in order of first appearance in the corpus.
-    pub pieces: PieceCounts,
+    pub pretokens: PretokenCounts,
     /// Facts about the text.
     pub facts: CorpusFacts,
 }
@@ -144,7 +146,7 @@ pub struct Counted {
 ///
 /// # Errors
 /// Those of [`count_within_limit`] and [`Counts::into_counted`].
-pub fn count_pieces(
+pub fn count_pretokens(
     documents: Documents<'_>,
     splitter: &dyn Splitter,
     config: &CountConfig,
@@ -179,7 +181,7 @@ pub fn count_within_limit(
 ) -> Result<Counts> {
     let parts = parts::Parts::new(documents, splitter, config);
     let shard::Counted { tables, runs, facts } = shard::count(parts, splitter, config, observer)?;
-    let pieces = match &config.limit {
+    let pretokens = match &config.limit {
         Some(limit) if !runs.is_empty() => {
             let (number, bytes) =
                 (runs.iter().map(runs::Runs::len).sum::<usize>(), runs.iter().map(runs::Runs::bytes).sum());
@@ -189,11 +191,11 @@ pub fn count_within_limit(
                 ByteCount(bytes),
                 limit.tables,
             ));
-            counts::Pieces::Spilled(runs, limit.clone())
+            counts::Pretokens::Spilled(runs, limit.clone())
         }
-        _ => counts::Pieces::Held(fold::fold(tables)?),
+        _ => counts::Pretokens::Held(fold::fold(tables)?),
     };
-    Ok(Counts { pieces, facts })
+    Ok(Counts { pretokens, facts })
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use super::carry::Carry;
 use super::facts::FactFinder;
 use super::fault::TooLongForMemory;
 use super::{Boundary, CountConfig};
+use crate::base::int::to_u64;
 use crate::error::Result;
 use crate::source::{Batch, Documents};
 use crate::split::Splitter;
-use crate::units::amount;
 
 /// A chunk of the corpus: texts that can each be split on their own, with the same result as splitting whole
 /// documents.
@@ -65,7 +65,7 @@ impl Part {
     pub(super) fn row(&self, number: usize) -> (usize, u64) {
         match (&self.rows, number.checked_sub(1)) {
             (Some(rows), Some(row)) => {
-                (rows.batch.unit, rows.batch.first_row + amount(rows.texts.start + row))
+                (rows.batch.unit, rows.batch.first_row + to_u64(rows.texts.start + row))
             }
             _ => self.begun,
         }
@@ -109,7 +109,7 @@ impl<'a> Parts<'a> {
             documents,
             waiting: None,
             config,
-            carry: Carry::new(splitter, &config.specials, config.longest_piece()),
+            carry: Carry::new(splitter, &config.specials, config.longest_pretoken()),
             begun: (0, 0),
             source: 0,
             place: 0,
@@ -147,7 +147,7 @@ impl<'a> Parts<'a> {
             return Err(self.too_long().into());
         }
         if !head.is_empty() && !self.carry.is_empty() {
-            self.begun = (batch.unit, batch.first_row + amount(batch.len()).saturating_sub(1));
+            self.begun = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
         }
         Ok(Part { begun, ..self.part(head, Some(Rows { batch, texts, from, to, whole })) })
     }
@@ -155,7 +155,7 @@ impl<'a> Parts<'a> {
     /// Returns the error for a carried text that takes more memory than it may.
     fn too_long(&self) -> TooLongForMemory {
         let (unit, row) = self.begun;
-        TooLongForMemory::of_piece(self.source, (unit, row), self.config)
+        TooLongForMemory::of_pretoken(self.source, (unit, row), self.config)
     }
 
     /// Divides a batch into the texts that can be split now and the rest, which is carried.
@@ -191,7 +191,7 @@ impl<'a> Parts<'a> {
         let (place, source) = (self.place, self.source);
         let weight = self.config.weight(source);
         let part = Part { place, source, weight, head, begun: self.begun, rows };
-        self.place += part.texts().map(|text| amount(text.len())).sum::<u64>();
+        self.place += part.texts().map(|text| to_u64(text.len())).sum::<u64>();
         part
     }
 

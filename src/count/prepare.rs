@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::fault::Fault;
+use crate::base::int::to_u64;
 use crate::error::Result;
-use crate::units::amount;
 
 /// Prepares a whole text before it is split: it normalizes the text, for example, or removes added tokens from it. So
 /// counting sees the text that a tokenizer merges.
@@ -54,7 +54,7 @@ pub(super) fn place_of(bytes_before: u64) -> u64 {
 /// bytes.
 pub(super) fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
     let most = MOST_GROWTH;
-    if prepared > amount(text.len()).saturating_mul(most) {
+    if prepared > to_u64(text.len()).saturating_mul(most) {
         Err(Fault::Grown { most }.into())
     } else {
         Ok(())

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Boundary, CountConfig, PieceCounts};
+use super::{Boundary, CountConfig, PretokenCounts};
+use crate::base::int::{Count, to_usize};
 use crate::error::Result;
 use crate::split::{Segment, Splitter};
-use crate::units::{Count, place};
 
 /// Counts the pre-tokens of documents. Each document has the number of its source; `None` is a null document.
 ///
@@ -14,11 +14,11 @@ use crate::units::{Count, place};
 ///
 /// # Panics
 /// A count exceeds 2⁶⁴ − 1.
-pub fn count_pieces(
+pub fn count_pretokens(
     documents: &[(usize, Option<Vec<u8>>)],
     splitter: &dyn Splitter,
     config: &CountConfig,
-) -> Result<PieceCounts> {
+) -> Result<PretokenCounts> {
     let mut seen: BTreeMap<Vec<u8>, (usize, u64)> = BTreeMap::new();
     for (source, text) in texts(documents, config.boundary) {
         let weight = config.weight(source);
@@ -28,9 +28,9 @@ pub fn count_pieces(
         for segment in config.specials.segments(&text) {
             let Segment::Text(range) = segment else { continue };
             let (text, mut ends, mut start) = (&text[range], Vec::new(), 0);
-            splitter.piece_ends(text, &mut ends)?;
+            splitter.pretoken_ends(text, &mut ends)?;
             for end in ends {
-                let end = place(end);
+                let end = to_usize(end);
                 let order = seen.len();
                 let (_, count) = seen.entry(text[start..end].to_vec()).or_insert((order, 0));
                 *count = count.checked_add(weight).expect("the reference is for small corpora");
@@ -38,9 +38,9 @@ pub fn count_pieces(
             }
         }
     }
-    let mut pieces: Vec<_> = seen.iter().collect();
-    pieces.sort_by_key(|(_, (order, _))| *order);
-    Ok(pieces.iter().map(|(piece, (_, count))| (&piece[..], Count::new(*count))).collect())
+    let mut pretokens: Vec<_> = seen.iter().collect();
+    pretokens.sort_by_key(|(_, (order, _))| *order);
+    Ok(pretokens.iter().map(|(pretoken, (_, count))| (&pretoken[..], Count::new(*count))).collect())
 }
 
 /// Returns the texts to split, with the numbers of their sources.

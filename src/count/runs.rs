@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
-use super::merge::PieceReader;
+use super::merge::PretokenReader;
+use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::units::{Count, amount, place64};
 
 /// Bytes (256 KiB) of the write buffer of a run.
 const WRITTEN: usize = 1 << 18;
@@ -48,10 +48,10 @@ impl Runs {
     /// Writes pre-tokens, with their counts and first positions, as a run. The caller has sorted them.
     pub(super) fn write<P: AsRef<[u8]>>(
         &mut self,
-        mut pieces: impl Iterator<Item = (P, Count, u64)>,
+        mut pretokens: impl Iterator<Item = (P, Count, u64)>,
     ) -> Result<()> {
         self.write_with(|run| {
-            pieces.try_for_each(|(piece, count, first)| run.push(piece.as_ref(), count, first))
+            pretokens.try_for_each(|(pretoken, count, first)| run.push(pretoken.as_ref(), count, first))
         })
     }
 
@@ -74,7 +74,7 @@ impl Runs {
             memory,
             buffer: Vec::new(),
             at: 0,
-            piece: 0..0,
+            pretoken: 0..0,
             count: Count::ZERO,
             first: 0,
         })
@@ -91,13 +91,13 @@ pub(super) struct RunWriter<'a> {
 
 impl RunWriter<'_> {
     /// Writes a record.
-    pub(super) fn push(&mut self, piece: &[u8], count: Count, first: u64) -> Result<()> {
+    pub(super) fn push(&mut self, pretoken: &[u8], count: Count, first: u64) -> Result<()> {
         let mut push = || {
-            for number in [amount(piece.len()), count.get(), first] {
+            for number in [to_u64(pretoken.len()), count.get(), first] {
                 self.length += write_number(&mut self.out, number)?;
             }
-            self.length += amount(piece.len());
-            self.out.write_all(piece)
+            self.length += to_u64(pretoken.len());
+            self.out.write_all(pretoken)
         };
         push().map_err(|cause| write_error(self.folder, cause))
     }
@@ -124,7 +124,7 @@ fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
         length += 1;
         if number == 0 {
             out.write_all(&bytes[..length])?;
-            return Ok(amount(length));
+            return Ok(to_u64(length));
         }
     }
 }
@@ -152,12 +152,12 @@ pub(super) struct RunReader<'a> {
     /// The start of the next record in the buffer.
     at: usize,
     /// The bytes of the current pre-token in the buffer.
-    piece: Range<usize>,
+    pretoken: Range<usize>,
     count: Count,
     first: u64,
 }
 
-impl PieceReader for RunReader<'_> {
+impl PretokenReader for RunReader<'_> {
     fn advance(&mut self) -> Result<bool> {
         loop {
             if self.decode() {
@@ -174,8 +174,8 @@ impl PieceReader for RunReader<'_> {
         }
     }
 
-    fn piece(&self) -> &[u8] {
-        &self.buffer[self.piece.clone()]
+    fn pretoken(&self) -> &[u8] {
+        &self.buffer[self.pretoken.clone()]
     }
 
     fn count(&self) -> Count {
@@ -197,11 +197,11 @@ impl RunReader<'_> {
             (*number, at) = (value, at + length);
         }
         let [length, count, first] = numbers;
-        let end = at.saturating_add(place64(length));
+        let end = at.saturating_add(u64_to_usize(length));
         if end > self.buffer.len() {
             return false;
         }
-        (self.piece, self.at) = (at..end, end);
+        (self.pretoken, self.at) = (at..end, end);
         (self.count, self.first) = (Count::new(count), first);
         true
     }
@@ -211,11 +211,11 @@ impl RunReader<'_> {
     fn refill(&mut self) -> io::Result<()> {
         self.buffer.drain(..self.at);
         self.at = 0;
-        let wanted = amount(self.memory.max(self.buffer.len())).min(self.rest.end - self.rest.start);
+        let wanted = to_u64(self.memory.max(self.buffer.len())).min(self.rest.end - self.rest.start);
         let mut file = &self.runs.file;
         file.seek(SeekFrom::Start(self.rest.start))?;
         let read = file.take(wanted).read_to_end(&mut self.buffer)?;
-        if amount(read) < wanted {
+        if to_u64(read) < wanted {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.rest.start += wanted;
@@ -241,24 +241,24 @@ mod tests {
     fn a_run_is_read_back_and_a_cut_one_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut runs = Runs::create(folder.path()).expect("a writable folder");
-        let pieces = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
-        let records = pieces.iter().map(|piece| {
-            let piece = piece.as_bytes();
-            (piece, Count::new(amount(piece.len()) * 9), 1 << 40)
+        let pretokens = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
+        let records = pretokens.iter().map(|pretoken| {
+            let pretoken = pretoken.as_bytes();
+            (pretoken, Count::new(to_u64(pretoken.len()) * 9), 1 << 40)
         });
         runs.write(records).expect("room on the disk");
         for memory in [1, 7, 4096, 1 << 20] {
             let mut reader = runs.readers(memory).next().expect("a run");
-            for piece in &pieces {
+            for pretoken in &pretokens {
                 assert!(reader.advance().expect("a whole run"));
-                assert_eq!(reader.piece(), piece.as_bytes());
-                assert_eq!((reader.count.get(), reader.first), (amount(piece.len()) * 9, 1 << 40));
+                assert_eq!(reader.pretoken(), pretoken.as_bytes());
+                assert_eq!((reader.count.get(), reader.first), (to_u64(pretoken.len()) * 9, 1 << 40));
             }
             assert!(!reader.advance().expect("a whole run"));
         }
         runs.runs[0].end -= 1;
         let mut reader = runs.readers(4096).next().expect("a run");
-        assert!((0..3).all(|_| reader.advance().expect("whole pieces")));
+        assert!((0..3).all(|_| reader.advance().expect("whole pre-tokens")));
         assert!(reader.advance().is_err());
         runs.runs[0].end += 9;
         let mut reader = runs.readers(1 << 20).next().expect("a run");

@@ -13,13 +13,13 @@ use super::fault::TooLongForMemory;
 use super::parts::{Part, Parts};
 use super::prepare::{Prepare, Prepared, check_growth, place_of};
 use super::runs::Runs;
-use super::table::PieceTable;
+use super::table::PretokenTable;
 use super::{CountConfig, MemoryLimit};
+use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};
+use crate::base::pools::{as_many_as_there_are, lock};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
-use crate::parallel::{as_many_as_there_are, lock};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use crate::units::{Count, amount, place, place64};
 
 /// Bytes, approximately, of the windows in which text is split (8 KiB), so that the ends of the pre-tokens stay in
 /// the cache.
@@ -39,7 +39,7 @@ const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 /// The results of all threads.
 pub(super) struct Counted {
     /// The tables, one per thread; empty if counts went to disk.
-    pub(super) tables: Vec<PieceTable>,
+    pub(super) tables: Vec<PretokenTable>,
     /// The counts on disk, sorted by bytes, one file per thread.
     pub(super) runs: Vec<Runs>,
     /// Facts about all of the corpus.
@@ -97,7 +97,7 @@ pub(super) fn count<'a>(
 /// Returns the number of threads: that of the current rayon pool, or fewer, so that each has at least `least` bytes
 /// of the limit.
 fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
-    let shares = limit.and_then(|limit| place64(limit.tables.0).checked_div(least));
+    let shares = limit.and_then(|limit| u64_to_usize(limit.tables.0).checked_div(least));
     let most = shares.unwrap_or(usize::MAX);
     rayon::current_num_threads().min(most).max(1)
 }
@@ -138,7 +138,7 @@ struct Shard<'a> {
     document: (usize, (usize, u64)),
     /// The most bytes of the table, and the folder for its counts when it is full.
     limit: Option<(usize, &'a Path)>,
-    table: PieceTable,
+    table: PretokenTable,
     /// The runs written so far.
     runs: Option<Runs>,
     facts: FactFinder,
@@ -149,8 +149,9 @@ struct Shard<'a> {
 impl<'a> Shard<'a> {
     /// Creates the state of one of `threads` threads.
     fn new(splitter: &'a dyn Splitter, config: &'a CountConfig, threads: usize) -> Shard<'a> {
-        let share =
-            |limit: &'a MemoryLimit| ((place64(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch);
+        let share = |limit: &'a MemoryLimit| {
+            ((u64_to_usize(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch)
+        };
         Shard {
             splitter,
             config,
@@ -158,7 +159,7 @@ impl<'a> Shard<'a> {
             prepare: config.prepare.as_deref(),
             document: (0, (0, 0)),
             limit: config.limit.as_ref().map(share),
-            table: PieceTable::new(),
+            table: PretokenTable::new(),
             runs: None,
             facts: FactFinder::default(),
             ends: Vec::new(),
@@ -198,13 +199,13 @@ impl<'a> Shard<'a> {
             self.document = (part.source, part.row(number));
             if let Some(prepare) = self.prepare {
                 self.count_prepared(prepare, text, part.weight, place, observer)?;
-                place += amount(text.len());
+                place += to_u64(text.len());
                 continue;
             }
             for segment in self.specials.segments(text) {
                 match segment {
                     Segment::Text(range) if part.weight > 0 => {
-                        let place = place + amount(range.start);
+                        let place = place + to_u64(range.start);
                         self.count_text(&text[range], Count::new(part.weight), place, observer)?;
                     }
                     Segment::Text(range) => self.facts.saw_text(&text[range]),
@@ -214,7 +215,7 @@ impl<'a> Shard<'a> {
                     }
                 }
             }
-            place += amount(text.len());
+            place += to_u64(text.len());
         }
         observer.advanced(Stage::Count, place - part.place);
         Ok(())
@@ -235,7 +236,7 @@ impl<'a> Shard<'a> {
             match part {
                 Prepared::Text(part) => {
                     let place = start + prepared;
-                    prepared += amount(part.len());
+                    prepared += to_u64(part.len());
                     check_growth(prepared, text)?;
                     if weight > 0 {
                         self.count_text(part, Count::new(weight), place, observer)?;
@@ -260,7 +261,7 @@ impl<'a> Shard<'a> {
         while !text.is_empty() {
             let length = self.splitter.first_part(text, WINDOW);
             self.count_window(text, length, weight, place, observer)?;
-            place += amount(length);
+            place += to_u64(length);
             text = &text[length..];
         }
         Ok(())
@@ -281,11 +282,11 @@ impl<'a> Shard<'a> {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
         self.facts.saw_text(&text[..length]);
-        self.splitter.piece_ends_observed(&text[..length], &mut ends, observer)?;
-        let longest = self.config.longest_piece();
-        if length > longest && longest_piece(&ends) > longest {
+        self.splitter.pretoken_ends_observed(&text[..length], &mut ends, observer)?;
+        let longest = self.config.longest_pretoken();
+        if length > longest && longest_pretoken(&ends) > longest {
             let (source, place) = self.document;
-            return Err(TooLongForMemory::of_piece(source, place, self.config).into());
+            return Err(TooLongForMemory::of_pretoken(source, place, self.config).into());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.
@@ -302,9 +303,9 @@ impl<'a> Shard<'a> {
 }
 
 /// Returns the length of the longest pre-token, given their ends; the first one starts at 0.
-fn longest_piece(ends: &[u32]) -> usize {
+fn longest_pretoken(ends: &[u32]) -> usize {
     let starts = std::iter::once(&0).chain(ends);
-    place(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0))
+    to_usize(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -312,8 +313,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::costly::with_threads;
-    use crate::units::ByteCount;
+    use crate::base::int::ByteCount;
+    use crate::base::test_support::with_threads;
 
     #[test]
     fn as_many_threads_count_as_have_their_share() {

@@ -3,10 +3,10 @@
 use std::mem;
 
 use super::entry::{Entry, Key};
-use super::piece_log::PieceLog;
-use crate::hashing::Hashing;
-use crate::pages;
-use crate::units::{Count, amount, place64};
+use super::pretoken_log::PretokenLog;
+use crate::base::huge_pages;
+use crate::base::int::{Count, to_u64, u64_to_usize};
+use crate::base::seeded_hash::Hashing;
 
 /// Factor of the reserved capacity over the initial number of slots. Most growth then happens in place.
 const RESERVED: usize = 8;
@@ -38,7 +38,7 @@ impl Slots {
         let mut all = Vec::new();
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
         if all.try_reserve_exact(length * RESERVED).is_ok() {
-            pages::advise(&mut all);
+            huge_pages::advise(&mut all);
         }
         all.resize_with(length, Entry::default);
         Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: Hashing::of_process() }
@@ -52,7 +52,7 @@ impl Slots {
     /// Returns the home slot of a hash.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> usize {
-        place64(hash >> self.shift)
+        u64_to_usize(hash >> self.shift)
     }
 
     /// Returns the slot of the entry with this hash for which `same` holds, or else the free slot for it.
@@ -99,7 +99,7 @@ impl Slots {
 
     /// Moves the entries to the front, sorts them by the bytes of their pre-tokens, and returns them. The table is
     /// then unusable until [`Slots::clear`].
-    pub(super) fn sort(&mut self, log: &PieceLog) -> &[Entry] {
+    pub(super) fn sort(&mut self, log: &PretokenLog) -> &[Entry] {
         let mut kept = 0;
         for at in 0..self.all.len() {
             if !self.all[at].key.is_none() {
@@ -174,7 +174,7 @@ impl Slots {
         let entries = entries
             .filter(|(_, slot)| !slot.key.is_none())
             .map(|(_, entry)| (entry.key.hash(self.hashing), entry));
-        entries.filter(move |(hash, _)| hash.checked_shr(u64::BITS - bits).unwrap_or(0) == amount(range))
+        entries.filter(move |(hash, _)| hash.checked_shr(u64::BITS - bits).unwrap_or(0) == to_u64(range))
     }
 
     /// Returns the number of hash bits that name a slot.
@@ -190,9 +190,9 @@ impl Slots {
 
     /// Returns the counts by the numbers of the entries. The numbers must be `0..used`.
     pub(super) fn counts(&self) -> Vec<Count> {
-        let mut counts = pages::populated(Count::ZERO, self.used);
+        let mut counts = huge_pages::populated(Count::ZERO, self.used);
         for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {
-            counts[place64(entry.number)] = entry.count();
+            counts[u64_to_usize(entry.number)] = entry.count();
         }
         counts
     }
@@ -204,49 +204,49 @@ mod tests {
 
     use super::*;
 
-    fn slot_of(slots: &Slots, piece: &[u8]) -> usize {
-        let key = Key::new(piece, slots.hashing);
+    fn slot_of(slots: &Slots, pretoken: &[u8]) -> usize {
+        let key = Key::new(pretoken, slots.hashing);
         slots.find(key.hash(slots.hashing), |found| found == key)
     }
 
     proptest! {
         #[test]
         fn all_that_was_put_is_found(
-            pieces in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 1..4), 0..400),
+            pretokens in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 1..4), 0..400),
             length in prop::sample::select(vec![8, 64, 2048]),
         ) {
-            let pieces: Vec<Vec<u8>> = pieces.into_iter().collect();
+            let pretokens: Vec<Vec<u8>> = pretokens.into_iter().collect();
             let mut slots = Slots::new(length);
-            let mut log = PieceLog::default();
-            for piece in &pieces {
-                let slot = slot_of(&slots, piece);
-                let number = log.push(piece, 0);
-                slots.put(slot, Entry::new(Key::new(piece, slots.hashing), Count::new(number + 1), number));
+            let mut log = PretokenLog::default();
+            for pretoken in &pretokens {
+                let slot = slot_of(&slots, pretoken);
+                let number = log.push(pretoken, 0);
+                slots.put(slot, Entry::new(Key::new(pretoken, slots.hashing), Count::new(number + 1), number));
             }
-            prop_assert_eq!(slots.used(), pieces.len());
+            prop_assert_eq!(slots.used(), pretokens.len());
             prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
-            for (number, piece) in (0..).zip(&pieces) {
-                let entry = &slots.all[slot_of(&slots, piece)];
+            for (number, pretoken) in (0..).zip(&pretokens) {
+                let entry = &slots.all[slot_of(&slots, pretoken)];
                 prop_assert!(!entry.key.is_none());
                 prop_assert_eq!(entry.number, number);
             }
-            let counts: Vec<Count> = (1..=amount(pieces.len())).map(Count::new).collect();
+            let counts: Vec<Count> = (1..=to_u64(pretokens.len())).map(Count::new).collect();
             prop_assert_eq!(slots.counts(), counts);
             for bits in 0..=slots.bits().min(5) {
-                let mut found = vec![0; pieces.len()];
+                let mut found = vec![0; pretokens.len()];
                 for range in 0..1 << bits {
                     for (hash, entry) in slots.range(range, bits) {
                         prop_assert_eq!(hash, entry.key.hash(slots.hashing));
-                        prop_assert_eq!(hash.checked_shr(64 - bits).unwrap_or(0), amount(range));
-                        found[place64(entry.number)] += 1;
+                        prop_assert_eq!(hash.checked_shr(64 - bits).unwrap_or(0), to_u64(range));
+                        found[u64_to_usize(entry.number)] += 1;
                     }
                 }
                 prop_assert!(found.iter().all(|&times| times == 1), "{found:?} in ranges of {bits} bits");
             }
-            let mut sorted = pieces.clone();
+            let mut sorted = pretokens.clone();
             sorted.sort();
             let sorted_slots: Vec<Vec<u8>> =
-                slots.sort(&log).iter().map(|entry| log.piece(entry.number).to_vec()).collect();
+                slots.sort(&log).iter().map(|entry| log.pretoken(entry.number).to_vec()).collect();
             prop_assert_eq!(sorted_slots, sorted);
         }
     }

@@ -10,13 +10,13 @@ use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_w
 use super::counts_reader::CountsReader;
 use super::counts_writer::CountsWriter;
 use super::fault::Fault;
-use super::merge::{Order, PieceReader, merge};
-use super::{Boundary, PieceCounts, write_counts};
+use super::merge::{Order, PretokenReader, merge};
+use super::{Boundary, PretokenCounts, write_counts};
+use crate::base::hash_index::HashIndex;
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
-use crate::hashing::Hashing;
-use crate::index::HashIndex;
 use crate::observer::Observer;
-use crate::units::{ByteCount, Count, amount};
 use crate::{FORMAT_VERSION, VERSION};
 
 /// A counts file, and the factor of its counts.
@@ -32,9 +32,9 @@ pub struct WeightedFile {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
     /// Number of distinct pre-tokens.
-    pub pieces: u64,
+    pub pretokens: u64,
     /// Total bytes of the distinct pre-tokens.
-    pub piece_bytes: u64,
+    pub pretoken_bytes: u64,
     /// The metadata of the written file.
     pub info: CountsInfo,
 }
@@ -56,17 +56,17 @@ pub struct Sum {
 pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
     if !info.ordered {
-        return Ok(CountsFile { pieces: held_by_bytes(files, (EACH, limit), observer)?, info });
+        return Ok(CountsFile { pretokens: held_by_bytes(files, (EACH, limit), observer)?, info });
     }
     if let [WeightedFile { path, weight: 1 }] = files {
-        return Ok(CountsFile { pieces: read_counts_within(path, limit)?.pieces, info });
+        return Ok(CountsFile { pretokens: read_counts_within(path, limit)?.pretokens, info });
     }
-    let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
+    let (mut pretokens, mut index) = (PretokenCounts::new(), HashIndex::default());
     for file in files {
         observer.checkpoint()?;
-        append(&mut pieces, &mut index, file, limit)?;
+        append(&mut pretokens, &mut index, file, limit)?;
     }
-    Ok(CountsFile { pieces, info })
+    Ok(CountsFile { pretokens, info })
 }
 
 /// Writes the [sum](sum_counts) of counts files as a counts file. `path` appears in error messages only.
@@ -85,18 +85,22 @@ pub fn write_sum(
 ) -> Result<Sum> {
     let info = info_of_sum(files)?;
     if info.ordered {
-        let CountsFile { pieces, info } = sum_counts(files, limit, observer)?;
-        write_counts(out, path, &pieces, &info, observer)?;
-        return Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info });
+        let CountsFile { pretokens, info } = sum_counts(files, limit, observer)?;
+        write_counts(out, path, &pretokens, &info, observer)?;
+        return Ok(Sum {
+            pretokens: to_u64(pretokens.len()),
+            pretoken_bytes: to_u64(pretokens.bytes()),
+            info,
+        });
     }
     let mut writer = CountsWriter::begin(out, path, &info, observer)?;
-    let (mut pieces, mut piece_bytes) = (0, 0);
-    sum_by_bytes(files, limit, observer, |piece, count| {
-        (pieces, piece_bytes) = (pieces + 1, piece_bytes + amount(piece.len()));
-        writer.push(piece, count)
+    let (mut pretokens, mut pretoken_bytes) = (0, 0);
+    sum_by_bytes(files, limit, observer, |pretoken, count| {
+        (pretokens, pretoken_bytes) = (pretokens + 1, pretoken_bytes + to_u64(pretoken.len()));
+        writer.push(pretoken, count)
     })?;
     writer.end()?;
-    Ok(Sum { pieces, piece_bytes, info })
+    Ok(Sum { pretokens, pretoken_bytes, info })
 }
 
 /// Returns the metadata of the sum of these files.
@@ -152,16 +156,23 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
 }
 
 /// Adds a file to an ordered sum: adds to the counts of known pre-tokens, and appends the others.
-fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile, limit: ByteCount) -> Result<()> {
-    for (piece, count) in read_counts_within(&file.path, limit)?.pieces.iter() {
-        let (hash, count) = (Hashing::of_process().bytes(piece), multiplied(piece, count, file.weight)?);
-        match index.find(hash, |number| sum.piece(number - 1) == piece) {
+fn append(
+    sum: &mut PretokenCounts,
+    index: &mut HashIndex,
+    file: &WeightedFile,
+    limit: ByteCount,
+) -> Result<()> {
+    for (pretoken, count) in read_counts_within(&file.path, limit)?.pretokens.iter() {
+        let (hash, count) =
+            (Hashing::of_process().bytes(pretoken), multiplied(pretoken, count, file.weight)?);
+        match index.find(hash, |number| sum.pretoken(number - 1) == pretoken) {
             Some(number) => {
                 let total = sum.counts[number - 1].checked_add(count);
-                sum.counts[number - 1] = total.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
+                sum.counts[number - 1] =
+                    total.ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?;
             }
             None => {
-                sum.push(piece, count);
+                sum.push(pretoken, count);
                 index.insert(hash, sum.len()).map_err(Fault::from)?;
                 check_fits(sum, EACH_INDEXED, limit)?;
             }
@@ -171,8 +182,8 @@ fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile, lim
 }
 
 /// Returns a count times a weight.
-fn multiplied(piece: &[u8], count: Count, weight: u64) -> Result<Count> {
-    Ok(count.checked_mul(weight).ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)
+fn multiplied(pretoken: &[u8], count: Count, weight: u64) -> Result<Count> {
+    Ok(count.checked_mul(weight).ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?)
 }
 
 /// Most files that are open at a time. Operating systems allow more.
@@ -188,7 +199,7 @@ fn sum_by_bytes(
     observer: &dyn Observer,
     mut take: impl FnMut(&[u8], Count) -> Result<()>,
 ) -> Result<()> {
-    let take = |piece: &[u8], count: Count, _: u64| take(piece, count);
+    let take = |pretoken: &[u8], count: Count, _: u64| take(pretoken, count);
     if files.len() <= MOST_OPEN {
         return merge(readers(files, limit)?.into_iter(), Order::Bytes, observer, take);
     }
@@ -207,10 +218,10 @@ fn held_by_bytes(
     files: &[WeightedFile],
     (each, limit): (u64, ByteCount),
     observer: &dyn Observer,
-) -> Result<PieceCounts> {
-    let mut sum = PieceCounts::new();
-    sum_by_bytes(files, limit, observer, |piece, count| {
-        sum.push(piece, count);
+) -> Result<PretokenCounts> {
+    let mut sum = PretokenCounts::new();
+    sum_by_bytes(files, limit, observer, |pretoken, count| {
+        sum.push(pretoken, count);
         Ok(check_fits(&sum, each, limit)?)
     })?;
     Ok(sum)
@@ -222,36 +233,36 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
     let mut left = limit;
     let reader = |file: &WeightedFile| {
         let reader = CountsReader::open(&file.path)?;
-        let pieces: Box<dyn PieceReader> = if reader.info().ordered {
-            let pieces = read_counts_within(&file.path, left)?.pieces;
-            left = ByteCount(left.0.saturating_sub(bytes_of(&pieces, EACH_SORTED)));
-            Box::new(Sorted::new(pieces))
+        let pretokens: Box<dyn PretokenReader> = if reader.info().ordered {
+            let pretokens = read_counts_within(&file.path, left)?.pretokens;
+            left = ByteCount(left.0.saturating_sub(bytes_of(&pretokens, EACH_SORTED)));
+            Box::new(Sorted::new(pretokens))
         } else {
             Box::new(reader)
         };
-        Ok(Weighted { pieces, weight: file.weight, count: Count::ZERO })
+        Ok(Weighted { pretokens, weight: file.weight, count: Count::ZERO })
     };
     files.iter().map(reader).collect()
 }
 
 /// A reader that multiplies the counts by a weight.
 struct Weighted {
-    pieces: Box<dyn PieceReader>,
+    pretokens: Box<dyn PretokenReader>,
     weight: u64,
     count: Count,
 }
 
-impl PieceReader for Weighted {
+impl PretokenReader for Weighted {
     fn advance(&mut self) -> Result<bool> {
-        let more = self.pieces.advance()?;
+        let more = self.pretokens.advance()?;
         if more {
-            self.count = multiplied(self.pieces.piece(), self.pieces.count(), self.weight)?;
+            self.count = multiplied(self.pretokens.pretoken(), self.pretokens.count(), self.weight)?;
         }
         Ok(more)
     }
 
-    fn piece(&self) -> &[u8] {
-        self.pieces.piece()
+    fn pretoken(&self) -> &[u8] {
+        self.pretokens.pretoken()
     }
 
     fn count(&self) -> Count {
@@ -259,7 +270,7 @@ impl PieceReader for Weighted {
     }
 
     fn first(&self) -> u64 {
-        self.pieces.first()
+        self.pretokens.first()
     }
 }
 
@@ -268,7 +279,7 @@ const EACH_SORTED: u64 = EACH + 8;
 
 /// Reads pre-tokens from memory, sorted by bytes.
 struct Sorted {
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     /// The indexes of the remaining pre-tokens, the next one last.
     rest: Vec<usize>,
     /// The index of the current pre-token.
@@ -277,29 +288,29 @@ struct Sorted {
 
 impl Sorted {
     /// Sorts the pre-tokens.
-    fn new(pieces: PieceCounts) -> Sorted {
-        let mut rest = pieces.by_bytes();
+    fn new(pretokens: PretokenCounts) -> Sorted {
+        let mut rest = pretokens.by_bytes();
         rest.reverse();
-        Sorted { pieces, rest, place: 0 }
+        Sorted { pretokens, rest, place: 0 }
     }
 }
 
-impl PieceReader for Sorted {
+impl PretokenReader for Sorted {
     fn advance(&mut self) -> Result<bool> {
         let next = self.rest.pop();
         self.place = next.unwrap_or(self.place);
         Ok(next.is_some())
     }
 
-    fn piece(&self) -> &[u8] {
-        self.pieces.piece(self.place)
+    fn pretoken(&self) -> &[u8] {
+        self.pretokens.pretoken(self.place)
     }
 
     fn count(&self) -> Count {
-        self.pieces.counts[self.place]
+        self.pretokens.counts[self.place]
     }
 
     fn first(&self) -> u64 {
-        amount(self.place)
+        to_u64(self.place)
     }
 }

@@ -2,14 +2,15 @@
 
 use super::entry::{Entry, Key};
 use super::fault::Fault;
-use super::piece_log::PieceLog;
+use super::pretoken_log::PretokenLog;
 use super::runs::Runs;
 use super::slots::{FAR_SLOTS, Slots};
+use crate::base::huge_pages::fetch;
+use crate::base::int;
+use crate::base::int::{Count, u64_to_usize};
+use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
-use crate::hashing::Hashing;
-use crate::pages::fetch;
 use crate::split::SHORT;
-use crate::units::{self, Count, place64};
 
 /// Slots of a new table.
 const FIRST_SLOTS: usize = 1 << 14;
@@ -22,17 +23,17 @@ const AHEAD: usize = 64;
 ///
 /// **Memory:** that of the [slots](Slots) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
 /// addition to its own.
-pub(super) struct PieceTable {
+pub(super) struct PretokenTable {
     /// The counts.
     pub(super) slots: Slots,
     /// The bytes and the first positions.
-    pub(super) log: PieceLog,
+    pub(super) log: PretokenLog,
 }
 
-impl PieceTable {
+impl PretokenTable {
     /// Creates an empty table.
-    pub(super) fn new() -> PieceTable {
-        PieceTable { slots: Slots::new(FIRST_SLOTS), log: PieceLog::default() }
+    pub(super) fn new() -> PretokenTable {
+        PretokenTable { slots: Slots::new(FIRST_SLOTS), log: PretokenLog::default() }
     }
 
     /// Returns whether the table should be written out and emptied so that it does not exceed `most_bytes`.
@@ -47,12 +48,12 @@ impl PieceTable {
     /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the log, and the
     /// next run would be short.
     pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
-        let PieceTable { slots, log } = self;
+        let PretokenTable { slots, log } = self;
         let entries = slots.sort(log);
         let record = |(at, entry): (usize, &Entry)| {
             // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + AHEAD).min(entries.len() - 1)];
-            fetch(&log.firsts, place64(later.number));
+            fetch(&log.firsts, u64_to_usize(later.number));
             (entry.key.spelled(log), entry.count(), log.first(entry.number))
         };
         runs.write(entries.iter().enumerate().map(record))?;
@@ -97,12 +98,12 @@ impl PieceTable {
             let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
             let Text { text: bytes, mut start, weight, hashing, .. } = *text;
             let missed = rest.by_ref().find(|&&end| {
-                let length = units::place(end - start);
+                let length = int::to_usize(end - start);
                 if length > SHORT {
                     return true;
                 }
-                let key = Key::of_short(bytes, units::place(start), length);
-                let slot = &mut slots[place64(key.hash_of_short(hashing) >> shift)];
+                let key = Key::of_short(bytes, int::to_usize(start), length);
+                let slot = &mut slots[u64_to_usize(key.hash_of_short(hashing) >> shift)];
                 let known = slot.key == key && slot.add(weight);
                 start = if known { end } else { start };
                 !known
@@ -110,7 +111,7 @@ impl PieceTable {
             text.start = start;
             let Some(&end) = missed else { return Ok(()) };
             let key = text.key(text.start, end);
-            self.count_piece(text, end, key)?;
+            self.count_pretoken(text, end, key)?;
         }
     }
 
@@ -133,33 +134,38 @@ impl PieceTable {
             let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
             let Text { mut start, weight, .. } = *text;
             let missed = rest.by_ref().find(|&(&(key, hash), &end)| {
-                let slot = &mut slots[place64(hash >> shift)];
+                let slot = &mut slots[u64_to_usize(hash >> shift)];
                 let known = slot.key == key && slot.add(weight);
                 start = if known { end } else { start };
                 !known
             });
             text.start = start;
             let Some((&key, &end)) = missed else { return Ok(()) };
-            self.count_piece(text, end, key)?;
+            self.count_pretoken(text, end, key)?;
         }
     }
 
     /// Counts one pre-token in the general case: in any slot, or new. `key` has no number yet.
     #[inline(never)]
-    fn count_piece(&mut self, text: &mut Text<'_>, end: u32, (key, hash): (Key, u64)) -> Result<(), Fault> {
-        let piece = &text.text[units::place(text.start)..units::place(end)];
+    fn count_pretoken(
+        &mut self,
+        text: &mut Text<'_>,
+        end: u32,
+        (key, hash): (Key, u64),
+    ) -> Result<(), Fault> {
+        let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
         let first = text.place + u64::from(text.start);
         text.start = end;
         let (home, log) = (self.slots.home(hash), &self.log);
-        let slot = self.slots.find(hash, |found| found.is(key, piece, log));
+        let slot = self.slots.find(hash, |found| found.is(key, pretoken, log));
         let found = &mut self.slots.all[slot];
         if found.key.is_none() {
-            let number = self.log.push(piece, first);
+            let number = self.log.push(pretoken, first);
             self.slots.put(slot, Entry::new(key.numbered(number), text.weight, number));
             return Ok(());
         }
         if !found.add(text.weight) {
-            return Err(Fault::Overflow { piece: piece.to_vec() });
+            return Err(Fault::Overflow { pretoken: pretoken.to_vec() });
         }
         // Frequent pre-tokens should be in their home slots. Swapping is allowed because all slots between the two
         // are taken, so either entry is still found.
@@ -186,7 +192,7 @@ impl Text<'_> {
     /// Returns the key of a pre-token, without a number, and its hash.
     #[inline(always)]
     fn key(&self, start: u32, end: u32) -> (Key, u64) {
-        let (start, end) = (units::place(start), units::place(end));
+        let (start, end) = (int::to_usize(start), int::to_usize(end));
         if end - start <= SHORT {
             let key = Key::of_short(self.text, start, end - start);
             return (key, key.hash_of_short(self.hashing));

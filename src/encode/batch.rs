@@ -4,7 +4,7 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 
 use super::ids::TokenIds;
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 /// The token ids of consecutive documents, one row per document.
 #[derive(Clone, Debug)]

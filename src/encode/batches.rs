@@ -6,11 +6,11 @@ use super::encoder::Encoder;
 use super::fault::Fault;
 use super::stretches::{self, Joiner, STRETCH, Stretch, Stretched, Work};
 use super::worker::Worker;
+use crate::base::int::{to_u64, to_usize};
+use crate::base::pools;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
-use crate::parallel;
 use crate::source::{Batch, Documents};
-use crate::units::{amount, place};
 
 /// Bytes of text per work item (4 MiB). Larger batches are cut into items of about this size, so that every
 /// thread has work.
@@ -132,7 +132,7 @@ pub(super) fn encode_in_stretches(
         })
     };
     let mut joiner = Joiner::new(encoder);
-    parallel::ordered(
+    pools::ordered(
         items,
         ahead,
         || encoder.observed_worker(observer),
@@ -166,7 +166,7 @@ fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Ba
     if !batch.continued && !batch.open {
         return Ok(batch);
     }
-    let row = if batch.continued { 0 } else { amount(batch.len()).saturating_sub(1) };
+    let row = if batch.continued { 0 } else { to_u64(batch.len()).saturating_sub(1) };
     let place = row_name(unit_name, &batch, batch.first_row + row);
     Err(Error::new(ErrorKind::Usage, Fault::DocumentInParts { place })
         .with_help("collect the parts of documents with `source::whole_documents` before encoding"))
@@ -186,7 +186,7 @@ fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
         let first = start;
         start += rows;
         (rows > 0).then(|| Batch {
-            first_row: batch.first_row + amount(first),
+            first_row: batch.first_row + to_u64(first),
             documents: batch.documents.slice(first, rows),
             columns: batch.columns.as_ref().map(|columns| columns.slice(first, rows)),
             ..batch
@@ -200,8 +200,8 @@ fn encode_run(
     batch: Batch,
     unit_name: &impl Fn(usize, usize) -> String,
 ) -> Result<(TokenBatch, EncodeFacts)> {
-    let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
-    let text_bytes: usize = batch.documents.lengths().map(place).sum();
+    let mut facts = EncodeFacts { documents: to_u64(batch.len()), ..EncodeFacts::default() };
+    let text_bytes: usize = batch.documents.lengths().map(to_usize).sum();
     let mut draft = worker.draft(worker.room(text_bytes));
     let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let specials = worker.specials();
@@ -213,7 +213,7 @@ fn encode_run(
                     .document(text, &mut draft)
                     .and_then(|()| check_tokens(worker, text, &draft))
                     .map_err(in_row)?;
-                facts.text_bytes += amount(text.len());
+                facts.text_bytes += to_u64(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
             }
             None => {
@@ -223,11 +223,11 @@ fn encode_run(
                 worker.end(&mut draft);
             }
         }
-        text_lengths.push(document.map_or(0, |text| amount(text.len())));
+        text_lengths.push(document.map_or(0, |text| to_u64(text.len())));
     }
     let (mut ids, ends) = worker.finish(draft);
     worker.settle(&mut ids, text_bytes);
-    facts.tokens = amount(ids.len());
+    facts.tokens = to_u64(ids.len());
     facts.specials = worker.specials() - specials;
     let Batch { source, unit, first_row, columns, .. } = batch;
     let text_bytes = facts.text_bytes;
@@ -238,7 +238,7 @@ fn encode_run(
 /// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. It is the only document of its
 /// batch, so all tokens of `draft` are its own.
 fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &Draft<'_>) -> Result<()> {
-    if amount(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
+    if to_u64(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
 }
 
 /// Names a row in error messages.

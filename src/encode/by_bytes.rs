@@ -1,6 +1,6 @@
-use crate::hashing::Hashing;
-use crate::index::HashIndex;
-use crate::units::TokenId;
+use crate::base::hash_index::HashIndex;
+use crate::base::int::TokenId;
+use crate::base::seeded_hash::Hashing;
 use crate::vocab::Vocabulary;
 
 /// Finds a token by its bytes. If several tokens have the same bytes, the one with the lowest id is found.

@@ -1,6 +1,6 @@
-use crate::pages;
-use crate::split::{SHORT, ShortPiece};
-use crate::units::{TokenId, amount, place, place64};
+use crate::base::huge_pages;
+use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
+use crate::split::{SHORT, ShortPretoken};
 
 /// Most tokens of a pre-token that the cache stores.
 pub(super) const IDS: usize = 7;
@@ -40,20 +40,20 @@ pub(super) struct Cache {
 
 /// A pre-token that is a single token, known before it is met.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seed(ShortPiece, TokenId);
+pub(super) struct Seed(ShortPretoken, TokenId);
 
 impl Seed {
     /// The seed of a token; `None` if the token is too long for the cache.
     pub(super) fn new(token: TokenId, bytes: &[u8]) -> Option<Seed> {
-        (bytes.len() <= SHORT).then(|| Seed(ShortPiece::new(bytes), token))
+        (bytes.len() <= SHORT).then(|| Seed(ShortPretoken::new(bytes), token))
     }
 }
 
 /// A pre-token, and the cache line that it belongs to.
-pub(super) type Lookup = (ShortPiece, usize);
+pub(super) type Lookup = (ShortPretoken, usize);
 
 /// The lookup of a pre-token that is too long for the cache.
-pub(super) const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
+pub(super) const NOT_SHORT: Lookup = (ShortPretoken::NONE, 0);
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
@@ -72,35 +72,35 @@ struct Slot {
 impl Slot {
     /// Whether this slot belongs to a pre-token. Shifts the number of ids out before comparing.
     #[inline(always)]
-    fn is(&self, piece: ShortPiece) -> bool {
-        self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
+    fn is(&self, pretoken: ShortPretoken) -> bool {
+        self.low == pretoken.low && (self.high ^ pretoken.high) << (u64::BITS - COUNT_AT) == 0
     }
 
     /// A slot with these tokens; `None` if they do not fit.
-    fn new(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
-        debug_assert!(!tokens.is_empty(), "no piece is empty");
+    fn new(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<Slot> {
+        debug_assert!(!tokens.is_empty(), "no pre-token is empty");
         match tokens.len() {
-            0..=PLAIN => Some(Slot::plain(piece, tokens)),
-            _ => Slot::packed(piece, tokens),
+            0..=PLAIN => Some(Slot::plain(pretoken, tokens)),
+            _ => Slot::packed(pretoken, tokens),
         }
     }
 
     /// A slot with at most [`PLAIN`] tokens.
-    fn plain(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
+    fn plain(pretoken: ShortPretoken, tokens: &[TokenId]) -> Slot {
         let mut ids = [TokenId::default(); PLAIN];
         ids[..tokens.len()].copy_from_slice(tokens);
-        Slot { low: piece.low, high: piece.high | amount(tokens.len()) << COUNT_AT, ids }
+        Slot { low: pretoken.low, high: pretoken.high | to_u64(tokens.len()) << COUNT_AT, ids }
     }
 
     /// A slot with more than [`PLAIN`] tokens; `None` if they do not fit.
-    fn packed(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
+    fn packed(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<Slot> {
         let fits = |id: &TokenId| id.get() < 1 << PACKED_BITS;
         (tokens.len() <= IDS && tokens.iter().all(fits)).then(|| {
             let add = |packed, id: &TokenId| packed << PACKED_BITS | u128::from(id.get());
             let packed =
-                tokens.iter().rfold(0, add) | u128::from(amount(tokens.len() - PLAIN - 1)) << PACKED_COUNT_AT;
+                tokens.iter().rfold(0, add) | u128::from(to_u64(tokens.len() - PLAIN - 1)) << PACKED_COUNT_AT;
             let ids = std::array::from_fn(|word| TokenId::new(low_word(packed >> (32 * word))));
-            Slot { low: piece.low, high: piece.high, ids }
+            Slot { low: pretoken.low, high: pretoken.high, ids }
         })
     }
 
@@ -108,13 +108,13 @@ impl Slot {
     fn unpack(&self) -> Option<([TokenId; IDS], usize)> {
         let packed = self.ids.iter().rfold(0, |packed, word| packed << 32 | u128::from(word.get()));
         let id = |number| low_word(packed >> (PACKED_BITS * number)) & ((1 << PACKED_BITS) - 1);
-        let number = PLAIN + 1 + place(low_word(packed >> PACKED_COUNT_AT));
+        let number = PLAIN + 1 + to_usize(low_word(packed >> PACKED_COUNT_AT));
         (self.high >> COUNT_AT == 0).then(|| (std::array::from_fn(|at| TokenId::new(id(at))), number))
     }
 
     /// The pre-token that this slot belongs to.
-    fn piece(&self) -> ShortPiece {
-        ShortPiece { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
+    fn pretoken(&self) -> ShortPretoken {
+        ShortPretoken { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
     }
 }
 
@@ -133,7 +133,7 @@ impl Cache {
     /// An empty cache of `lines` lines that can grow to `most`.
     fn of(lines: usize, most: usize) -> Cache {
         let shift = u64::BITS - lines.trailing_zeros();
-        Cache { lines: pages::filled(Line::default(), lines), shift, put: 0, most }
+        Cache { lines: huge_pages::filled(Line::default(), lines), shift, put: 0, most }
     }
 
     /// Grows if at least as many entries were stored as there are lines. Line numbers from before are invalid
@@ -153,7 +153,10 @@ impl Cache {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
         if larger.lines.len() == self.most {
             // The tokens learned last go in first, so that others replace them.
-            seeds.iter().rev().for_each(|&Seed(piece, token)| larger.put_first(Slot::plain(piece, &[token])));
+            seeds
+                .iter()
+                .rev()
+                .for_each(|&Seed(pretoken, token)| larger.put_first(Slot::plain(pretoken, &[token])));
         }
         // Second slots go in first, so that the entry from a first slot is again first if both meet in one line.
         for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
@@ -174,23 +177,23 @@ impl Cache {
 
     /// Puts an entry into the first slot of its line, and moves the previous one to the second.
     fn put_first(&mut self, slot: Slot) {
-        let line = self.line(slot.piece());
+        let line = self.line(slot.pretoken());
         let [first, second] = &mut self.lines[line].0;
-        if !first.is(slot.piece()) {
+        if !first.is(slot.pretoken()) {
             *second = std::mem::replace(first, slot);
         }
     }
 
     /// The line that a pre-token belongs to.
     #[inline(always)]
-    pub(super) fn line(&self, piece: ShortPiece) -> usize {
-        place64(piece.hash() >> self.shift)
+    pub(super) fn line(&self, pretoken: ShortPretoken) -> usize {
+        u64_to_usize(pretoken.hash() >> self.shift)
     }
 
     /// Prefetches a line.
     #[inline(always)]
     pub(super) fn fetch(&self, line: usize) {
-        pages::fetch(&self.lines, line);
+        huge_pages::fetch(&self.lines, line);
     }
 
     /// Computes and prefetches the lines of consecutive pre-tokens that end at `ends`. Kept out of line so that
@@ -198,12 +201,12 @@ impl Cache {
     #[inline(never)]
     pub(super) fn look_up(&self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
-            let end = place(end);
+            let end = to_usize(end);
             *lookup = if end - start <= SHORT {
-                let piece = ShortPiece::within(text, start, end - start);
-                let line = self.line(piece);
+                let pretoken = ShortPretoken::within(text, start, end - start);
+                let line = self.line(pretoken);
                 self.fetch(line);
-                (piece, line)
+                (pretoken, line)
             } else {
                 NOT_SHORT
             };
@@ -216,9 +219,10 @@ impl Cache {
     #[inline(never)]
     pub(super) fn get_many(&mut self, lookups: &[Lookup], room: &mut [TokenId]) -> (usize, usize) {
         let mut known = 0;
-        for (number, &(piece, line)) in lookups.iter().enumerate() {
-            let tokens = room[known..].first_chunk_mut().expect("there is room for so many pieces");
-            match self.get(piece, line, tokens) {
+        for (number, &(pretoken, line)) in lookups.iter().enumerate() {
+            let tokens =
+                room[known..].first_chunk_mut().expect("there is room for the tokens of these pre-tokens");
+            match self.get(pretoken, line, tokens) {
                 0 => return (number, known),
                 number => known += number,
             }
@@ -229,28 +233,33 @@ impl Cache {
     /// Writes the tokens of a pre-token to `tokens` if its `line` has them unpacked, and returns their number.
     /// Otherwise returns 0; [`get_packed`](Cache::get_packed) may still find it.
     #[inline(always)]
-    pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; PLAIN]) -> usize {
+    pub(super) fn get(
+        &mut self,
+        pretoken: ShortPretoken,
+        line: usize,
+        tokens: &mut [TokenId; PLAIN],
+    ) -> usize {
         let Line(slots) = &mut self.lines[line];
-        if !slots[0].is(piece) {
-            if !slots[1].is(piece) {
+        if !slots[0].is(pretoken) {
+            if !slots[1].is(pretoken) {
                 return 0;
             }
             slots.swap(0, 1);
         }
         *tokens = slots[0].ids;
-        place64(slots[0].high >> COUNT_AT)
+        u64_to_usize(slots[0].high >> COUNT_AT)
     }
 
     /// The packed tokens of a pre-token and their number. Call it directly after [`get`](Cache::get), which moves
     /// a hit to the first slot.
-    pub(super) fn get_packed(&self, piece: ShortPiece, line: usize) -> Option<([TokenId; IDS], usize)> {
+    pub(super) fn get_packed(&self, pretoken: ShortPretoken, line: usize) -> Option<([TokenId; IDS], usize)> {
         let Line([slot, _]) = &self.lines[line];
-        if slot.is(piece) { slot.unpack() } else { None }
+        if slot.is(pretoken) { slot.unpack() } else { None }
     }
 
     /// Stores the tokens of a pre-token in the second slot of its line, if they fit.
-    pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
-        if let Some(slot) = Slot::new(piece, tokens) {
+    pub(super) fn put(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
+        if let Some(slot) = Slot::new(pretoken, tokens) {
             self.put += 1;
             self.lines[line].0[1] = slot;
         }
@@ -258,8 +267,8 @@ impl Cache {
 
     /// Stores the tokens of a pre-token in the first slot of its line, if they fit, and moves the previous entry
     /// to the second.
-    pub(super) fn put_before(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
-        if let Some(slot) = Slot::new(piece, tokens) {
+    pub(super) fn put_before(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
+        if let Some(slot) = Slot::new(pretoken, tokens) {
             self.put += 1;
             let [first, second] = &mut self.lines[line].0;
             *second = std::mem::replace(first, slot);
@@ -270,12 +279,12 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::low32;
+    use crate::base::int::truncate_to_u32;
 
-    fn get(cache: &mut Cache, piece: ShortPiece) -> Option<Vec<TokenId>> {
-        let (line, mut tokens) = (cache.line(piece), Default::default());
-        match cache.get(piece, line, &mut tokens) {
-            0 => cache.get_packed(piece, line).map(|(tokens, number)| tokens[..number].to_vec()),
+    fn get(cache: &mut Cache, pretoken: ShortPretoken) -> Option<Vec<TokenId>> {
+        let (line, mut tokens) = (cache.line(pretoken), Default::default());
+        match cache.get(pretoken, line, &mut tokens) {
+            0 => cache.get_packed(pretoken, line).map(|(tokens, number)| tokens[..number].to_vec()),
             number => Some(tokens[..number].to_vec()),
         }
     }
@@ -284,26 +293,28 @@ mod tests {
     #[test]
     fn as_many_tokens_are_remembered_as_there_is_room_for() {
         let mut cache = Cache::new(2);
-        let piece = ShortPiece::new(b"piece");
-        let line = cache.line(piece);
+        let pretoken = ShortPretoken::new(b"pretoken");
+        let line = cache.line(pretoken);
         for largest in [0, 1 << 16, (1 << PACKED_BITS) - 1, 1 << PACKED_BITS, u32::MAX >> 1] {
             for number in 1..=IDS + 2 {
                 cache = Cache::new(2);
-                let tokens: Vec<TokenId> =
-                    (0..number).map(|back| TokenId::new(largest.saturating_sub(low32(back)))).rev().collect();
-                cache.put(piece, line, &tokens);
+                let tokens: Vec<TokenId> = (0..number)
+                    .map(|back| TokenId::new(largest.saturating_sub(truncate_to_u32(back))))
+                    .rev()
+                    .collect();
+                cache.put(pretoken, line, &tokens);
                 let fits = number <= PLAIN || number <= IDS && largest < 1 << PACKED_BITS;
-                assert_eq!(get(&mut cache, piece), fits.then_some(tokens), "{number} ids up to {largest}");
+                assert_eq!(get(&mut cache, pretoken), fits.then_some(tokens), "{number} ids up to {largest}");
             }
         }
-        assert_eq!(cache.get_packed(ShortPiece::NONE, 0), None);
+        assert_eq!(cache.get_packed(ShortPretoken::NONE, 0), None);
     }
 
     /// Zero bytes at the end of a pre-token are part of the key.
     #[test]
-    fn pieces_that_differ_in_the_zeros_at_their_end_are_told_apart() {
-        let pieces = [&b"ab"[..], b"ab\0", b"ab\0\0\0\0\0\0\0"].map(ShortPiece::new);
-        for (one, other) in pieces.iter().flat_map(|one| pieces.map(|other| (*one, other))) {
+    fn pretokens_that_differ_in_the_zeros_at_their_end_are_told_apart() {
+        let pretokens = [&b"ab"[..], b"ab\0", b"ab\0\0\0\0\0\0\0"].map(ShortPretoken::new);
+        for (one, other) in pretokens.iter().flat_map(|one| pretokens.map(|other| (*one, other))) {
             let (mut cache, token) = (Cache::new(2), TokenId::new(7));
             cache.put(one, cache.line(other), &[token]);
             assert_eq!(get(&mut cache, other), (one == other).then_some(vec![token]));
@@ -312,34 +323,34 @@ mod tests {
 
     /// Entries are found until two others replace them.
     #[test]
-    fn a_piece_is_found_until_others_take_its_slots() {
+    fn a_pretoken_is_found_until_others_take_its_slots() {
         let mut cache = Cache::new(2);
         let ids = |number: u32| [TokenId::new(number); IDS];
-        let pieces: Vec<ShortPiece> = (b'a'..=b'h').map(|byte| ShortPiece::new(&[byte])).collect();
-        for (number, &piece) in (0..).zip(&pieces) {
-            assert_eq!(get(&mut cache, piece), None);
-            cache.put(piece, cache.line(piece), &ids(number));
-            assert_eq!(get(&mut cache, piece), Some(ids(number).to_vec()));
+        let pretokens: Vec<ShortPretoken> = (b'a'..=b'h').map(|byte| ShortPretoken::new(&[byte])).collect();
+        for (number, &pretoken) in (0..).zip(&pretokens) {
+            assert_eq!(get(&mut cache, pretoken), None);
+            cache.put(pretoken, cache.line(pretoken), &ids(number));
+            assert_eq!(get(&mut cache, pretoken), Some(ids(number).to_vec()));
         }
-        let found = pieces.iter().filter(|&&piece| get(&mut cache, piece).is_some()).count();
+        let found = pretokens.iter().filter(|&&pretoken| get(&mut cache, pretoken).is_some()).count();
         assert!((2..=4).contains(&found));
-        cache.put(pieces[0], cache.line(pieces[0]), &[TokenId::new(7); IDS + 1]);
-        assert!(get(&mut cache, pieces[0]).is_none_or(|known| known == ids(0)));
-        cache.put(pieces[1], cache.line(pieces[1]), &ids(9)[..2]);
-        assert_eq!(get(&mut cache, pieces[1]), Some(ids(9)[..2].to_vec()));
+        cache.put(pretokens[0], cache.line(pretokens[0]), &[TokenId::new(7); IDS + 1]);
+        assert!(get(&mut cache, pretokens[0]).is_none_or(|known| known == ids(0)));
+        cache.put(pretokens[1], cache.line(pretokens[1]), &ids(9)[..2]);
+        assert_eq!(get(&mut cache, pretokens[1]), Some(ids(9)[..2].to_vec()));
     }
 
     /// Entries that are put into the first slot move to the second, and then out.
     #[test]
     fn what_was_put_before_others_goes_after_them() {
         let ids = |number: u32| [TokenId::new(number)];
-        let [first, second, third] = [b"1", b"2", b"3"].map(|piece| ShortPiece::new(piece));
+        let [first, second, third] = [b"1", b"2", b"3"].map(|pretoken| ShortPretoken::new(pretoken));
         let mut cache = Cache::new(2);
         // All in line 0, whichever lines they belong to.
-        let mut known = |put: ShortPiece, number: u32| {
+        let mut known = |put: ShortPretoken, number: u32| {
             cache.put_before(put, 0, &ids(number));
             let mut looked_up = cache.clone();
-            [first, second, third].map(|piece| looked_up.get(piece, 0, &mut Default::default()) > 0)
+            [first, second, third].map(|pretoken| looked_up.get(pretoken, 0, &mut Default::default()) > 0)
         };
         assert_eq!(known(first, 1), [true, false, false]);
         assert_eq!(known(second, 2), [true, true, false]);
@@ -351,17 +362,17 @@ mod tests {
     fn a_crowded_cache_grows_and_forgets_little() {
         let mut cache = Cache::new(LINES);
         let ids = |number: u32| [TokenId::new(number); IDS];
-        let pieces: Vec<ShortPiece> =
-            (0..20_000_u32).map(|number| ShortPiece::new(format!("{number}").as_bytes())).collect();
-        for (number, &piece) in (0..).zip(&pieces) {
+        let pretokens: Vec<ShortPretoken> =
+            (0..20_000_u32).map(|number| ShortPretoken::new(format!("{number}").as_bytes())).collect();
+        for (number, &pretoken) in (0..).zip(&pretokens) {
             cache.make_room(&[]);
-            assert_eq!(get(&mut cache, piece), None);
-            cache.put(piece, cache.line(piece), &ids(number));
+            assert_eq!(get(&mut cache, pretoken), None);
+            cache.put(pretoken, cache.line(pretoken), &ids(number));
         }
         assert_eq!(cache.lines.len(), LINES);
         let mut found = 0;
-        for (number, &piece) in (0..).zip(&pieces) {
-            if let Some(known) = get(&mut cache, piece) {
+        for (number, &pretoken) in (0..).zip(&pretokens) {
+            if let Some(known) = get(&mut cache, pretoken) {
                 assert_eq!(known, ids(number));
                 found += 1;
             }
@@ -379,18 +390,18 @@ mod tests {
             .collect();
         assert!(Seed::new(token(0), &[b'a'; SHORT + 1]).is_none());
         let mut cache = Cache::new(LINES);
-        let known = ShortPiece::new(b"no seed");
+        let known = ShortPretoken::new(b"no seed");
         let two = [token(1), token(2)];
         cache.put(known, cache.line(known), &two);
         for (lines, number) in [(FIRST_LINES, 0), (FIRST_LINES * GROWTH, 0), (LINES, 1)] {
             assert_eq!(cache.lines.len(), lines);
-            let found = get(&mut cache, ShortPiece::new(b"11"));
+            let found = get(&mut cache, ShortPretoken::new(b"11"));
             assert_eq!(found, (number > 0).then(|| vec![token(0x11)]));
             assert_eq!(get(&mut cache, known), Some(two.to_vec()), "what was put stays");
             cache.put = lines;
             cache.make_room(&seeds);
         }
-        let found = |&number: &u32| get(&mut cache, ShortPiece::new(text(number).as_bytes())).is_some();
+        let found = |&number: &u32| get(&mut cache, ShortPretoken::new(text(number).as_bytes())).is_some();
         assert!((0..300).filter(found).count() > 290);
     }
 }

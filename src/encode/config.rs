@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 /// What to do with text that spells a special token.
 ///

@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::cache::IDS;
 use super::ids::TokenIds;
-use crate::units::{TokenId, place64};
+use crate::base::int::{TokenId, u64_to_usize};
 
 /// Most pre-tokens that are added between two checks of whether pending output is full.
 pub(super) const PIECES: usize = 64;
@@ -54,7 +54,7 @@ struct Gap {
     /// Number of known tokens before the hole.
     at: usize,
     /// Index of the new pre-token that belongs in the hole.
-    piece: usize,
+    pretoken: usize,
 }
 
 impl<'t> Draft<'t> {
@@ -75,7 +75,7 @@ impl<'t> Draft<'t> {
     }
 
     /// The pre-tokens to encode before [`close`](Draft::close), in the order of their indices.
-    pub(super) fn new_pieces(&self) -> &[&'t [u8]] {
+    pub(super) fn new_pretokens(&self) -> &[&'t [u8]] {
         &self.new
     }
 
@@ -93,14 +93,14 @@ impl<'t> Draft<'t> {
 
     /// Leaves a hole for the tokens of a pre-token. Returns `false` if the same pre-token is known to belong in
     /// another hole.
-    pub(super) fn leave(&mut self, piece: &'t [u8]) -> bool {
-        let near = &mut self.memory.near[place64(FxBuildHasher.hash_one(piece)) % NEAR];
-        let is_new = self.new.get(usize::from(*near)) != Some(&piece);
+    pub(super) fn leave(&mut self, pretoken: &'t [u8]) -> bool {
+        let near = &mut self.memory.near[u64_to_usize(FxBuildHasher.hash_one(pretoken)) % NEAR];
+        let is_new = self.new.get(usize::from(*near)) != Some(&pretoken);
         if is_new {
             *near = u16::try_from(self.new.len()).expect("it would be full");
-            self.new.push(piece);
+            self.new.push(pretoken);
         }
-        self.gaps.push(Gap { at: self.known, piece: usize::from(*near) });
+        self.gaps.push(Gap { at: self.known, pretoken: usize::from(*near) });
         is_new
     }
 
@@ -134,7 +134,7 @@ impl<'t> Draft<'t> {
         for (before, known) in self.open_ends.drain(..) {
             for gap in gaps.by_ref().take(before - done) {
                 self.ids.extend_from_slice(&self.memory.room[from..gap.at]);
-                self.ids.extend_from_slice(tokens(gap.piece));
+                self.ids.extend_from_slice(tokens(gap.pretoken));
                 from = gap.at;
             }
             self.ids.extend_from_slice(&self.memory.room[from..known]);

@@ -15,10 +15,10 @@ use super::pairs::Pairs;
 use super::prepare::Preparation;
 use super::shortcut::Shortcut;
 use super::worker::Worker;
+use crate::base::int::{ByteCount, TokenId, to_usize, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
-use crate::units::{ByteCount, TokenId, place, place64};
 use crate::vocab::Vocabulary;
 
 /// Bytes of new text per token of the vocabulary from which preparing longest matches pays: preparation takes
@@ -87,32 +87,32 @@ pub struct Encoder {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// Most bytes of a pre-token, where text is split.
-    longest_piece: usize,
+    longest_pretoken: usize,
     /// Most tokens of a document.
     most_tokens: usize,
 }
 
 impl Room {
-    const ENDLESS: Room = Room { longest_piece: usize::MAX, most_tokens: usize::MAX };
+    const ENDLESS: Room = Room { longest_pretoken: usize::MAX, most_tokens: usize::MAX };
 
     /// Checks the pre-tokens of a text of `bytes` bytes, which end at `ends`.
     ///
     /// # Errors
     /// One of them is longer than the limit.
     #[inline]
-    pub(super) fn check_pieces(&self, bytes: usize, ends: &[u32]) -> Result<()> {
-        if bytes <= self.longest_piece { Ok(()) } else { self.check_each(ends) }
+    pub(super) fn check_pretokens(&self, bytes: usize, ends: &[u32]) -> Result<()> {
+        if bytes <= self.longest_pretoken { Ok(()) } else { self.check_each(ends) }
     }
 
     /// Checks the length of each pre-token.
     #[cold]
     fn check_each(&self, ends: &[u32]) -> Result<()> {
         let starts = std::iter::once(&0).chain(ends);
-        let longest = place(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0));
-        if longest <= self.longest_piece {
+        let longest = to_usize(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0));
+        if longest <= self.longest_pretoken {
             return Ok(());
         }
-        Err(without_room(Fault::LongPiece { bytes: longest, most: self.longest_piece }))
+        Err(without_room(Fault::LongPretoken { bytes: longest, most: self.longest_pretoken }))
     }
 
     /// Checks the number of tokens that a document has so far.
@@ -193,7 +193,7 @@ impl Encoder {
     /// has. Work that pays only for much text is then done now. The ids do not change.
     #[must_use]
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
-        let expected = place64(text_bytes.0) / rayon::current_num_threads();
+        let expected = u64_to_usize(text_bytes.0) / rayon::current_num_threads();
         let new = if self.splitter.is_some() { expected / NEW } else { expected };
         self.matches_for(new);
         Encoder { expected, ..self }
@@ -210,9 +210,9 @@ impl Encoder {
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PIECE: u64 = 1 << 20;
         const MOST_TOKENS: u64 = 2 << 20;
-        let longest_piece = place64((memory.0 / 17).max(LONGEST_PIECE));
-        let most_tokens = place64((memory.0 / (11 * 4)).max(MOST_TOKENS));
-        Encoder { room_for: Room { longest_piece, most_tokens }, ..self }
+        let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PIECE));
+        let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MOST_TOKENS));
+        Encoder { room_for: Room { longest_pretoken, most_tokens }, ..self }
     }
 
     /// Builds the tables for longest matches now, if the vocabulary allows them. The ids do not change.
@@ -262,8 +262,8 @@ impl Encoder {
 
     /// The token that a pre-token is as a whole, with [`ignore_merges`](Vocabulary::ignore_merges), even if
     /// merges do not produce it.
-    pub(super) fn whole(&self, piece: &[u8]) -> Option<TokenId> {
-        self.whole.as_ref()?.find(&self.vocabulary, piece)
+    pub(super) fn whole(&self, pretoken: &[u8]) -> Option<TokenId> {
+        self.whole.as_ref()?.find(&self.vocabulary, pretoken)
     }
 
     /// An empty [`TokenIds`] with capacity for `ids` ids.

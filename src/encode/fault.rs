@@ -1,4 +1,4 @@
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
@@ -29,9 +29,9 @@ pub(super) enum Fault {
     #[error("{place}: the batch holds only a part of the document")]
     DocumentInParts { place: String },
     #[error("a pre-token has {bytes} bytes; the memory limit allows {most}")]
-    LongPiece { bytes: usize, most: usize },
+    LongPretoken { bytes: usize, most: usize },
     #[error("the document has more than {most} tokens, the most that the memory limit allows")]
     ManyTokens { most: usize },
     #[error("a pre-token has {bytes} bytes; the limit is {most}")]
-    PieceTooLong { bytes: usize, most: usize },
+    PretokenTooLong { bytes: usize, most: usize },
 }

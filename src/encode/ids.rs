@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 /// A sequence of token ids, stored in two bytes or in four bytes each. Ids of 2¹⁶ and more need four.
 ///
@@ -335,7 +335,7 @@ impl FromIterator<TokenId> for TokenIds {
 #[cfg(test)]
 mod tests {
     use super::TokenIds;
-    use crate::units::TokenId;
+    use crate::base::int::TokenId;
 
     fn ids(numbers: &[u32]) -> TokenIds {
         numbers.iter().copied().map(TokenId::new).collect()

@@ -2,9 +2,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pairs::{Pairs, Step};
+use crate::base::int::{TokenId, to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{TokenId, amount, low32, place, place64};
 
 /// Flag of the slots within a token, after its first byte, in [`Scratch::slots`].
 const INSIDE: u32 = 1 << 31;
@@ -77,7 +77,7 @@ impl Scratch {
         let mut merged = 0;
         for _ in 0..ENTRIES_A_CHECK {
             let Some(Reverse(entry)) = self.heap.pop() else { break };
-            let (rank, at) = (entry >> 32, place64(entry & u64::from(u32::MAX)));
+            let (rank, at) = (entry >> 32, u64_to_usize(entry & u64::from(u32::MAX)));
             let step = self.step(pairs, at);
             if u64::from(step.rank) == rank {
                 self.replace(pairs, at, step.result);
@@ -114,7 +114,7 @@ impl Scratch {
     /// The end of the token at `at`.
     fn end(&self, at: usize) -> usize {
         let second = self.slots[at + 1];
-        if second & INSIDE == 0 { at + 1 } else { at + place(second & !INSIDE) }
+        if second & INSIDE == 0 { at + 1 } else { at + to_usize(second & !INSIDE) }
     }
 
     /// The start of the token after the one at `at`, if any.
@@ -127,7 +127,7 @@ impl Scratch {
     fn before(&self, at: usize) -> Option<usize> {
         let last = at.checked_sub(1)?;
         let slot = self.slots[last];
-        Some(if slot & INSIDE == 0 { last } else { at - place(slot & !INSIDE) })
+        Some(if slot & INSIDE == 0 { last } else { at - to_usize(slot & !INSIDE) })
     }
 
     /// Replaces the token at `at` and the next one by `result`, and pushes those pairs near it that now come
@@ -136,7 +136,7 @@ impl Scratch {
         let middle = self.end(at);
         let end = self.end(middle);
         let (old_left, old_right) = (self.slots[at], self.slots[middle]);
-        let length = INSIDE | low32(end - at);
+        let length = INSIDE | truncate_to_u32(end - at);
         self.slots[at] = result;
         self.slots[middle] = INSIDE;
         self.slots[at + 1] = length;
@@ -171,7 +171,7 @@ impl Scratch {
 
 /// A heap entry, ordered by rank, then by position.
 fn entry(rank: u32, at: usize) -> u64 {
-    u64::from(rank) << 32 | amount(at)
+    u64::from(rank) << 32 | to_u64(at)
 }
 
 /// Heap entries of the pairs of bytes that come before both of their neighbours.

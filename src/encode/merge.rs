@@ -1,8 +1,8 @@
 use super::long;
 use super::pairs::{Pairs, Step};
+use crate::base::int::TokenId;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::TokenId;
 
 /// Longest part, in bytes, that is merged by searching for the lowest rank again after each merge. This is
 /// quadratic, but faster than a heap while all ranks fit in a few cache lines.
@@ -28,18 +28,18 @@ impl Merger {
         &mut self,
         pairs: &Pairs,
         byte_ids: &[TokenId; 256],
-        piece: &[u8],
+        pretoken: &[u8],
         ids: &mut Vec<TokenId>,
         observer: &dyn Observer,
     ) -> Result<()> {
         let (mut start, mut check) = (0, BYTES_A_CHECK);
-        while start < piece.len() {
+        while start < pretoken.len() {
             if start >= check {
                 observer.checkpoint()?;
                 check = start + BYTES_A_CHECK;
             }
-            let end = pairs.part_end(piece, start);
-            let part = &piece[start..end];
+            let end = pairs.part_end(pretoken, start);
+            let part = &pretoken[start..end];
             match part {
                 [byte] => ids.push(byte_ids[usize::from(*byte)]),
                 _ if part.len() <= SHORT => short(pairs, byte_ids, part, ids),

@@ -4,8 +4,8 @@ use std::str::from_utf8;
 
 use super::config::MissingBytes;
 use super::fault::Fault;
+use crate::base::int::TokenId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
 /// Bytes of text that are searched at once. 4 KiB stay in the L1 cache, since the text is passed over once per
@@ -90,12 +90,12 @@ impl Missing {
 
     /// The bytes of a pre-token that are to be merged, and the token of each byte value; `None` if missing bytes
     /// are an error.
-    pub(super) fn substituted(&self, piece: &[u8]) -> Option<(Vec<u8>, &[TokenId; 256])> {
+    pub(super) fn substituted(&self, pretoken: &[u8]) -> Option<(Vec<u8>, &[TokenId; 256])> {
         let Substitute { byte_ids, kept } = self.substitute.as_ref()?;
         let is_missing = |byte: u8| self.is_missing[usize::from(byte)];
-        let mut left = Vec::with_capacity(piece.len());
+        let mut left = Vec::with_capacity(pretoken.len());
         let mut in_run = false;
-        for &byte in piece {
+        for &byte in pretoken {
             let missing = is_missing(byte);
             let keep = match kept {
                 _ if !missing => true,

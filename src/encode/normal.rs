@@ -12,9 +12,9 @@ use unicode_normalization_alignments::{
 
 use super::fault::Fault;
 use super::prepare::{white_end, white_start};
+use crate::base::int::to_usize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::Matcher;
-use crate::units::place;
 use crate::vocab::{Normalizer, ReplacePattern};
 
 /// Lowest lead byte (0xCC) of the characters from U+0300 on. Characters below U+0300 are in form C whatever
@@ -242,7 +242,7 @@ fn all_steady(text: &str) -> bool {
     while let Some(skipped) = rest.bytes().position(|byte| byte >= FIRST) {
         let mut characters = rest[skipped..].chars();
         let Some(character) = characters.next() else { break };
-        let known = STEADY.get(place(u32::from(character))).copied();
+        let known = STEADY.get(to_usize(u32::from(character))).copied();
         if !known.unwrap_or_else(|| steady(character)) {
             return false;
         }

@@ -1,4 +1,4 @@
-use crate::units::{place, place64};
+use crate::base::int::{to_usize, u64_to_usize};
 use crate::vocab::{RankedMerge, Vocabulary};
 
 /// The merge of a pair: its rank and its result.
@@ -87,7 +87,7 @@ impl Pairs {
     /// The slot at which the search for a pair begins.
     fn home(&self, left: u32, right: u32) -> usize {
         let key = u64::from(left) << 32 | u64::from(right);
-        place64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
+        u64_to_usize(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
     }
 
     /// The merge of these two tokens.
@@ -107,19 +107,19 @@ impl Pairs {
         self.bytes[byte_pair(two)]
     }
 
-    /// The end of the part of `piece` that begins at `start` and that no merge crosses. Cutting there does not
+    /// The end of the part of `pretoken` that begins at `start` and that no merge crosses. Cutting there does not
     /// change the tokens: no merge result contains the bytes on both sides.
-    pub(super) fn part_end(&self, piece: &[u8], start: usize) -> usize {
+    pub(super) fn part_end(&self, pretoken: &[u8], start: usize) -> usize {
         let together = |two: &[u8; 2]| {
             let at = byte_pair(*two);
             self.joined[at / 64] >> (at % 64) & 1 == 1
         };
-        let rest = &piece[start..];
+        let rest = &pretoken[start..];
         start + rest.array_windows().position(|two| !together(two)).map_or(rest.len(), |at| at + 1)
     }
 }
 
 /// The index of two bytes in the dense tables.
 fn byte_pair([left, right]: [u8; 2]) -> usize {
-    place(u32::from(left) << 8 | u32::from(right))
+    to_usize(u32::from(left) << 8 | u32::from(right))
 }

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use super::config::SpecialPolicy;
 use super::fault::Fault;
 use super::normal::Normalizers;
+use crate::base::int::to_usize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::{Segment, SpecialFinder, class_ranges};
-use crate::units::place;
 use crate::vocab::{AddedToken, TextRules, Vocabulary};
 
 /// How texts are prepared.
@@ -220,7 +220,7 @@ fn last(text: &[u8]) -> Option<char> {
 /// Whether a character belongs to the class `\w`.
 fn is_word(character: char) -> bool {
     static WORD: LazyLock<Vec<RangeInclusive<usize>>> = LazyLock::new(|| class_ranges(r"\w"));
-    let code = place(u32::from(character));
+    let code = to_usize(u32::from(character));
     let before = WORD.partition_point(|range| *range.end() < code);
     WORD.get(before).is_some_and(|range| range.contains(&code))
 }

@@ -1,7 +1,7 @@
 use super::cache::Seed;
 use super::longest_match::Matches;
 use super::method::{Method, NO_THREADS, TOO_MUCH};
-use crate::parallel;
+use crate::base::pools;
 use crate::vocab::{self, Vocabulary};
 
 /// Tokens, those of the lowest ids, that are inserted into a cache when it reaches its full size.
@@ -23,7 +23,7 @@ impl Shortcut {
     /// encode may wait for the result, so they cannot do this work. If the system gives no threads, texts are
     /// merged from then on.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool, threads: usize) -> Shortcut {
-        let made = parallel::apart(threads, || Shortcut::made(vocabulary, whole_texts));
+        let made = pools::apart(threads, || Shortcut::made(vocabulary, whole_texts));
         made.unwrap_or_else(|_| Shortcut::none(NO_THREADS))
     }
 

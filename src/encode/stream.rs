@@ -2,8 +2,8 @@ use std::fmt;
 use std::str::from_utf8;
 use std::sync::Arc;
 
+use crate::base::int::TokenId;
 use crate::error::Result;
-use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
 /// Decodes token ids one by one, as a model emits them, to text that never ends within a character.

@@ -11,9 +11,9 @@ use super::encoder::Encoder;
 use super::ids::TokenIds;
 use super::longest_match::{EncodedPart, Ending, Scratch};
 use super::worker::Worker;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::Result;
 use crate::source::Batch;
-use crate::units::{amount, place64};
 
 /// Bytes per chunk of a long document (1 MiB). Each chunk is encoded as if the text began there. A document of
 /// less than two chunks stays whole.
@@ -91,7 +91,7 @@ pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize)
 
 /// The chunks of a batch that is one document which can be cut, or else the batch itself.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
-    let bytes = place64(batch.text_bytes());
+    let bytes = u64_to_usize(batch.text_bytes());
     let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
     let possible = document.is_some_and(|text| can_be_cut(encoder, text, stretch));
     let whole = (!possible).then(|| Work::Whole(batch.clone()));
@@ -156,9 +156,9 @@ impl<'e> Joiner<'e> {
     /// Ends the document of a chunk, and returns it as a batch with its facts.
     fn document(&mut self, stretch: &Stretch) -> (TokenBatch, EncodeFacts) {
         let ids = self.end();
-        let text_bytes = amount(stretch.text().len());
+        let text_bytes = to_u64(stretch.text().len());
         let facts =
-            EncodeFacts { documents: 1, text_bytes, tokens: amount(ids.len()), ..EncodeFacts::default() };
+            EncodeFacts { documents: 1, text_bytes, tokens: to_u64(ids.len()), ..EncodeFacts::default() };
         let Batch { source, unit, first_row, ref columns, .. } = stretch.batch;
         let (ends, nulls) = (vec![ids.len()], Vec::new());
         let (text_lengths, columns) = (vec![text_bytes], columns.clone());

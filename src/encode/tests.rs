@@ -9,13 +9,13 @@ use super::cache::Cache;
 use super::merge::Merger;
 use super::pairs::Pairs;
 use super::*;
-use crate::costly::{one_case_in, with_threads};
-use crate::count::PieceCounts;
+use crate::base::int::{ByteCount, Count, TokenId, to_usize, truncate_to_u32};
+use crate::base::test_support::{one_case_in, with_threads};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
-use crate::units::{ByteCount, Count, TokenId, low32, place};
 use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
@@ -44,12 +44,12 @@ pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
 
 /// The same, with special tokens.
 pub(super) fn trained_beside(specials: &[String], text: &[u8], split: SplitPattern) -> Vocabulary {
-    let mut pieces = PieceCounts::new();
+    let mut pretokens = PretokenCounts::new();
     if !text.is_empty() {
-        pieces.push(text, Count::ONE);
+        pretokens.push(text, Count::ONE);
     }
     let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
-    let learned = train::reference::learn_merges(&pieces, &config);
+    let learned = train::reference::learn_merges(&pretokens, &config);
     Vocabulary::from_merges(&learned.merges, specials, SpecialTokensAt::End, split)
         .expect("learned merges fit")
 }
@@ -110,10 +110,15 @@ fn vocabulary() -> impl Strategy<Value = Vocabulary> {
 struct AfterSpaces;
 
 impl Splitter for AfterSpaces {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        _observer: &dyn Observer,
+    ) -> Result<()> {
         let inner = text.iter().enumerate().filter(|&(at, &byte)| byte == b' ' && at + 1 < text.len());
-        ends.extend(inner.map(|(at, _)| low32(at + 1)));
-        ends.extend((!text.is_empty()).then_some(low32(text.len())));
+        ends.extend(inner.map(|(at, _)| truncate_to_u32(at + 1)));
+        ends.extend((!text.is_empty()).then_some(truncate_to_u32(text.len())));
         Ok(())
     }
 
@@ -123,9 +128,9 @@ impl Splitter for AfterSpaces {
 }
 
 /// The ids that the definition gives for a sequence of pre-tokens.
-fn expected(vocabulary: &Vocabulary, pieces: &[&[u8]]) -> Vec<TokenId> {
-    let pieces = pieces.iter().filter(|piece| !piece.is_empty());
-    pieces.flat_map(|piece| reference::encode_piece(vocabulary, piece)).collect()
+fn expected(vocabulary: &Vocabulary, pretokens: &[&[u8]]) -> Vec<TokenId> {
+    let pretokens = pretokens.iter().filter(|pretoken| !pretoken.is_empty());
+    pretokens.flat_map(|pretoken| reference::encode_pretoken(vocabulary, pretoken)).collect()
 }
 
 /// The bytes of ids.
@@ -161,7 +166,7 @@ proptest! {
     #[test]
     fn both_mergers_equal_the_definition_at_any_length(vocabulary in vocabulary(), text in text()) {
         let pairs = Pairs::new(&vocabulary);
-        let expected = reference::merge_piece(&vocabulary, &text);
+        let expected = reference::merge_pretoken(&vocabulary, &text);
         let mut ids = Vec::new();
         long::Scratch::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
         prop_assert_eq!(&ids, &expected);
@@ -172,7 +177,7 @@ proptest! {
 
     /// Split texts encode pre-token by pre-token, with a large cache, with one of two lines, and with seeds.
     #[test]
-    fn merges_stay_within_pieces_and_the_cache_changes_nothing(
+    fn merges_stay_within_pretokens_and_the_cache_changes_nothing(
         vocabulary in vocabulary(),
         texts in vec(text(), 1..4),
     ) {
@@ -180,8 +185,8 @@ proptest! {
         let (mut warm, mut tiny) = (encoder.worker(), Worker::with_cache(&encoder, Cache::new(2)));
         let mut seeded = Worker::with_cache(&encoder, Cache::full(1 << 10, encoder.seeds()));
         for text in texts.iter().chain(&texts) {
-            let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
-            let expected = expected(&vocabulary, &pieces);
+            let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+            let expected = expected(&vocabulary, &pretokens);
             prop_assert_eq!(warm.encode(text).expect("any bytes encode"), &expected[..]);
             prop_assert_eq!(tiny.encode(text).expect("any bytes encode"), &expected[..]);
             prop_assert_eq!(seeded.encode(text).expect("any bytes encode"), &expected[..]);
@@ -196,7 +201,7 @@ fn with_known(texts: &[Vec<u8>], known: usize) -> Vec<Vec<u8>> {
 
 /// The tokens of pre-tokens that were encoded in a batch fill the right holes.
 #[test]
-fn new_pieces_are_encoded_together_where_they_belong() {
+fn new_pretokens_are_encoded_together_where_they_belong() {
     let inputs = (text(), vec(text(), 1..8), 0..400usize);
     one_case_in(4, &inputs, |(learned_from, texts, known)| {
         let vocabulary = trained(&learned_from, SplitPattern::None);
@@ -214,8 +219,8 @@ fn new_pieces_are_encoded_together_where_they_belong() {
         let expected: Vec<usize> = texts
             .iter()
             .map(|text| {
-                let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
-                all.extend([vec![bos], expected(&vocabulary, &pieces), vec![eos]].concat());
+                let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+                all.extend([vec![bos], expected(&vocabulary, &pretokens), vec![eos]].concat());
                 all.len()
             })
             .collect();
@@ -242,8 +247,8 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
             for text in &texts {
                 worker.document(text, &mut draft).expect("any bytes encode");
                 let whole = [&text[..]];
-                let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
-                let expected = expected(&vocabulary, if is_split { &pieces } else { &whole });
+                let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+                let expected = expected(&vocabulary, if is_split { &pretokens } else { &whole });
                 prop_assert_eq!(other.encode(text).expect("any bytes encode"), &expected[..]);
                 all.extend(expected);
             }
@@ -259,7 +264,7 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
 fn workers_that_prepare_at_once_wait_for_one() {
     let text = b"ab ca bc ab aab cab bca".repeat(50);
     let vocabulary = Arc::new(trained(&text, SplitPattern::None));
-    let expected = reference::encode_piece(&vocabulary, &text);
+    let expected = reference::encode_pretoken(&vocabulary, &text);
     with_threads(4, || {
         for worth in [0, 2_000] {
             let encoder =
@@ -295,7 +300,7 @@ fn so_much_text_is_prepared_for_beforehand() {
 /// Rare new pre-tokens leave holes, which are filled when there are many tokens, a long pre-token, or many
 /// documents.
 #[test]
-fn rare_new_pieces_wait_for_others() {
+fn rare_new_pretokens_wait_for_others() {
     let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
     let encoder = after_spaces(&vocabulary, EncodeConfig::default());
     let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
@@ -305,11 +310,14 @@ fn rare_new_pieces_wait_for_others() {
         let mut draft = worker.draft(ids);
         worker.document(&known, &mut draft).expect("any bytes encode");
         worker.document(&new, &mut draft).expect("any bytes encode");
-        assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
+        assert_eq!(draft.new_pretokens(), [&b"ab "[..], b"cab ", b"bca "]);
         worker.document(&more, &mut draft).expect("any bytes encode");
-        assert!(draft.new_pieces().is_empty() && !draft.ids.is_empty(), "so many tokens are not kept apart");
+        assert!(
+            draft.new_pretokens().is_empty() && !draft.ids.is_empty(),
+            "so many tokens are not kept apart"
+        );
         worker.document(&long, &mut draft).expect("any bytes encode");
-        assert!(draft.new_pieces().is_empty(), "gaps are closed for what there is no room for");
+        assert!(draft.new_pretokens().is_empty(), "gaps are closed for what there is no room for");
         (0..3_000).for_each(|_| worker.end(&mut draft));
         assert!(draft.ends.len() > 2_000, "nor are so many documents");
         let (ids, ends) = worker.finish(draft);
@@ -368,7 +376,7 @@ fn the_lowest_rank_goes_first_whenever_it_comes_up() {
 
 /// Long documents are split chunk by chunk, which must not change their tokens.
 #[test]
-fn a_long_document_encodes_as_its_pieces_do() {
+fn a_long_document_encodes_as_its_pretokens_do() {
     let words = ["the ", " a", "\n\n", "don't", "  ", "12345 ", "é", "\u{3000}", "x", "!!", "\r\n "];
     let mut state = 7_usize;
     let text: String = (0..80_000)
@@ -383,11 +391,13 @@ fn a_long_document_encodes_as_its_pieces_do() {
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut ends = vec![0];
         let splitter = crate::split::splitter(vocabulary.split()).expect("a pattern with a name");
-        splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
+        splitter.pretoken_ends(text, &mut ends).expect("it needs no backtracking");
         let mut merger = Merger::default();
         let mut expected = Vec::new();
-        for piece in ends.array_windows().map(|&[start, end]| &text[place(start)..place(end)]) {
-            merger.merge(&encoder.pairs, &encoder.byte_ids, piece, &mut expected, &Silent).expect("merged");
+        for pretoken in ends.array_windows().map(|&[start, end]| &text[to_usize(start)..to_usize(end)]) {
+            merger
+                .merge(&encoder.pairs, &encoder.byte_ids, pretoken, &mut expected, &Silent)
+                .expect("merged");
         }
         assert!(encoder.worker().encode(text).expect("any bytes encode") == expected, "{named:?}");
     }

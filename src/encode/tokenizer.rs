@@ -11,10 +11,10 @@ use super::encoder::Encoder;
 use super::stream::DecodeStream;
 use super::stretches::{self, Joiner, STRETCH, Stretched};
 use super::worker::{Memory, Worker};
+use crate::base::int::TokenId;
+use crate::base::pools::lock;
 use crate::error::Result;
 use crate::observer::Silent;
-use crate::parallel::lock;
-use crate::units::TokenId;
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
 /// Most texts of a batch that a thread takes at a time.
@@ -27,14 +27,14 @@ const CHUNK: usize = 256;
 ///
 /// ```
 /// use tokenmill::Tokenizer;
-/// # use tokenmill::{count::PieceCounts, Count, observer::Silent, split::SplitPattern};
+/// # use tokenmill::{count::PretokenCounts, Count, observer::Silent, split::SplitPattern};
 /// # use tokenmill::{train::{TrainConfig, learn_merges}, vocab::{Format, SpecialTokensAt, Vocabulary, write}};
 ///
 /// # fn main() -> tokenmill::Result<()> {
 /// # let folder = tempfile::tempdir().expect("a folder");
 /// # let folder = folder.path();
 /// # let text: &[u8] = "how much wood would a woodchuck chuck? é".as_bytes();
-/// # let sequences: PieceCounts = [(text, Count::ONE)].into_iter().collect();
+/// # let sequences: PretokenCounts = [(text, Count::ONE)].into_iter().collect();
 /// # let learned = learn_merges(sequences, &TrainConfig::new(20), &Silent)?;
 /// # let specials = ["<|endoftext|>".to_owned()];
 /// # let made = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;

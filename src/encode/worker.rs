@@ -12,10 +12,10 @@ use super::merge::Merger;
 use super::missing::Missing;
 use super::prepare::Part;
 use super::stretches::{STRETCH, Stretched};
+use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::split::{SHORT, ShortPiece};
-use crate::units::{TokenId, low32, place};
+use crate::split::{SHORT, ShortPretoken};
 
 /// Bytes of text that are split at a time, about 8 KiB, so that the ends of the pre-tokens stay in the cache.
 const WINDOW: usize = 8 << 10;
@@ -116,8 +116,8 @@ struct Novelty {
 
 impl Novelty {
     /// Counts pre-tokens that are looked up, new or known.
-    fn count(&mut self, pieces: usize) {
-        self.of += low32(pieces);
+    fn count(&mut self, pretokens: usize) {
+        self.of += truncate_to_u32(pretokens);
         if self.of > LATELY {
             (self.new, self.of) = (self.new / 2, self.of / 2);
         }
@@ -304,14 +304,14 @@ impl<'e> Worker<'e> {
             self.observer.checkpoint()?;
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
-            splitter.piece_ends_observed(&rest[..length], &mut ends, self.observer)?;
-            self.encoder.room_for.check_pieces(length, &ends)?;
+            splitter.pretoken_ends_observed(&rest[..length], &mut ends, self.observer)?;
+            self.encoder.room_for.check_pretokens(length, &ends)?;
             match missing {
                 Some(missing) => {
-                    let ends: Vec<usize> = ends.iter().map(|&end| place(end)).collect();
+                    let ends: Vec<usize> = ends.iter().map(|&end| to_usize(end)).collect();
                     self.incomplete(missing, (text, text.len() - rest.len()), &ends, draft)?;
                 }
-                None => self.pieces(rest, &ends, draft)?,
+                None => self.pretokens(rest, &ends, draft)?,
             }
             if text.len() > LONG {
                 self.encoder.room_for.check_tokens(draft.ids.len())?;
@@ -335,35 +335,35 @@ impl<'e> Worker<'e> {
         let mut begin = start;
         for end in ends {
             let end = start + end;
-            self.incomplete_piece(missing, text, begin..end, &mut draft.ids)?;
+            self.incomplete_pretoken(missing, text, begin..end, &mut draft.ids)?;
             begin = end;
         }
         Ok(())
     }
 
     /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
-    fn incomplete_piece(
+    fn incomplete_pretoken(
         &mut self,
         missing: &Missing,
         text: &[u8],
         range: Range<usize>,
         ids: &mut TokenIds,
     ) -> Result<()> {
-        let (encoder, piece) = (self.encoder, &text[range.clone()]);
+        let (encoder, pretoken) = (self.encoder, &text[range.clone()]);
         let mut tokens = std::mem::take(&mut self.memory.tokens);
         tokens.clear();
-        if let Some(at) = missing.first_in(piece) {
-            if let Some(id) = encoder.whole(piece) {
+        if let Some(at) = missing.first_in(pretoken) {
+            if let Some(id) = encoder.whole(pretoken) {
                 tokens.push(id);
-            } else if piece.len() >= long::LIMIT {
-                return Err(too_long(piece.len()));
-            } else if let Some((left, byte_ids)) = missing.substituted(piece) {
+            } else if pretoken.len() >= long::LIMIT {
+                return Err(too_long(pretoken.len()));
+            } else if let Some((left, byte_ids)) = missing.substituted(pretoken) {
                 self.memory.merger.merge(&encoder.pairs, byte_ids, &left, &mut tokens, self.observer)?;
             } else {
                 return Err(missing.error(text, range.start + at, encoder.preparation.is_none()));
             }
         } else {
-            self.merge(piece, &mut tokens)?;
+            self.merge(pretoken, &mut tokens)?;
         }
         ids.extend_from_slice(&tokens);
         if tokens.capacity() <= KEPT_IDS {
@@ -404,13 +404,13 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes consecutive pre-tokens that end at `ends`. `text` may continue after the last one.
-    fn pieces<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
+    fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
         let mut lookups = std::mem::take(&mut self.memory.lookups);
         lookups.resize(PIECES, NOT_SHORT);
         let mut start = 0;
         for ends in ends.chunks(PIECES) {
             self.look_up(text, start, ends, &mut lookups);
-            start = self.some_pieces(text, start, ends, &lookups, draft)?;
+            start = self.some_pretokens(text, start, ends, &lookups, draft)?;
             if draft.is_full() {
                 self.fill(draft);
             }
@@ -429,7 +429,7 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes pre-tokens after their lines were prefetched, and returns where the last one ends.
-    fn some_pieces<'t>(
+    fn some_pretokens<'t>(
         &mut self,
         text: &'t [u8],
         mut start: usize,
@@ -444,10 +444,10 @@ impl<'e> Worker<'e> {
             draft.set_known(known + tokens);
             done += found;
             if done > 0 {
-                start = place(ends[done - 1]);
+                start = to_usize(ends[done - 1]);
             }
             let Some(&end) = ends.get(done) else { return Ok(start) };
-            self.new_piece(&text[start..place(end)], lookups[done], draft)?;
+            self.new_pretoken(&text[start..to_usize(end)], lookups[done], draft)?;
             done += 1;
         }
     }
@@ -455,41 +455,41 @@ impl<'e> Worker<'e> {
     /// Encodes a pre-token that the fast lookup did not find: now, or in a batch if it would otherwise wait for
     /// memory many times.
     #[inline(never)]
-    fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
+    fn new_pretoken<'t>(&mut self, pretoken: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
             tokens[..number].iter().for_each(|&token| draft.push(token));
             return Ok(());
         }
         let novelty = &mut self.memory.novelty;
-        let waits = |matches: &Matches| piece.len() <= TOGETHER && !matches.by_characters(piece);
+        let waits = |matches: &Matches| pretoken.len() <= TOGETHER && !matches.by_characters(pretoken);
         if novelty.is_rare() && self.encoder.matches().is_some_and(waits) {
-            novelty.new += u32::from(draft.leave(piece));
+            novelty.new += u32::from(draft.leave(pretoken));
             return Ok(());
         }
         novelty.new += 1;
-        self.alone(piece, lookup, draft)
+        self.alone(pretoken, lookup, draft)
     }
 
     /// Encodes a pre-token that is not in the cache.
-    fn alone(&mut self, piece: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
-        if piece.len() >= WINDOW {
+    fn alone(&mut self, pretoken: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
+        if pretoken.len() >= WINDOW {
             self.fill(draft);
             // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
             // much memory.
             if let Some(ids) = draft.ids.as_wide() {
-                return self.merge(piece, ids);
+                return self.merge(pretoken, ids);
             }
-            if piece.len() >= 2 * PART
-                && let Some(matches) = self.encoder.matches_for(piece.len())
+            if pretoken.len() >= 2 * PART
+                && let Some(matches) = self.encoder.matches_for(pretoken.len())
             {
-                return self.in_parts(matches, piece, &mut draft.ids);
+                return self.in_parts(matches, pretoken, &mut draft.ids);
             }
         }
         let mut tokens = std::mem::take(&mut self.memory.tokens);
         tokens.clear();
-        let outcome = self.merge(piece, &mut tokens);
+        let outcome = self.merge(pretoken, &mut tokens);
         if outcome.is_ok() {
-            if short != ShortPiece::NONE {
+            if short != ShortPretoken::NONE {
                 self.memory.cache.put(short, line, &tokens);
             }
             if !draft.put(&tokens) {
@@ -505,12 +505,12 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token chunk by chunk, as long texts are, so that few of its tokens are held in four bytes at
     /// a time.
-    fn in_parts(&mut self, matches: &Matches, piece: &[u8], ids: &mut TokenIds) -> Result<()> {
+    fn in_parts(&mut self, matches: &Matches, pretoken: &[u8], ids: &mut TokenIds) -> Result<()> {
         let mut ending = longest_match::Ending::new();
-        for start in (0..piece.len()).step_by(PART) {
-            let end = piece.len().min(start + PART);
-            let part = self.part(matches, piece, start..end)?;
-            ending.join(ids, (matches, &mut self.memory.scratch), (piece, start), part);
+        for start in (0..pretoken.len()).step_by(PART) {
+            let end = pretoken.len().min(start + PART);
+            let part = self.part(matches, pretoken, start..end)?;
+            ending.join(ids, (matches, &mut self.memory.scratch), (pretoken, start), part);
         }
         Ok(())
     }
@@ -529,19 +529,19 @@ impl<'e> Worker<'e> {
     /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
     fn fill(&mut self, draft: &mut Draft<'_>) {
         let Memory { cache, together, scratch, .. } = &mut self.memory;
-        let pieces = draft.new_pieces();
+        let pretokens = draft.new_pretokens();
         match self.encoder.matches() {
             Some(matches) if self.encoder.splitter.is_none() => {
-                scratch.encode_together(matches, pieces);
+                scratch.encode_together(matches, pretokens);
                 draft.close(|text| scratch.ids(text));
             }
             Some(matches) => {
-                together.encode(matches, pieces);
-                pieces
+                together.encode(matches, pretokens);
+                pretokens
                     .iter()
                     .zip(0..)
-                    .for_each(|(piece, number)| remember(cache, piece, together.ids(number)));
-                draft.close(|piece| together.ids(piece));
+                    .for_each(|(pretoken, number)| remember(cache, pretoken, together.ids(number)));
+                draft.close(|pretoken| together.ids(pretoken));
             }
             // Without longest matches no hole is ever left.
             None => draft.close(|_| &[]),
@@ -550,32 +550,32 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token that is not empty by itself. Prepares longest matches once enough bytes were encoded
     /// this way.
-    fn merge(&mut self, piece: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
+    fn merge(&mut self, pretoken: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
-        self.memory.merged = self.memory.merged.saturating_add(piece.len());
+        self.memory.merged = self.memory.merged.saturating_add(pretoken.len());
         if let Some(matches) = encoder.matches_for(self.memory.merged) {
-            self.memory.scratch.encode(matches, piece, ids, self.observer)?;
-        } else if let Some(id) = encoder.whole(piece) {
+            self.memory.scratch.encode(matches, pretoken, ids, self.observer)?;
+        } else if let Some(id) = encoder.whole(pretoken) {
             ids.push(id);
-        } else if piece.len() >= long::LIMIT {
-            return Err(too_long(piece.len()));
+        } else if pretoken.len() >= long::LIMIT {
+            return Err(too_long(pretoken.len()));
         } else {
-            self.memory.merger.merge(&encoder.pairs, &encoder.byte_ids, piece, ids, self.observer)?;
+            self.memory.merger.merge(&encoder.pairs, &encoder.byte_ids, pretoken, ids, self.observer)?;
         }
         Ok(())
     }
 }
 
 /// Stores the tokens of a pre-token in the cache, if it is short enough.
-fn remember(cache: &mut Cache, piece: &[u8], ids: &[TokenId]) {
-    if piece.len() <= SHORT {
-        let piece = ShortPiece::new(piece);
-        cache.put(piece, cache.line(piece), ids);
+fn remember(cache: &mut Cache, pretoken: &[u8], ids: &[TokenId]) {
+    if pretoken.len() <= SHORT {
+        let pretoken = ShortPretoken::new(pretoken);
+        cache.put(pretoken, cache.line(pretoken), ids);
     }
 }
 
 /// The error for a pre-token that is too long to be merged.
 fn too_long(bytes: usize) -> Error {
-    Error::new(ErrorKind::Failed, Fault::PieceTooLong { bytes, most: long::LIMIT - 1 })
+    Error::new(ErrorKind::Failed, Fault::PretokenTooLong { bytes, most: long::LIMIT - 1 })
         .with_help("use a vocabulary with a split pattern, or cut the document")
 }

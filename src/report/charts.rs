@@ -7,8 +7,8 @@ use plotters::prelude::*;
 
 use super::TrainingFacts;
 use super::compression::compression;
+use crate::base::int::{ratio, to_f64, to_u64, to_usize};
 use crate::count::{Bin, Histogram};
-use crate::units::{amount, float, place, ratio};
 
 /// Colours that identify roles. The page's style sheet selects elements by them and gives each role its colour,
 /// light or dark.
@@ -25,7 +25,7 @@ const RANK_STEP: usize = 50;
 
 /// Tokens that are left in the corpus, against merges learned.
 pub(super) fn tokens_by_merges(training: &TrainingFacts) -> String {
-    let points: Vec<(u64, f64)> = training.history.iter().map(|p| (p.merges, float(p.tokens))).collect();
+    let points: Vec<(u64, f64)> = training.history.iter().map(|p| (p.merges, to_f64(p.tokens))).collect();
     curve(&points, short)
 }
 
@@ -39,10 +39,10 @@ pub(super) fn counts_by_rank(counts: &[u64]) -> String {
     let mut points = Vec::new();
     let mut rank = 0;
     while rank < counts.len() {
-        points.push((float(amount(rank + 1)), float(counts[rank].max(1))));
+        points.push((to_f64(to_u64(rank + 1)), to_f64(counts[rank].max(1))));
         rank += 1 + rank / RANK_STEP;
     }
-    let last = float(amount(counts.len().max(2)));
+    let last = to_f64(to_u64(counts.len().max(2)));
     let top = points.iter().map(|&(_, count)| count).fold(10.0, f64::max);
     draw((1.0..last).log_scale(), (1.0..top).log_scale(), &|x| short(*x), &|y| short(*y), |chart| {
         chart.draw_series(LineSeries::new(points, LINE.stroke_width(2))).expect(DRAWN);
@@ -60,24 +60,24 @@ pub(super) fn of_each_length(histogram: &Histogram) -> String {
 pub(super) fn of_each_doubling(histogram: &Histogram) -> String {
     let mut heights = BTreeMap::new();
     for bin in histogram.bins() {
-        *heights.entry(place(bin.from.checked_ilog2().map_or(0, |power| power + 1))).or_default() +=
+        *heights.entry(to_usize(bin.from.checked_ilog2().map_or(0, |power| power + 1))).or_default() +=
             bin.count;
     }
-    let bars_of = heights.into_iter().map(|(number, count)| (number, float(count))).collect();
+    let bars_of = heights.into_iter().map(|(number, count)| (number, to_f64(count))).collect();
     bars(bars_of, |number| number.checked_sub(1).map_or(0, |power| 1 << power.min(63)))
 }
 
 /// A bar chart. `bars` has the middle of each bar on the axis, ascending, and its height. `length` gives the
 /// length at which a position of the axis begins.
 fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
-    let first = bars.first().map_or(0, |&(place, _)| amount(place));
-    let last = bars.last().map_or(0, |&(place, _)| amount(place));
+    let first = bars.first().map_or(0, |&(place, _)| to_u64(place));
+    let last = bars.last().map_or(0, |&(place, _)| to_u64(place));
     let top = bars.iter().map(|&(_, height)| height).fold(1.0, f64::max);
     // Only whole positions have a length, and so a label.
-    let label = |x: &f64| x.to_string().parse().map_or_else(|_| String::new(), |x| short(float(length(x))));
-    draw(float(first) - 0.5..float(last) + 0.5, 0.0..top, &label, &|y| short(*y), |chart| {
+    let label = |x: &f64| x.to_string().parse().map_or_else(|_| String::new(), |x| short(to_f64(length(x))));
+    draw(to_f64(first) - 0.5..to_f64(last) + 0.5, 0.0..top, &label, &|y| short(*y), |chart| {
         let bar = |(place, height)| {
-            let x = float(amount(place));
+            let x = to_f64(to_u64(place));
             let mut bar = Rectangle::new([(x - 0.5, 0.0), (x + 0.5, height)], LINE.filled());
             bar.set_margin(0, 0, 1, 1);
             bar
@@ -90,8 +90,8 @@ fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
 fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {
     let last = points.last().map_or(1, |&(merges, _)| merges).max(1);
     let top = points.iter().map(|&(_, y)| y).fold(1.0, f64::max);
-    draw(0.0..float(last), 0.0..top, &|x| short(*x), &|y| y_label(*y), |chart| {
-        let points = points.iter().map(|&(merges, y)| (float(merges), y));
+    draw(0.0..to_f64(last), 0.0..top, &|x| short(*x), &|y| y_label(*y), |chart| {
+        let points = points.iter().map(|&(merges, y)| (to_f64(merges), y));
         chart.draw_series(LineSeries::new(points, LINE.stroke_width(2))).expect(DRAWN);
     })
 }

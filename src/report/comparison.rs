@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::ShownToken;
 use super::html::grouped;
 use super::shown::plain;
-use crate::units::{ByteCount, float, ratio};
+use crate::base::int::{ByteCount, ratio, to_f64};
 
 /// Several tokenizers compared on the same text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ impl Comparison {
 
 /// The most bytes per token that any tokenizer reaches on this text.
 fn best(part: &ComparedText) -> f64 {
-    part.tokens.iter().map(|&tokens| float(part.text_bytes) / float(tokens.max(1))).fold(0.0, f64::max)
+    part.tokens.iter().map(|&tokens| to_f64(part.text_bytes) / to_f64(tokens.max(1))).fold(0.0, f64::max)
 }
 
 #[derive(Template)]
@@ -195,8 +195,8 @@ struct Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::int::TokenId;
     use crate::report::is_invisible;
-    use crate::units::TokenId;
 
     /// The page has the figures, and escapes all text.
     #[test]

@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunReport;
+use crate::base::int::ratio;
 use crate::train::HistoryPoint;
-use crate::units::ratio;
 
 /// Ratios computed from a report. A ratio is `None` if the run did not do the work that it describes, or if its
 /// denominator is 0.

@@ -103,7 +103,7 @@ pub struct TrainingFacts {
     /// Seconds from the weighted sequences to the merges.
     pub train_s: f64,
     /// Distinct weighted sequences.
-    pub distinct_pieces: u64,
+    pub distinct_pretokens: u64,
     /// Tokens before the first merge, which is the number of bytes learned from.
     pub tokens_before: u64,
     /// Tokens after the last merge.
@@ -268,7 +268,7 @@ pub struct StageCost {
 impl StageCost {
     /// The cost of a stage. Computes the rate, which is 0 if the stage took no measurable time.
     pub fn new(name: &str, seconds: f64, text_bytes: u64, peak_memory_bytes: Option<u64>) -> StageCost {
-        let bytes_per_s = if seconds > 0.0 { crate::units::float(text_bytes) / seconds } else { 0.0 };
+        let bytes_per_s = if seconds > 0.0 { crate::base::int::to_f64(text_bytes) / seconds } else { 0.0 };
         StageCost { name: name.to_owned(), seconds, text_bytes, bytes_per_s, peak_memory_bytes }
     }
 }

@@ -7,8 +7,8 @@ use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
     ShownToken, StageCost,
 };
-use crate::digest::HTML_CHECKSUM;
-use crate::units::counted;
+use crate::base::digest::HTML_CHECKSUM;
+use crate::base::int::counted;
 
 /// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
 /// Longer documents are shown by doublings of length.
@@ -215,7 +215,7 @@ fn sections(report: &RunReport) -> Vec<Section> {
         facts.extend(taken_over);
         facts.extend([
             Fact::number("training time (s)", "training.train_s", training.train_s),
-            count("distinct sequences", "distinct_pieces", training.distinct_pieces),
+            count("distinct sequences", "distinct_pretokens", training.distinct_pretokens),
             count("tokens before", "tokens_before", training.tokens_before),
             count("tokens after", "tokens_after", training.tokens_after),
             Fact::ratio("tokens before / after", "training_compression", ratio),

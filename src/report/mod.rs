@@ -37,9 +37,9 @@ pub use tokens::tokens_to_html;
 
 use std::path::{Path, PathBuf};
 
-use crate::digest::{HTML_CHECKSUM, JSON_CHECKSUM};
+use super::base::atomic_file::publish_bytes_within;
+use super::base::digest::{HTML_CHECKSUM, JSON_CHECKSUM};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::publish_bytes_within;
 
 /// Name of the file with the numbers, in an output's folder.
 pub const JSON_NAME: &str = "report.json";

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{TokenId, amount};
+use crate::base::int::{TokenId, to_u64};
 
 /// Bytes of a token that a report displays. Without a split, a token can be as long as a document.
 const SHOWN_BYTES: usize = 120;
@@ -38,7 +38,7 @@ impl ShownToken {
         let shown = beginning(bytes);
         let hex = std::str::from_utf8(shown).is_err().then(|| hex(shown));
         let text = String::from_utf8_lossy(shown).into_owned();
-        ShownToken { id, text, hex, bytes: amount(bytes.len()), special: false }
+        ShownToken { id, text, hex, bytes: to_u64(bytes.len()), special: false }
     }
 
     /// The display of a special token.
@@ -64,7 +64,7 @@ impl ShownToken {
     /// Whether the token is longer than its display.
     fn is_cut(&self) -> bool {
         let shown = self.hex.as_ref().map_or(self.text.len(), |hex| hex.len() / 2);
-        amount(shown) < self.bytes
+        to_u64(shown) < self.bytes
     }
 }
 

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::*;
+use crate::base::int::TokenId;
 use crate::count::Histogram;
 use crate::train::HistoryPoint;
-use crate::units::TokenId;
 
 /// An ordinary token.
 fn token(id: u32, bytes: &[u8]) -> ShownToken {
@@ -31,7 +31,7 @@ fn training() -> TrainingFacts {
         merges_learned: 4_321,
         merges_taken_over: 321,
         train_s: 0.012_345,
-        distinct_pieces: 1_234,
+        distinct_pretokens: 1_234,
         tokens_before: 9_876_543,
         tokens_after: 3_210_987,
         min_frequency: 2,

@@ -16,7 +16,7 @@ struct Page<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::TokenId;
+    use crate::base::int::TokenId;
 
     /// The page shows each token, and escapes all text.
     #[test]

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::lists::{record_of, to_extend};
 use super::plan::TrainPlan;
-use crate::count::{PieceCounts, Prepare, Prepared};
+use crate::base::int::{Count, to_u64};
+use crate::count::{Prepare, Prepared, PretokenCounts};
 use crate::encode::{Part, Preparation, SpecialPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend_sequences};
-use crate::units::{Count, amount};
 use crate::vocab::{GivenMerges, Vocabulary};
 
 /// The tokenizer that a training extends.
@@ -54,15 +54,15 @@ impl Base {
     /// - The text has more bytes than 64 bits can count.
     pub(super) fn learn(
         &self,
-        pieces: PieceCounts,
+        pretokens: PretokenCounts,
         train: &TrainPlan,
         observer: &dyn Observer,
     ) -> Result<Learned> {
-        let pieces = of_known_bytes(pieces, &self.vocabulary);
-        let Some((sequences, counts)) = encoded(&pieces, &self.given, observer)? else {
-            return extend_merges(pieces, self.given.merges(), &train.config, observer);
+        let pretokens = of_known_bytes(pretokens, &self.vocabulary);
+        let Some((sequences, counts)) = encoded(&pretokens, &self.given, observer)? else {
+            return extend_merges(pretokens, self.given.merges(), &train.config, observer);
         };
-        drop(pieces);
+        drop(pretokens);
         let counted = |(merge, count): (&Merge, u64)| Merge { count: Count::new(count), ..*merge };
         let merges = Merges::new(self.given.merges().iter().zip(counts).map(counted).collect());
         extend_sequences(sequences, &merges, &train.config, observer)
@@ -133,17 +133,17 @@ impl Prepare for AsEncoded {
 }
 
 /// Cuts pre-tokens at the bytes for which a tokenizer has no token: no merge contains them.
-pub(super) fn of_known_bytes(pieces: PieceCounts, vocabulary: &Vocabulary) -> PieceCounts {
+pub(super) fn of_known_bytes(pretokens: PretokenCounts, vocabulary: &Vocabulary) -> PretokenCounts {
     let missing = vocabulary.missing_bytes();
     if missing.is_empty() {
-        return pieces;
+        return pretokens;
     }
-    let parts = |(piece, count): (&[u8], Count)| {
-        let parts = piece.split(|byte| missing.contains(byte)).map(<[u8]>::to_vec);
+    let parts = |(pretoken, count): (&[u8], Count)| {
+        let parts = pretoken.split(|byte| missing.contains(byte)).map(<[u8]>::to_vec);
         parts.map(move |part| (part, count)).collect::<Vec<_>>()
     };
-    let mut known = PieceCounts::new();
-    pieces.iter().flat_map(parts).for_each(|(part, count)| known.push(&part, count));
+    let mut known = PretokenCounts::new();
+    pretokens.iter().flat_map(parts).for_each(|(part, count)| known.push(&part, count));
     known
 }
 
@@ -156,7 +156,7 @@ pub(super) fn of_known_bytes(pieces: PieceCounts, vocabulary: &Vocabulary) -> Pi
 /// - The observer asks to stop.
 /// - The text has more bytes than 64 bits can count.
 pub(super) fn encoded(
-    pieces: &PieceCounts,
+    pretokens: &PretokenCounts,
     given: &GivenMerges,
     observer: &dyn Observer,
 ) -> Result<Option<(TokenSequences, Vec<u64>)>> {
@@ -165,20 +165,20 @@ pub(super) fn encoded(
     if given.encoder().is_none() {
         return Ok(None);
     }
-    let all: Vec<(&[u8], Count)> = pieces.iter().collect();
+    let all: Vec<(&[u8], Count)> = pretokens.iter().collect();
     let share = all.len().div_ceil(rayon::current_num_threads()).max(1);
-    let encode = |pieces: &[(&[u8], Count)]| -> Result<(TokenSequences, Vec<u64>)> {
+    let encode = |pretokens: &[(&[u8], Count)]| -> Result<(TokenSequences, Vec<u64>)> {
         let mut sequences = TokenSequences::default();
         let Some(mut encoder) = given.encoder() else { return Ok((sequences, Vec::new())) };
-        for (number, &(piece, count)) in pieces.iter().enumerate() {
+        for (number, &(pretoken, count)) in pretokens.iter().enumerate() {
             if number % PIECES_A_CHECK == 0 {
                 observer.checkpoint()?;
             }
-            let bytes = count.get().checked_mul(amount(piece.len()));
+            let bytes = count.get().checked_mul(to_u64(pretoken.len()));
             let sum = bytes.and_then(|bytes| sequences.bytes.checked_add(bytes));
             sequences.bytes =
                 sum.ok_or_else(|| Error::new(ErrorKind::Failed, super::fault::Fault::TooMuchText))?;
-            if encoder.append(piece, count, &mut sequences.tokens) {
+            if encoder.append(pretoken, count, &mut sequences.tokens) {
                 sequences.ends.push(sequences.tokens.len());
                 sequences.counts.push(count);
             } else {
@@ -213,9 +213,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::encode::reference::encode_piece;
+    use crate::base::int::{TokenId, to_usize};
+    use crate::encode::reference::encode_pretoken;
     use crate::observer::Silent;
-    use crate::units::{TokenId, place};
     use crate::vocab::{RankedMerge, VocabularyParts};
 
     /// A vocabulary of the bytes and these texts as tokens, in order. Every way to join two tokens into one is a
@@ -246,8 +246,8 @@ mod tests {
     }
 
     /// A pre-token after all merges, applied one after another.
-    fn carried_out(given: &GivenMerges, piece: &[u8]) -> Vec<TokenId> {
-        let mut tokens: Vec<u32> = piece.iter().map(|&byte| u32::from(byte)).collect();
+    fn carried_out(given: &GivenMerges, pretoken: &[u8]) -> Vec<TokenId> {
+        let mut tokens: Vec<u32> = pretoken.iter().map(|&byte| u32::from(byte)).collect();
         for (merge, token) in given.merges().iter().zip(256..) {
             let mut at = 0;
             while at + 1 < tokens.len() {
@@ -257,24 +257,24 @@ mod tests {
                 at += 1;
             }
         }
-        tokens.into_iter().map(|token| given.ids()[place(token)]).collect()
+        tokens.into_iter().map(|token| given.ids()[to_usize(token)]).collect()
     }
 
     proptest! {
         #[test]
         fn given_merges_make_of_a_text_what_the_tokenizer_does(
             texts in vec("[abc]{2,6}", 0..14),
-            pieces in vec("[abc]{1,12}", 1..6),
+            pretokens in vec("[abc]{1,12}", 1..6),
             one_rank in any::<bool>(),
             ignore_merges in any::<bool>(),
         ) {
             let vocabulary = vocabulary(&texts, one_rank, ignore_merges);
             let all = vocabulary.merges().len();
             let given = vocabulary.given_merges(all).expect("nothing is checked");
-            let pieces: PieceCounts = pieces.iter().map(|piece| (piece.as_bytes(), Count::new(3))).collect();
-            let Some((sequences, counts)) = encoded(&pieces, &given, &Silent).expect("few") else {
-                for (piece, _) in pieces.iter() {
-                    prop_assert_eq!(carried_out(&given, piece), encode_piece(&vocabulary, piece));
+            let pretokens: PretokenCounts = pretokens.iter().map(|pretoken| (pretoken.as_bytes(), Count::new(3))).collect();
+            let Some((sequences, counts)) = encoded(&pretokens, &given, &Silent).expect("few") else {
+                for (pretoken, _) in pretokens.iter() {
+                    prop_assert_eq!(carried_out(&given, pretoken), encode_pretoken(&vocabulary, pretoken));
                 }
                 return Ok(());
             };
@@ -290,31 +290,31 @@ mod tests {
             let mut start = 0;
             let mut alone = 0;
             let mut ends = sequences.ends.iter();
-            for (piece, _) in pieces.iter() {
-                let expected = encode_piece(&vocabulary, piece);
+            for (pretoken, _) in pretokens.iter() {
+                let expected = encode_pretoken(&vocabulary, pretoken);
                 if expected.len() == 1 && !made.contains(&expected[0]) {
                     alone += 3;
                     continue;
                 }
                 let &end = ends.next().expect("a sequence");
                 let found: Vec<TokenId> = sequences.tokens[start..end].iter().map(|&token| {
-                    given.ids()[place(token)]
+                    given.ids()[to_usize(token)]
                 }).collect();
                 prop_assert_eq!(found, expected);
                 start = end;
             }
             prop_assert_eq!(sequences.alone, alone);
-            let tokens = amount(sequences.tokens.len()) * 3 + alone;
+            let tokens = to_u64(sequences.tokens.len()) * 3 + alone;
             let whole = if ignore_merges { u64::MAX } else { counts.iter().sum::<u64>() };
             prop_assert!(whole == u64::MAX || sequences.bytes - tokens == whole, "each merge takes a token away");
             // New merges get the last ranks, and text without them is encoded as before.
             let more = given.merges().iter().copied();
             let more = Merges::new(more.chain([Merge { left: 100, right: 101, count: Count::ONE }]).collect());
             let grown = vocabulary.extended(&more).expect("its own come first");
-            for (piece, _) in pieces.iter() {
-                prop_assert_eq!(encode_piece(&grown, piece), encode_piece(&vocabulary, piece));
+            for (pretoken, _) in pretokens.iter() {
+                prop_assert_eq!(encode_pretoken(&grown, pretoken), encode_pretoken(&vocabulary, pretoken));
             }
-            prop_assert_eq!(encode_piece(&grown, b"de"), [TokenId::from_index(vocabulary.id_limit())]);
+            prop_assert_eq!(encode_pretoken(&grown, b"de"), [TokenId::from_index(vocabulary.id_limit())]);
         }
     }
 }

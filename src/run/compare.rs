@@ -7,15 +7,15 @@ use super::inputs::{Inputs, ReadBy};
 use super::lists::load_as_needed;
 use super::plan::Plan;
 use super::scripts;
+use crate::base::int::to_u64;
+use crate::base::pools;
+use crate::base::seeded_hash::Map;
 use crate::count::characters;
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use crate::error::Result;
-use crate::hashing::Map;
 use crate::observer::Stage;
-use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
 use crate::source::{Batch, OpenContext, shown_uri, tokenizer_path};
-use crate::units::amount;
 use crate::vocab::LoadOptions;
 
 /// Number of words and tokens to list.
@@ -59,7 +59,7 @@ pub fn compare(
         let known = known.collect::<Result<Vec<_>>>()?;
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
-        parallel::ordered(
+        pools::ordered(
             inputs.whole(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
@@ -138,13 +138,13 @@ impl Part {
         for (worker, used) in workers.iter_mut().zip(&mut self.used) {
             let ids = worker.encode(text)?;
             ids.iter().for_each(|id| used[id.index()] = true);
-            tokens.push(amount(ids.len()));
+            tokens.push(to_u64(ids.len()));
         }
         let words = self.count_words(text);
         self.scripts[scripts::main_script(text)].add(&ComparedText {
             name: String::new(),
             documents: 1,
-            text_bytes: amount(text.len()),
+            text_bytes: to_u64(text.len()),
             characters: characters(text),
             words,
             tokens,
@@ -244,8 +244,8 @@ impl Known {
         tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
         ComparedTokenizer {
             path: self.path.display().to_string(),
-            vocabulary: amount(self.encoder.vocabulary().ordinary().count()),
-            used: amount(tokens.len()),
+            vocabulary: to_u64(self.encoder.vocabulary().ordinary().count()),
+            used: to_u64(tokens.len()),
             longest: tokens.iter().take(SHOWN).map(|&(id, _)| shown(self.encoder.vocabulary(), id)).collect(),
         }
     }
@@ -263,7 +263,7 @@ fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<Compared
         let numbers = || tokens.iter().map(Vec::len);
         let apart = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0);
         if apart > 0 {
-            found.push((amount(apart).saturating_mul(count), word, count, tokens));
+            found.push((to_u64(apart).saturating_mul(count), word, count, tokens));
         }
     }
     found.sort_by(|one, other| (other.0, &one.1).cmp(&(one.0, &other.1)));

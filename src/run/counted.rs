@@ -8,17 +8,17 @@ use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
 use super::tally::check_output;
 use super::train::{memory_of_sum, memory_of_tables};
+use crate::base::atomic_file;
+use crate::base::int::{ByteCount, to_u64};
 use crate::count::{
-    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, Sum, WeightedFile, characters, check_same,
+    CorpusFacts, Counted, CountsFile, CountsInfo, PretokenCounts, Sum, WeightedFile, characters, check_same,
     read_counts_info, sum_counts, write_sum,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::sample::{Weight, scale_weights};
 use crate::split::SplitPattern;
 use crate::train::TieBreak;
-use crate::units::{ByteCount, amount};
 
 /// Sums counts files into one, which is written completely or not at all. The counts of each file are multiplied by
 /// its weight: the smallest whole numbers in the ratio of the weights.
@@ -43,7 +43,7 @@ pub fn merge_counts(
     let files = weighted(&paths, &scale_weights(&weights));
     // Half for the sum, half for the file that is added to it.
     let limit = ByteCount(memory.0 / 2);
-    files::publish(out, |file| write_sum(&files, file, out, limit, observer))
+    atomic_file::publish(out, |file| write_sum(&files, file, out, limit, observer))
 }
 
 /// Checks that the sum would not replace one of its own inputs: the next run would give another sum.
@@ -112,30 +112,30 @@ pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> R
         [_] => memory_of_tables(plan.memory, plan.threads),
         _ => memory_of_sum(plan),
     };
-    let CountsFile { pieces, info } = sum_counts(&weighted(&plan.counts, &plan.weights), limit, observer)?;
-    observer.advanced(Stage::Count, amount(pieces.bytes()));
+    let CountsFile { pretokens, info } = sum_counts(&weighted(&plan.counts, &plan.weights), limit, observer)?;
+    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
     observer.finished(Stage::Count);
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
         let fault = Fault::OtherCounts { path: plan.counts[0].clone() };
         return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training again"));
     }
-    let facts = facts(&pieces);
-    Ok(Counted { pieces, facts })
+    let facts = facts(&pretokens);
+    Ok(Counted { pretokens, facts })
 }
 
 /// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
 /// these include the weights.
-fn facts(pieces: &PieceCounts) -> CorpusFacts {
+fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
     let mut facts = CorpusFacts::default();
     let mut seen = [false; 256];
-    for (piece, count) in pieces.iter() {
+    for (pretoken, count) in pretokens.iter() {
         // Text of more than 2⁶⁴ − 1 bytes is an error later, where the counts are used.
         let times = |amount: u64| amount.saturating_mul(count.get());
-        facts.text_bytes = facts.text_bytes.saturating_add(times(amount(piece.len())));
-        facts.characters = facts.characters.saturating_add(times(characters(piece)));
-        piece.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        facts.text_bytes = facts.text_bytes.saturating_add(times(to_u64(pretoken.len())));
+        facts.characters = facts.characters.saturating_add(times(characters(pretoken)));
+        pretoken.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     }
-    facts.distinct_bytes = amount(seen.iter().filter(|seen| **seen).count());
+    facts.distinct_bytes = to_u64(seen.iter().filter(|seen| **seen).count());
     facts
 }

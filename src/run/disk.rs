@@ -9,13 +9,13 @@ use super::fault::Fault;
 use super::inputs::Inputs;
 use super::learn::{LearnConfig, learn};
 use super::plan::{EncodePlan, Plan, TrainPlan};
+use crate::base::atomic_file::free_space;
+use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::encode::encode_batches;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::free_space;
 use crate::observer::{Observer, Silent};
 use crate::sink::{Encoders, OutputFormat, ShardWriter};
 use crate::source::{Batch, Documents, Range, Unit};
-use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::Vocabulary;
 
 /// Bytes of text per token in the languages with the shortest tokens, about. Used for text that is not read.
@@ -66,7 +66,7 @@ pub(super) fn disk_need(
 /// About the bytes that the ids of this number of bytes of text take, in languages with many tokens. All ids are
 /// below `ids`.
 fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
-    let bits = format.id_bytes(amount(ids)).map_or(BITS_PER_TOKEN, |bytes| 8 * bytes);
+    let bits = format.id_bytes(to_u64(ids)).map_or(BITS_PER_TOKEN, |bytes| 8 * bytes);
     ByteCount((text_bytes / BYTES_PER_TOKEN).saturating_mul(bits) / 8)
 }
 
@@ -137,7 +137,7 @@ fn written_bytes(
 ) -> Result<u64> {
     let encoder = encoder(encode, vocabulary)?;
     let name = |_, _| String::new();
-    if let Some(width) = encode.format.id_bytes(amount(vocabulary.id_limit())) {
+    if let Some(width) = encode.format.id_bytes(to_u64(vocabulary.id_limit())) {
         let facts = encode_batches(documents(parts), &encoder, name, &Silent, |_| Ok(()))?;
         return Ok(facts.tokens * width + encode.format.index_bytes(facts.documents));
     }
@@ -224,7 +224,7 @@ fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) ->
 pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
     /// Bytes per token in all formats and the training record.
     const BYTES_PER_TOKEN: u64 = 64;
-    let need = amount(train.vocab_size()).saturating_mul(BYTES_PER_TOKEN);
+    let need = to_u64(train.vocab_size()).saturating_mul(BYTES_PER_TOKEN);
     if let Some(free) = free_space(&train.output).filter(|free| *free < need) {
         let (need, free) = (ByteCount(need), ByteCount(free));
         observer.noted(&format!(

@@ -9,6 +9,7 @@ use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::plan::{Documents, EncodePlan, Plan};
 use super::state::State;
 use super::stretch::stretch;
+use crate::base::int::{ByteCount, TokenId, counted, to_u64};
 use crate::encode::{EncodeConfig, Encoder, encode_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -17,7 +18,6 @@ use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
     OutputFormat, Reused, Span, Unread, output_schema, unkept, unread_by_datasets,
 };
-use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
 
 /// The result of encoding: the data files are written, and the manifest is yet to be written.
@@ -88,7 +88,7 @@ pub(super) fn encode(
     }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
-    tell_bare(encode, amount(vocabulary.id_limit()), &contents, observer);
+    tell_bare(encode, to_u64(vocabulary.id_limit()), &contents, observer);
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
@@ -136,7 +136,7 @@ pub(super) fn dataset_config(
         plan: file_plan(encode, inputs, everything)?,
         units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
         columns: inputs.columns()?,
-        ids: amount(encoder.vocabulary().id_limit()),
+        ids: to_u64(encoder.vocabulary().id_limit()),
         compression: encode.compression,
         declaration: Declaration {
             recipe: plan.recipe_hash.clone(),
@@ -182,8 +182,8 @@ fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn 
 fn tell_reused(reused: &Reused, observer: &dyn Observer) {
     let &Reused { files, row_groups, text_bytes, .. } = reused;
     if text_bytes > 0 {
-        let whole = counted(amount(files), "data file");
-        let begun = counted(amount(row_groups), "row group");
+        let whole = counted(to_u64(files), "data file");
+        let begun = counted(to_u64(row_groups), "row group");
         let there = match (files, row_groups) {
             (0, _) => begun,
             (_, 0) => whole,
@@ -237,7 +237,7 @@ impl Work<'_> {
                 return self.writer.write(batch);
             }
             let row = position;
-            position += amount(batch.len());
+            position += to_u64(batch.len());
             self.writer.write_sampled(row, batch)
         })?;
         self.writer.end(span)

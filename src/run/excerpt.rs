@@ -3,10 +3,10 @@
 use arrow_array::BinaryViewArray;
 
 use super::inputs::Inputs;
+use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::source::{Batch, Range, Unit};
-use crate::units::{amount, declared_sum, place64};
 
 /// Number of parts in an excerpt, at most.
 const PARTS: usize = 32;
@@ -48,7 +48,7 @@ impl Excerpt {
             Some(total) => by_text(&all, total),
             None => evenly(all.len()).map(|at| (all[at], Vec::new())).collect(),
         };
-        let most = READ_BYTES / amount(chosen.len()).max(1);
+        let most = READ_BYTES / to_u64(chosen.len()).max(1);
         let mut parts = Parts::new();
         let (mut ended, mut read) = (true, Vec::new());
         for ((source, unit, what), mut places) in chosen {
@@ -78,15 +78,15 @@ type Chosen<'a> = ((usize, usize, &'a Unit), Vec<u64>);
 /// Evenly spaced parts of the text, by the sizes that the units declare. If the whole text fits an excerpt, all units
 /// are taken completely.
 fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<Chosen<'a>> {
-    if total <= amount(PARTS) * PART_BYTES {
+    if total <= to_u64(PARTS) * PART_BYTES {
         return all.iter().map(|unit| (*unit, Vec::new())).collect();
     }
     let (mut chosen, mut next, mut before) = (Vec::new(), 0, 0_u64);
-    let step = total / amount(PARTS);
+    let step = total / to_u64(PARTS);
     for unit in all {
         let end = before.saturating_add(unit.2.text_bytes.unwrap_or(0));
         let mut places = Vec::new();
-        while next < amount(PARTS) && next * step < end {
+        while next < to_u64(PARTS) && next * step < end {
             places.push((next * step).saturating_sub(before));
             next += 1;
         }
@@ -176,7 +176,7 @@ impl Parts {
     /// Keeps the part that begins at an offset of a batch.
     fn keep_one(&mut self, batch: &Batch, from: u64) {
         self.is_all = false;
-        let number = amount(self.kept.len());
+        let number = to_u64(self.kept.len());
         self.kept.push((number, cut(batch, from, from + PART_BYTES)));
     }
 
@@ -196,7 +196,7 @@ impl Parts {
         }
         self.at = end;
         let held = |kept: &[(u64, Batch)]| kept.iter().map(|(_, batch)| batch.text_bytes()).sum::<u64>();
-        while held(&self.kept) > amount(PARTS) * PART_BYTES {
+        while held(&self.kept) > to_u64(PARTS) * PART_BYTES {
             self.thin_out();
         }
     }
@@ -237,19 +237,19 @@ fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
     let whole = Batch { continued: false, open: false, ..batch.clone() };
     if first < last {
         let found = whole.slice(first, last - first);
-        let documents = found.iter().map(|text| text.map(|text| piece(text, 0, most)));
+        let documents = found.iter().map(|text| text.map(|text| excerpt_of(text, 0, most)));
         return Batch { documents: BinaryViewArray::from_iter(documents), ..found };
     }
     let Some(row) = first.checked_sub(1) else { return whole.slice(0, 0) };
     let found = whole.slice(row, 1);
-    let text = found.iter().next().flatten().map(|text| piece(text, from - begins[row], most));
+    let text = found.iter().next().flatten().map(|text| excerpt_of(text, from - begins[row], most));
     Batch { documents: BinaryViewArray::from_iter([text]), ..found }
 }
 
 /// At most `most` bytes of a text from an offset. Both ends are moved forward to the beginning of a character.
-fn piece(text: &[u8], from: u64, most: u64) -> &[u8] {
+fn excerpt_of(text: &[u8], from: u64, most: u64) -> &[u8] {
     let begins = |at: u64| {
-        let mut at = place64(at.min(amount(text.len())));
+        let mut at = u64_to_usize(at.min(to_u64(text.len())));
         while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
             at += 1;
         }
@@ -283,7 +283,7 @@ mod tests {
             assert_eq!(texts, expected, "{from} {to}");
             assert!(!found.open);
         }
-        assert_eq!(piece("aé".as_bytes(), 2, 1), b"", "no half of a character");
+        assert_eq!(excerpt_of("aé".as_bytes(), 2, 1), b"", "no half of a character");
     }
 
     #[test]

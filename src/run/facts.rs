@@ -9,6 +9,7 @@ use super::encode::{Encoded, added_tokens, shown};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
+use crate::base::int::{ratio, to_f64, to_u64};
 use crate::count::{Histogram, SourceFacts};
 use crate::encode::MissingBytes;
 use crate::error::Result;
@@ -19,7 +20,6 @@ use crate::report::{
 use crate::sink::{Contents, Packing, SourceShare};
 use crate::source::{Incident, shown_uri};
 use crate::train::HistoryPoint;
-use crate::units::{amount, float, ratio};
 use crate::vocab::Vocabulary;
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -103,11 +103,11 @@ impl Deeds<'_> {
         let counts = trained.counts();
         let merges = vocabulary.merges().iter().zip(&counts);
         TrainingFacts {
-            merges_asked: config.map_or(0, |(config, _)| amount(config.merges)),
-            merges_learned: amount(learned.merges.len()),
-            merges_taken_over: amount(trained.base.as_ref().map_or(0, |base| base.given.given())),
+            merges_asked: config.map_or(0, |(config, _)| to_u64(config.merges)),
+            merges_learned: to_u64(learned.merges.len()),
+            merges_taken_over: to_u64(trained.base.as_ref().map_or(0, |base| base.given.given())),
             train_s: self.costs.seconds("train"),
-            distinct_pieces: trained.distinct_pieces,
+            distinct_pretokens: trained.distinct_pretokens,
             tokens_before: learned.history.first().map_or(0, tokens),
             tokens_after: learned.history.last().map_or(0, tokens),
             min_frequency: config.map_or(0, |(config, _)| config.min_frequency.get()),
@@ -139,7 +139,7 @@ impl Deeds<'_> {
         let sources = self.plan.sources.iter().zip(&self.plan.weights).zip(read);
         let mut sources: Vec<LearnedSource> = sources
             .map(|((spec, &weight), SourceFacts { documents, text_bytes, .. })| {
-                let times = float(text_bytes) * float(weight);
+                let times = to_f64(text_bytes) * to_f64(weight);
                 LearnedSource { uri: shown_uri(&spec.uri), documents, text_bytes, weight, share: times }
             })
             .collect();
@@ -159,7 +159,7 @@ impl Deeds<'_> {
             null_documents: facts.null_documents,
             text_bytes: facts.text_bytes,
             tokens: facts.tokens,
-            added_tokens: documents * amount(a_document),
+            added_tokens: documents * to_u64(a_document),
             bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
             eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
             special: encode.special.name().to_owned(),
@@ -169,7 +169,7 @@ impl Deeds<'_> {
             sources: facts
                 .sources
                 .iter()
-                .map(|share| self.encoded_source(share, amount(a_document)))
+                .map(|share| self.encoded_source(share, to_u64(a_document)))
                 .collect(),
             samples: samples.clone(),
         })
@@ -202,7 +202,7 @@ impl Deeds<'_> {
 
 /// The figures of packing. `padding` is the number of ids that the rows lack to their full length.
 fn packing_facts(packing: &Packing, contents: &Contents) -> PackingFacts {
-    let length = amount(packing.length);
+    let length = to_u64(packing.length);
     PackingFacts {
         rule: packing.rule.to_string(),
         length,
@@ -228,11 +228,11 @@ fn tokens(point: &HistoryPoint) -> u64 {
 fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     let mut token_lengths = Histogram::default();
     let mut by_length: Vec<_> = vocabulary.ordinary().map(|(id, bytes)| (bytes.len(), id)).collect();
-    by_length.iter().for_each(|&(length, _)| token_lengths.add(amount(length)));
+    by_length.iter().for_each(|&(length, _)| token_lengths.add(to_u64(length)));
     by_length.sort_by_key(|&(length, id)| (std::cmp::Reverse(length), id));
     let longer = vocabulary.merges().iter().map(|merge| merge.result);
     VocabularyFacts {
-        tokens: amount(vocabulary.tokens().count()),
+        tokens: to_u64(vocabulary.tokens().count()),
         special_tokens: vocabulary.specials().map(|special| shown(vocabulary, special.id)).collect(),
         token_lengths,
         first_tokens: longer.take(SHOWN).map(|id| shown(vocabulary, id)).collect(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::units::ByteCount;
+use crate::base::int::ByteCount;
 use crate::vocab::Format;
 
 /// An error of a run as a whole, such as a folder that holds other results or a limit that is exceeded.

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::int::{TokenId, to_u64};
 use crate::encode::TokenBatch;
 use crate::report::{SampleDocument, ShownToken};
 use crate::source::{Incidents, LeftOut};
-use crate::units::{TokenId, amount};
 
 /// Number of documents that the report shows.
 const SAMPLES: usize = 6;
@@ -121,7 +121,7 @@ impl<'a> Findings<'a> {
             let document = SampleDocument {
                 unit: name(source, unit),
                 row,
-                tokens: amount(span.len()),
+                tokens: to_u64(span.len()),
                 first: shown(span.start..first),
                 last: shown(last..span.end),
             };

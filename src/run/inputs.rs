@@ -15,9 +15,9 @@ use super::plan::Plan;
 use super::room::{UnitName, held, longest_read, memory_for_documents};
 use super::splits::tell_splits;
 use super::state::State;
-use crate::cast::{common_field, lost_annotations};
+use crate::base::digest::hex;
+use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::count::TooLongForMemory;
-use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
@@ -26,7 +26,7 @@ use crate::source::{
     self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
     value_in_path, without_annotation,
 };
-use crate::units::{ByteCount, amount, declared_sum};
+use crate::source::{common_field, lost_annotations};
 
 /// The help for a sample without documents.
 pub(super) const TAKE_MORE: &str =
@@ -40,7 +40,7 @@ pub(super) const TAKE_MORE: &str =
 /// use tokenmill::run::recipe::{self, Given};
 /// use tokenmill::run::{Inputs, Surroundings, plan};
 /// use tokenmill::source::OpenContext;
-/// use tokenmill::units::ByteCount;
+/// use tokenmill::base::int::ByteCount;
 ///
 /// let text = r#"
 ///     source = { uri = "demo:verse?lines=500", column = "line" }
@@ -147,7 +147,7 @@ impl<'a> Inputs<'a> {
 
     /// The place of a document of the sample, for messages. `row` is its index in the batch.
     pub fn place(&self, batch: &Batch, row: usize) -> String {
-        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
+        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + to_u64(row))
     }
 
     /// Completes an error that names source, unit and row by number with the name of the unit.
@@ -406,7 +406,7 @@ impl<'a> Inputs<'a> {
     pub(super) fn fingerprint(&self) -> Result<String> {
         let mut digest = Sha256::new();
         for ((source, uri), identities) in self.sources.iter().zip(&self.uris).zip(self.identities()?) {
-            digest.update(amount(source.units().len()).to_le_bytes());
+            digest.update(to_u64(source.units().len()).to_le_bytes());
             let columns = source.columns();
             for (unit, identity) in source.units().iter().zip(identities) {
                 digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));

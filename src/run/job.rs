@@ -16,13 +16,13 @@ use super::lists::load_named;
 use super::plan::Plan;
 use super::state::State;
 use super::train::{Trained, remove_others, tokenizer_files, train, write_tokenizer};
+use crate::base::atomic_file;
+use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
 use crate::sink::{CARD, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files};
 use crate::source::OpenContext;
-use crate::units::{amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -100,7 +100,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         check_outside(plan, &settings.output)?;
         check_replaced(settings, false, Some(&settings.output))?;
         let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
-        folders.try_for_each(|folder| files::check_writable(folder))?;
+        folders.try_for_each(|folder| atomic_file::check_writable(folder))?;
         tell_free(settings, context.observer);
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
@@ -112,7 +112,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
             let _ = fs::remove_dir(&settings.output);
         }
         let trained = trained?;
-        let _lock = files::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
+        let _lock = atomic_file::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
         write_tokenizer(&trained, plan, settings, &write_options(plan), context.observer)?;
         let report = Deeds {
             plan,
@@ -239,7 +239,7 @@ impl<'a> Job<'a> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
         Ok(Some(match names.len() {
             1 => format!("the data file {first}"),
-            many => format!("{}, {first} to {last},", counted(amount(many), "data file")),
+            many => format!("{}, {first} to {last},", counted(to_u64(many), "data file")),
         }))
     }
 

@@ -1,6 +1,6 @@
 //! Trains a tokenizer from documents in one call.
 
-use crate::count::{Boundary, CountConfig, count_pieces, gather_documents};
+use crate::count::{Boundary, CountConfig, count_pretokens, gather_documents};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::source::Documents;
@@ -63,7 +63,7 @@ impl LearnConfig {
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 ///
-/// **Memory:** that of [`count_pieces`] or [`gather_documents`], then that of [`learn_merges`].
+/// **Memory:** that of [`count_pretokens`] or [`gather_documents`], then that of [`learn_merges`].
 ///
 /// # Errors
 /// - The special tokens or the split cannot be used. This is found before anything is read.
@@ -82,19 +82,19 @@ pub fn learn(
     observer.started(Stage::Count, None);
     let counted = match &config.split {
         SplitPattern::None => gather_documents(documents, &counting, observer)?,
-        split => count_pieces(documents, &*splitter(split)?, &counting, observer)?,
+        split => count_pretokens(documents, &*splitter(split)?, &counting, observer)?,
     };
     observer.finished(Stage::Count);
-    let learned = learn_merges(counted.pieces, &config.train, observer)?;
+    let learned = learn_merges(counted.pretokens, &config.train, observer)?;
     Ok((vocabulary(&learned.merges)?, learned))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::int::Count;
     use crate::observer::Silent;
     use crate::source::texts;
-    use crate::units::Count;
 
     #[test]
     fn with_and_without_a_split_special_tokens_are_cut_out() {

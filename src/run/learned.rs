@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::TrainPlan;
 use super::train::Trained;
+use crate::base::atomic_file;
+use crate::base::int::Count;
 use crate::count::CorpusFacts;
 use crate::error::Result;
-use crate::files;
 use crate::report::StageCost;
 use crate::sink::{self, Journal, OutputFolder};
 use crate::source::{Incidents, LeftOut};
 use crate::train::{HistoryPoint, Learned, Merge, Merges};
-use crate::units::Count;
 use crate::vocab::Vocabulary;
 
 /// Name of the file in the state folder that stores what was learned.
@@ -27,7 +27,7 @@ struct Record {
     merges: Vec<(u32, u32, Count)>,
     history: Vec<HistoryPoint>,
     corpus: CorpusFacts,
-    distinct_pieces: u64,
+    distinct_pretokens: u64,
     stages: Vec<StageCost>,
     /// Rows that were skipped while the text was read, by source and unit.
     left_out: Vec<(usize, usize, LeftOut)>,
@@ -49,7 +49,7 @@ pub(super) fn note(
         merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
         history: history.clone(),
         corpus: trained.corpus.clone(),
-        distinct_pieces: trained.distinct_pieces,
+        distinct_pretokens: trained.distinct_pretokens,
         stages: stages.to_vec(),
         left_out: incidents.of_units(),
     };
@@ -80,7 +80,7 @@ pub(super) fn recall(
         // Only the command `train` extends a tokenizer, and it stores nothing here.
         base: None,
         corpus: record.corpus,
-        distinct_pieces: record.distinct_pieces,
+        distinct_pretokens: record.distinct_pretokens,
     };
     record.left_out.iter().for_each(|(source, unit, rows)| incidents.restore(*source, *unit, rows));
     Ok(Some((trained, record.stages)))
@@ -101,5 +101,5 @@ pub(super) fn is_noted(state: &Path) -> bool {
 
 /// Removes what was learned, if it was learned from other input or settings.
 pub(super) fn forget(folder: &OutputFolder) -> Result<()> {
-    files::remove(&folder.state().join(NAME))
+    atomic_file::remove(&folder.state().join(NAME))
 }

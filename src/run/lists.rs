@@ -14,13 +14,13 @@ use super::inputs::Inputs;
 use super::plan::Plan;
 use super::recipe::{Extended, Field, Given, Mistake, Recipe, TrainKeys};
 use super::train::{count, no_text};
+use crate::base::int::{Count, TokenId, to_u64, truncate_to_u32, u64_to_usize};
 use crate::count::{Boundary, Counted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{OpenContext, tokenizer_path};
 use crate::split::SplitPattern;
 use crate::train::{Deviation, Merge, Merges, verify_from, verify_memory_estimate, verify_sequences};
-use crate::units::{Count, TokenId, amount, low32, place64};
 use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Completes a recipe whose training extends a tokenizer. Pattern, special tokens and their position come from the
@@ -44,7 +44,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
             before.clone()
         }
     };
-    let (tokens, merges) = (amount(vocabulary.tokens().count()), amount(vocabulary.merges().len()));
+    let (tokens, merges) = (to_u64(vocabulary.tokens().count()), to_u64(vocabulary.merges().len()));
     recipe.extended = Some(Extended { tokens, merges });
     heed(recipe, &path, &before);
     let counted = !recipe.counts.is_empty();
@@ -171,7 +171,7 @@ fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
     let mut bytes = (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
     // No merge begins with this token, so the new pair is none of the old ones.
     let (Some(right), end) = (bytes.next(), bytes.next_back()) else { return Ok(None) };
-    let left = if merges.is_empty() { end.unwrap_or(right) } else { low32(merges.len() + 255) };
+    let left = if merges.is_empty() { end.unwrap_or(right) } else { truncate_to_u32(merges.len() + 255) };
     let more = merges.iter().copied().chain([Merge { left, right, count: Count::ZERO }]);
     Ok(vocabulary.extended(&Merges::new(more.collect())).ok())
 }
@@ -218,7 +218,7 @@ pub fn heed_training(
     let keys = recipe.train.get_or_insert_default();
     let all = vocabulary.merges().len();
     let stages = stages(path, vocabulary)?;
-    let first = |stage: &Value| stage[MERGES_BEFORE].as_u64().map_or(0, place64).min(all);
+    let first = |stage: &Value| stage[MERGES_BEFORE].as_u64().map_or(0, u64_to_usize).min(all);
     let number = match checked {
         Checked::LastStage => stages.len(),
         Checked::Stage(number) => number,
@@ -317,23 +317,23 @@ pub fn verify_list(
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let prepare = preparation(vocabulary)?;
-        let Counted { pieces, facts } = count(plan, settings, &inputs, prepare, context.observer)?;
+        let Counted { pretokens, facts } = count(plan, settings, &inputs, prepare, context.observer)?;
         inputs.check_stamps()?;
-        if pieces.is_empty() {
+        if pretokens.is_empty() {
             return Err(no_text(&inputs, |whole| Fault::NothingToReplayOn { whole }));
         }
-        let need = verify_memory_estimate(amount(pieces.bytes()), amount(pieces.len()));
+        let need = verify_memory_estimate(to_u64(pretokens.bytes()), to_u64(pretokens.len()));
         if need > plan.memory {
             return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })
                 .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
         }
-        let pieces = of_known_bytes(pieces, vocabulary);
+        let pretokens = of_known_bytes(pretokens, vocabulary);
         let (merges, config) = (list.merges().first(checked.end), &settings.config);
-        let deviation = match encoded(&pieces, &list, context.observer)? {
+        let deviation = match encoded(&pretokens, &list, context.observer)? {
             Some((sequences, _)) => {
                 verify_sequences(sequences, &merges, checked.start, config, context.observer)
             }
-            None => verify_from(&pieces, &merges, checked.start, config, context.observer),
+            None => verify_from(&pretokens, &merges, checked.start, config, context.observer),
         }?;
         Ok(Verification {
             merges: list.merges().len(),

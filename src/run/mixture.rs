@@ -9,17 +9,17 @@ use serde_json::json;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::train::{count_config, count_documents, memory_of_sum};
+use crate::base::atomic_file;
+use crate::base::digest::{sha256, sha256_of};
+use crate::base::int::to_u64;
 use crate::count::{
     CorpusFacts, CountConfig, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts,
 };
-use crate::digest::{sha256, sha256_of};
 use crate::error::{Error, Result};
-use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::sink::Journal;
 use crate::source::shown_uri;
 use crate::split::SplitPattern;
-use crate::units::amount;
 use crate::{FORMAT_VERSION, VERSION};
 
 /// Whether the counts of each source can be stored separately, so that a mixture of the same sources with other
@@ -63,18 +63,18 @@ pub(super) fn count(
     }
     forget_others(folder, &weighted)?;
     observer.started(Stage::Count, None);
-    let CountsFile { pieces, .. } = sum_counts(&weighted, memory_of_sum(plan), observer)?;
-    observer.advanced(Stage::Count, amount(pieces.bytes()));
+    let CountsFile { pretokens, .. } = sum_counts(&weighted, memory_of_sum(plan), observer)?;
+    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
     observer.finished(Stage::Count);
     let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
-    let bytes: BTreeSet<u8> = pieces
+    let bytes: BTreeSet<u8> = pretokens
         .iter()
-        .flat_map(|(piece, _)| piece)
+        .flat_map(|(pretoken, _)| pretoken)
         .copied()
         .chain(specials.flat_map(|text| text.bytes()))
         .collect();
-    facts.distinct_bytes = amount(bytes.len());
-    Ok(Counted { pieces, facts })
+    facts.distinct_bytes = to_u64(bytes.len());
+    Ok(Counted { pretokens, facts })
 }
 
 /// Removes stored counts of sources that no longer belong to the mixture.
@@ -173,7 +173,7 @@ impl Kept {
             ..CountsInfo::default()
         };
         let mut written = Written::default();
-        files::publish_within(&self.counts, |file| {
+        atomic_file::publish_within(&self.counts, |file| {
             written = counts.write(file, &self.counts, &info, observer)?;
             Ok(())
         })?;

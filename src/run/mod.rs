@@ -9,7 +9,7 @@
 //! use tokenmill::run::recipe::{self, Given};
 //! use tokenmill::run::{JobOptions, Surroundings, job, plan};
 //! use tokenmill::source::OpenContext;
-//! use tokenmill::units::ByteCount;
+//! use tokenmill::base::int::ByteCount;
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let dir = folder.path().join("out");
@@ -81,8 +81,8 @@ pub use recipe::{Mistakes, Recipe};
 pub use tally::{Tally, count_only};
 pub use verify::{Verified, verify_output};
 
+use super::base::pools::no_threads;
 use crate::error::Result;
-use crate::parallel::no_threads;
 
 /// Runs `work` on its own rayon pool with this number of threads.
 ///

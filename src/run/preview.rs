@@ -10,12 +10,12 @@ use super::lists::load_named;
 use super::plan::{Documents, Plan};
 use super::state::State;
 use super::train::learning_memory;
+use crate::base::atomic_file::free_space;
+use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::error::Result;
-use crate::files::free_space;
 use crate::sink::{FilePlan, Manifest};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
-use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::Vocabulary;
 
 /// What a job would do.
@@ -79,7 +79,7 @@ pub enum Held {
 /// use tokenmill::run::recipe::{self, Given};
 /// use tokenmill::run::{Held, Surroundings, plan, preview};
 /// use tokenmill::source::OpenContext;
-/// use tokenmill::units::ByteCount;
+/// use tokenmill::base::int::ByteCount;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let dir = folder.path().join("out");
@@ -153,7 +153,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
 fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
         uri,
-        units: amount(units.len()),
+        units: to_u64(units.len()),
         rows: declared_sum(units.iter().map(|unit| unit.rows)),
         text_bytes: declared_sum(units.iter().map(|unit| unit.text_bytes)),
         elsewhere,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind};
 use crate::source::{Batch, Documents};
-use crate::units::{ByteCount, amount};
 
 /// Memory for documents that are held: what remains after the program and the text that is read ahead, but at least a
 /// quarter of the limit.
@@ -13,7 +13,7 @@ pub(super) fn memory_for_documents(limit: ByteCount, threads: usize) -> ByteCoun
     const PROGRAM: u64 = 24_000_000;
     /// Bytes per thread of text that is read ahead.
     const READING: u64 = 16_000_000;
-    let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
+    let others = READING.saturating_mul(to_u64(threads)).saturating_add(PROGRAM);
     ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
 }
 
@@ -93,7 +93,7 @@ impl Begun {
         };
         if batch.open {
             let goes_on = last == 0 && batch.continued;
-            let (row, before) = if goes_on { (first, before) } else { (batch.first_row + amount(last), 0) };
+            let (row, before) = if goes_on { (first, before) } else { (batch.first_row + to_u64(last), 0) };
             *self = Begun { row, bytes: before + length(last) };
         }
         too_long

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::base::int::to_usize;
 use crate::split::class_ranges;
-use crate::units::place;
 
 /// The scripts that are distinguished, and the character classes of their letters.
 const SCRIPTS: [(&str, &str); 14] = [
@@ -65,7 +65,7 @@ fn script_of(letter: char) -> usize {
     if letter.is_ascii() {
         return 0;
     }
-    let code = place(u32::from(letter));
+    let code = to_usize(u32::from(letter));
     let next = RANGES.partition_point(|&(_, last, _)| last < code);
     RANGES.get(next).filter(|&&(first, _, _)| first <= code).map_or(SCRIPTS.len(), |&(_, _, script)| script)
 }

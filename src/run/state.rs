@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::VERSION;
-use crate::digest::{JSON_CHECKSUM, sha256};
+use crate::base::atomic_file;
+use crate::base::digest::{JSON_CHECKSUM, sha256};
 use crate::error::Result;
-use crate::files;
 use crate::sink::{JOB, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
@@ -72,7 +72,7 @@ impl State {
         let path = folder.state().join(JOB);
         let noted = Noted { state: self, split: folder.split() };
         let text = serde_json::to_string_pretty(&noted).expect("plain data");
-        files::publish_bytes_within(&path, JSON_CHECKSUM.end(&format!("{text}\n")).as_bytes())
+        atomic_file::publish_bytes_within(&path, JSON_CHECKSUM.end(&format!("{text}\n")).as_bytes())
     }
 
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.

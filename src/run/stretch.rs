@@ -1,7 +1,7 @@
 //! Selects a range of documents by number.
 
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::source::Documents;
-use crate::units::{amount, place64};
 
 /// Skips `skip` documents and passes on at most `take` further ones. Batches must hold complete documents.
 pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
@@ -10,12 +10,12 @@ pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<
         while left > 0 {
             match documents.next()? {
                 Ok(batch) => {
-                    let from = skip.min(amount(batch.len()));
-                    let rows = left.min(amount(batch.len()) - from);
+                    let from = skip.min(to_u64(batch.len()));
+                    let rows = left.min(to_u64(batch.len()) - from);
                     skip -= from;
                     left -= rows;
                     if rows > 0 {
-                        return Some(Ok(batch.slice(place64(from), place64(rows))));
+                        return Some(Ok(batch.slice(u64_to_usize(from), u64_to_usize(rows))));
                     }
                 }
                 Err(error) => return Some(Err(error)),
@@ -44,7 +44,7 @@ mod tests {
             let documents: Documents<'_> = Box::new(batches.into_iter().map(Ok));
             let rows: Vec<u64> = stretch(documents, skip, take)
                 .map(|batch| batch.expect("no error"))
-                .flat_map(|batch| batch.first_row..batch.first_row + amount(batch.len()))
+                .flat_map(|batch| batch.first_row..batch.first_row + to_u64(batch.len()))
                 .collect();
             let end = take.map_or(9, |take| (skip + take).min(9));
             assert_eq!(rows, (skip..end).collect::<Vec<u64>>(), "{skip} {take:?}");

@@ -8,18 +8,18 @@ use super::check::check_outside;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::count_within_limit;
+use crate::base::atomic_file;
 use crate::count::{CorpusFacts, CountsInfo, Written, read_counts_info};
 use crate::error::Result;
-use crate::files;
 use crate::source::{OpenContext, shown_uri};
 
 /// The result of counting.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Number of distinct pre-tokens.
-    pub pieces: u64,
+    pub pretokens: u64,
     /// Bytes of the distinct pre-tokens.
-    pub piece_bytes: u64,
+    pub pretoken_bytes: u64,
     /// Facts about the text.
     pub corpus: CorpusFacts,
     /// Number of sorted runs of pre-tokens that were written to disk because memory did not suffice.
@@ -35,7 +35,7 @@ pub struct Tally {
 /// use tokenmill::run::recipe::{self, Given};
 /// use tokenmill::run::{Surroundings, count_only, plan};
 /// use tokenmill::source::OpenContext;
-/// use tokenmill::units::ByteCount;
+/// use tokenmill::base::int::ByteCount;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("counts.parquet");
@@ -48,7 +48,7 @@ pub struct Tally {
 /// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let plan = plan(&recipe, &surroundings)?;
 /// let tally = count_only(&plan, &path, false, &OpenContext::new(&Silent))?;
-/// assert!(tally.pieces > 0 && path.is_file());
+/// assert!(tally.pretokens > 0 && path.is_file());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -69,8 +69,14 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
     check_outside(plan, path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let counts =
-            count_within_limit(plan, settings, &inputs, None, files::folder_of(path), context.observer)?;
+        let counts = count_within_limit(
+            plan,
+            settings,
+            &inputs,
+            None,
+            atomic_file::folder_of(path),
+            context.observer,
+        )?;
         inputs.check_stamps()?;
         let spills = counts.spills();
         let info = CountsInfo {
@@ -82,10 +88,10 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             ..CountsInfo::default()
         };
         let written: Written =
-            files::publish(path, |file| counts.write(file, path, &info, context.observer))?;
+            atomic_file::publish(path, |file| counts.write(file, path, &info, context.observer))?;
         Ok(Tally {
-            pieces: written.pieces,
-            piece_bytes: written.piece_bytes,
+            pretokens: written.pretokens,
+            pretoken_bytes: written.pretoken_bytes,
             corpus: written.facts,
             spills,
             skipped: inputs.skipped(context.observer),
@@ -113,5 +119,5 @@ fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
 
 /// Checks that `path` does not exist or is a counts file.
 pub(super) fn check_output(path: &Path) -> Result<()> {
-    files::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
+    atomic_file::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
 }

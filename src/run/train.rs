@@ -15,18 +15,19 @@ use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::room::memory_for_documents;
+use crate::base::atomic_file;
+use crate::base::atomic_file::Together;
+use crate::base::int::{ByteCount, Count, counted, to_u64};
 use crate::count::{
-    self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, Prepare,
+    self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, Prepare, PretokenCounts,
     gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, Together};
 use crate::observer::{Observer, Stage};
 use crate::report::{HTML_NAME, JSON_NAME};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, extend_memory_estimate, learn_merges, memory_estimate};
-use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -38,7 +39,7 @@ pub(super) struct Trained {
     pub(super) base: Option<Base>,
     pub(super) corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents if there is no split.
-    pub(super) distinct_pieces: u64,
+    pub(super) distinct_pretokens: u64,
 }
 
 impl Trained {
@@ -73,7 +74,7 @@ pub(super) fn train(
     }
     let base = Base::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
-    let Counted { pieces, facts } = costs.stage("count", || {
+    let Counted { pretokens, facts } = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counted::read(plan, train, observer)?,
             Some(folder) if prepare.is_none() && mixture::is_kept(plan, train, inputs) => {
@@ -85,7 +86,7 @@ pub(super) fn train(
         let text_bytes = counted.facts.text_bytes;
         Ok((counted, text_bytes))
     })?;
-    if pieces.is_empty() {
+    if pretokens.is_empty() {
         return Err(match plan.counts.is_empty() {
             true => no_text(inputs, |whole| Fault::NothingToTrainOn { whole }),
             false => {
@@ -94,18 +95,18 @@ pub(super) fn train(
             }
         });
     }
-    check_memory(&pieces, train, plan.memory)?;
-    let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
+    check_memory(&pretokens, train, plan.memory)?;
+    let (distinct_pretokens, distinct_bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
     let learned = costs.stage("train", || {
         let learned = match &base {
-            Some(base) => base.learn(pieces, train, observer),
-            None => learn_merges(pieces, &train.config, observer),
+            Some(base) => base.learn(pretokens, train, observer),
+            None => learn_merges(pretokens, &train.config, observer),
         };
         Ok((learned?, distinct_bytes))
     })?;
     check_tokens(&learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
-    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pieces })
+    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pretokens })
 }
 
 /// The error for an input or a sample without text. `fault` is given which of the two it is.
@@ -244,9 +245,9 @@ fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64
 ///
 /// # Errors
 /// It does not ([`ErrorKind::Memory`]).
-fn check_memory(pieces: &PieceCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
-    let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
-    within_memory(learning_memory(train, amount(pieces.bytes()), amount(pieces.len()), weighted), limit)
+fn check_memory(pretokens: &PretokenCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
+    let weighted = pretokens.iter().any(|(_, count)| count != Count::ONE);
+    within_memory(learning_memory(train, to_u64(pretokens.bytes()), to_u64(pretokens.len()), weighted), limit)
 }
 
 /// Estimated peak memory of learning from sequences of this number and total size. `weighted` says whether some count
@@ -478,7 +479,7 @@ fn write_files(
             held.extend(others);
         } else {
             let (path, merges) = (folder.display(), before.counts.len());
-            let merges = counted(amount(merges), "merge");
+            let merges = counted(to_u64(merges), "merge");
             observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
             others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }
@@ -509,9 +510,9 @@ fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
     own.extend([TrainingRecord::path(folder), folder.join(JSON_NAME), folder.join(HTML_NAME)]);
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        let written = path.file_name().and_then(|name| files::unfinished(name.to_str()?));
+        let written = path.file_name().and_then(|name| atomic_file::unfinished(name.to_str()?));
         if written.is_some_and(|name| own.contains(&folder.join(name))) {
-            files::remove(&path)?;
+            atomic_file::remove(&path)?;
         }
     }
     Ok(())
@@ -523,6 +524,6 @@ fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &Smalle
     part.vocabulary = vocabulary.fingerprint();
     part.settings["merges"] = json!(smaller.merges);
     part.counts.truncate(smaller.merges);
-    part.history.retain(|point| point.merges <= amount(smaller.merges));
+    part.history.retain(|point| point.merges <= to_u64(smaller.merges));
     part
 }

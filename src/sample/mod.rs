@@ -28,9 +28,9 @@ use std::ops::Range;
 use arrow_array::{UInt64Array, cast::AsArray};
 use serde::{Deserialize, Serialize};
 
+use super::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Batch, Documents, whole_documents};
-use crate::units::{amount, place64};
 use shuffle::Shuffle;
 
 /// The rules by which [`sample`] selects documents. They apply in the order of the fields. Null rows count as
@@ -130,10 +130,10 @@ struct Every<'a> {
 impl Every<'_> {
     /// Returns the selected documents of a batch.
     fn choose(&mut self, batch: &Batch) -> Result<Batch, Fault> {
-        let length = amount(batch.len());
-        let step = place64(self.every);
+        let length = to_u64(batch.len());
+        let step = u64_to_usize(self.every);
         let rows = UInt64Array::from_iter_values((self.until_next..length).step_by(step));
-        let chosen = amount(arrow_array::Array::len(&rows));
+        let chosen = to_u64(arrow_array::Array::len(&rows));
         self.until_next = self.until_next + chosen * self.every - length;
         let documents = arrow_select::take::take(&batch.documents, &rows, None)?.as_binary_view().clone();
         let columns = batch.columns.as_ref();
@@ -173,12 +173,12 @@ struct Limited<'a> {
 impl Limited<'_> {
     /// Returns the rows of a batch that belong to the sample.
     fn within(&mut self, batch: &Batch) -> Range<usize> {
-        let skipped = self.skip.min(amount(batch.len()));
+        let skipped = self.skip.min(to_u64(batch.len()));
         self.skip -= skipped;
-        let from = place64(skipped);
+        let from = u64_to_usize(skipped);
         let mut to = from;
         for text in batch.iter().skip(from) {
-            let bytes = amount(text.map_or(0, <[u8]>::len));
+            let bytes = to_u64(text.map_or(0, <[u8]>::len));
             if self.take == 0 || bytes > self.bytes {
                 self.documents = None;
                 break;
@@ -212,7 +212,7 @@ impl Iterator for Limited<'_> {
             let within = self.within(&batch);
             if !within.is_empty() {
                 let first_row = self.place;
-                self.place += amount(within.len());
+                self.place += to_u64(within.len());
                 return Some(Ok(Batch { unit: 0, first_row, ..batch.slice(within.start, within.len()) }));
             }
         }

@@ -9,10 +9,10 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_select::interleave::interleave_record_batch;
 
 use super::Fault;
-use crate::draws::Draws;
+use crate::base::int::{truncate_to_u32, u64_to_usize};
+use crate::base::random::Draws;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
-use crate::units::{low32, place64};
 
 /// Most documents of a batch that leaves the buffer.
 const BATCH_ROWS: usize = 1 << 16;
@@ -67,7 +67,7 @@ impl<'a> Shuffle<'a> {
     pub(super) fn new(documents: Documents<'a>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
-            capacity: place64(buffer),
+            capacity: u64_to_usize(buffer),
             draws: Draws::of(seed),
             buffer: Vec::new(),
             left: most.unwrap_or(u64::MAX),
@@ -169,7 +169,7 @@ fn together(rows: &[Kept]) -> Result<Batch, Fault> {
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
         let text = row.text.as_deref().unwrap_or_default();
-        views.push(make_view(text, 0, low32(bytes.len())));
+        views.push(make_view(text, 0, truncate_to_u32(bytes.len())));
         bytes.extend_from_slice(text);
     }
     let nulls = rows.iter().any(|row| row.text.is_none());

@@ -8,7 +8,7 @@ use arrow_array::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::draws::Draws;
+use crate::base::random::Draws;
 
 /// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document is
 /// null, and the second half has a second source.
@@ -45,7 +45,7 @@ fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
         let batch = batch.unwrap();
         assert!(!batch.is_empty());
         if !config.is_everything() {
-            assert_eq!((batch.unit, batch.first_row), (0, amount(all.len())));
+            assert_eq!((batch.unit, batch.first_row), (0, to_u64(all.len())));
         }
         let columns = batch.columns.as_ref().unwrap();
         let ids = columns.column(0).as_primitive::<Int64Type>();
@@ -61,12 +61,12 @@ fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
 
 /// The reference: applies the rules to a list.
 fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
-    let every: Vec<u64> = (0..count).step_by(place64(config.every)).collect();
+    let every: Vec<u64> = (0..count).step_by(u64_to_usize(config.every)).collect();
     let mut draws = Draws::of(config.seed);
     let mut shuffled = Vec::new();
     let mut buffer = Vec::new();
     for row in every {
-        if amount(buffer.len()) < config.shuffle_buffer {
+        if to_u64(buffer.len()) < config.shuffle_buffer {
             buffer.push(row);
         } else if config.shuffle_buffer == 0 {
             shuffled.push(row);
@@ -80,9 +80,12 @@ fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
         shuffled.push(buffer.swap_remove(place));
     }
     let mut left = config.max_bytes.unwrap_or(u64::MAX);
-    let kept = shuffled.into_iter().skip(place64(config.skip)).take(place64(config.take.unwrap_or(u64::MAX)));
+    let kept = shuffled
+        .into_iter()
+        .skip(u64_to_usize(config.skip))
+        .take(u64_to_usize(config.take.unwrap_or(u64::MAX)));
     kept.take_while(|row| {
-        let bytes = if row % 7 == 6 { 0 } else { amount(row.to_string().len()) };
+        let bytes = if row % 7 == 6 { 0 } else { to_u64(row.to_string().len()) };
         let fits = bytes <= left;
         left = left.saturating_sub(bytes);
         fits

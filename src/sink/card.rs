@@ -9,10 +9,10 @@ use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
 use super::split::split_of;
+use crate::base::atomic_file;
+use crate::base::int::{ByteCount, counted, ratio};
 use crate::encode::MissingBytes;
 use crate::error::Result;
-use crate::files;
-use crate::units::{ByteCount, counted, ratio};
 
 /// The description of the column `seq_lengths`.
 const LENGTHS: &str = "lengths of the documents in the row, or of the parts of documents";
@@ -33,7 +33,7 @@ pub(super) fn write(
         format => flat_card(format, declaration, data),
     };
     let path = folder.join(CARD);
-    files::publish_bytes_within(&path, text.as_bytes())?;
+    atomic_file::publish_bytes_within(&path, text.as_bytes())?;
     Ok(HashedFile::of_content(CARD, text.as_bytes()))
 }
 

@@ -24,10 +24,10 @@ use super::schema::{Compression, Declaration, FileShape, output_schema};
 use super::split::{check_fits, split_of};
 use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
-use crate::digest::sha256;
+use crate::base::atomic_file;
+use crate::base::digest::sha256;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
 use crate::{FORMAT_VERSION, VERSION};
@@ -330,7 +330,7 @@ impl<'a> DatasetWriter<'a> {
             self.folder.check_held()?;
             let draft = self.folder.unfinished();
             let log = GroupLog::create(&self.folder.unfinished_journal(), &self.key, self.number)?;
-            let out = Hashed::new(files::create_anew(&draft)?);
+            let out = Hashed::new(atomic_file::create_anew(&draft)?);
             let path = self.folder.path().join(self.config.plan.name(self.number));
             let start = self.finished.start(self.number);
             let contents = Contents::before(start);
@@ -371,7 +371,7 @@ impl<'a> DatasetWriter<'a> {
     /// Writes the index beside a data file.
     fn publish_index(&self, name: &str, index: &[u8]) -> Result<HashedFile> {
         let path = index_path(&self.folder.path().join(name));
-        files::publish_bytes_within(&path, index)?;
+        atomic_file::publish_bytes_within(&path, index)?;
         let name = index_path(Path::new(name)).to_string_lossy().into_owned();
         Ok(HashedFile::of_content(name, index))
     }

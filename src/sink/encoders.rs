@@ -14,8 +14,8 @@ use super::flat_file::FlatGroup;
 use super::pack::pack;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
+use crate::base::pools::as_many_as_there_are;
 use crate::error::Result;
-use crate::parallel::as_many_as_there_are;
 
 /// An encoded row group with its contents.
 pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(unread(&columns), no);
         // Version 5.2 read these from a folder with a card, but not from bare files.
         let extended = |name: &str, data_type: DataType, extension: &str| -> FieldRef {
-            Arc::new(crate::cast::with_extension(Field::new(name, data_type, true), extension))
+            Arc::new(crate::source::with_extension(Field::new(name, data_type, true), extension))
         };
         let uuid = extended("uuid", DataType::FixedSizeBinary(16), "arrow.uuid");
         let columns = [

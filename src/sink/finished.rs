@@ -11,9 +11,9 @@ use super::contents::{Contents, Position};
 use super::folder::OutputFolder;
 use super::journal::Journal;
 use super::manifest::OutputFile;
+use crate::base::atomic_file;
+use crate::base::seeded_hash::Set;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
-use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 
 /// A completed data file.
@@ -162,7 +162,7 @@ fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
 /// Gives a synced file its final name.
 pub(super) fn publish(draft: &Path, path: &Path) -> Result<()> {
     fs::rename(draft, path).map_err(|cause| Error::io("write", path, cause))?;
-    files::sync_folder(files::folder_of(path))
+    atomic_file::sync_folder(atomic_file::folder_of(path))
 }
 
 /// Waits until the contents of a file are on disk.

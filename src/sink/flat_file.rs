@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::hashed::Hashed;
 use super::row_group::RowGroup;
 use super::schema::OutputFormat;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::units::{amount, place64};
 
 /// The first bytes of Megatron-LM's index files. Their version follows.
 pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
@@ -59,7 +59,7 @@ impl FlatGroup {
     /// An id does not fit the width, which is chosen by the largest possible id.
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
-        let mut ids = Vec::with_capacity(group.ids().len() * place64(width.bytes()));
+        let mut ids = Vec::with_capacity(group.ids().len() * u64_to_usize(width.bytes()));
         match width {
             IdWidth::Two => group.ids().append_to(&mut ids, |id| narrow(id.get()).to_le_bytes()),
             IdWidth::Four => group.ids().append_to(&mut ids, |id| id.get().to_le_bytes()),
@@ -137,8 +137,8 @@ fn megatron(lengths: &[u32], width: IdWidth) -> Vec<u8> {
     let mut index = MEGATRON_MAGIC.to_vec();
     index.extend(MEGATRON_VERSION.to_le_bytes());
     index.push(width.megatron_code());
-    index.extend(amount(sequences().count()).to_le_bytes());
-    index.extend(amount(lengths.len() + 1).to_le_bytes());
+    index.extend(to_u64(sequences().count()).to_le_bytes());
+    index.extend(to_u64(lengths.len() + 1).to_le_bytes());
     index.extend(sequences().flat_map(u32::to_le_bytes));
     let mut at = 0_u64;
     for length in sequences() {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::fault::Fault;
 use super::flat_file::{IdWidth, MEGATRON_MAGIC, MEGATRON_VERSION};
 use super::read::{BATCH_IDS, BATCH_ROWS};
+use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::{TokenId, amount, place, place64};
 
 /// The contents of an index file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ fn offsets(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
 fn megatron(rest: &[u8]) -> Result<Index, &'static str> {
     const SHORT: &str = "it is cut off";
     let (head, rest) = rest.split_at_checked(25).ok_or(SHORT)?;
-    let mut counts = words(&head[9..]).map(place64);
+    let mut counts = words(&head[9..]).map(u64_to_usize);
     let (sequences, documents) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
     if words(&head[..8]).next() != Some(MEGATRON_VERSION) {
         return Err("its version is unknown");
@@ -110,7 +110,7 @@ fn megatron(rest: &[u8]) -> Result<Index, &'static str> {
     }
     let mut lengths = Vec::with_capacity(documents - 1);
     let mut before = 0;
-    for (number, end) in words(ends).map(place64).enumerate() {
+    for (number, end) in words(ends).map(u64_to_usize).enumerate() {
         let sizes = sizes.get(before..end).filter(|_| number > 0 || end == 0);
         let length: Option<u64> = sizes.map(|sizes| sizes.iter().map(|&size| u64::from(size)).sum());
         let length = length.and_then(|length| u32::try_from(length).ok());
@@ -147,19 +147,19 @@ impl FlatFileReader {
     pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
         let first = self.row;
         let mut ends: Vec<usize> = Vec::new();
-        for &length in self.index.lengths[first..].iter().take(place64(BATCH_ROWS)) {
-            let end = ends.last().copied().unwrap_or(0) + place(length);
-            if amount(end) > BATCH_IDS && !ends.is_empty() {
+        for &length in self.index.lengths[first..].iter().take(u64_to_usize(BATCH_ROWS)) {
+            let end = ends.last().copied().unwrap_or(0) + to_usize(length);
+            if to_u64(end) > BATCH_IDS && !ends.is_empty() {
                 break;
             }
             ends.push(end);
         }
         let Some(&count) = ends.last() else { return Ok(None) };
         let mut bytes = Vec::new();
-        let wanted = amount(count) * self.index.width.bytes();
+        let wanted = to_u64(count) * self.index.width.bytes();
         let read = (&mut self.ids).take(wanted).read_to_end(&mut bytes);
         read.map_err(|cause| Error::io("read", &self.path, cause))?;
-        if amount(bytes.len()) < wanted {
+        if to_u64(bytes.len()) < wanted {
             let what = "it does not fit the size of the file of ids";
             let fault = Fault::IndexDamaged { path: index_path(&self.path), what };
             return Err(Error::new(ErrorKind::Failed, fault));
@@ -178,7 +178,7 @@ impl FlatFileReader {
         Ok(Some(TokenBatch {
             source: 0,
             unit: self.number,
-            first_row: amount(first),
+            first_row: to_u64(first),
             ids,
             nulls: Vec::new(),
             text_bytes: 0,

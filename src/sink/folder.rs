@@ -9,8 +9,9 @@ use super::fault::Fault;
 use super::manifest::{MANIFEST, Manifest};
 use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
 use super::split::{noted, split_of, state_of};
+use crate::base::atomic_file;
+use crate::base::atomic_file::{Claim, IfHeld, Pulse, remove};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, Claim, IfHeld, Pulse, remove};
 use crate::observer::{Observer, Silent};
 
 /// The folder within an output folder that holds the lock, scratch files and state.
@@ -120,9 +121,9 @@ impl OutputFolder {
         let claim = Claim::take(&state, locked, IfHeld::Refuse, pulse, observer)?;
         write_holder(&lock, &state.join("lock"))?;
         let (split, state) = (split.map(str::to_owned), state_of(&path, split));
-        files::refuse_link(&state)?;
+        atomic_file::refuse_link(&state)?;
         fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
-        entries(&state)?.iter().try_for_each(|path| files::refuse_link(path))?;
+        entries(&state)?.iter().try_for_each(|path| atomic_file::refuse_link(path))?;
         let report = split.as_ref().map(|split| format!("report-{split}.html"));
         let report = report.filter(|name| !state.join(JOB).exists() && path.join(name).exists());
         if let Some(name) = report {
@@ -149,7 +150,7 @@ impl OutputFolder {
         let state = path.join(STATE_FOLDER);
         let held = state.join("lock");
         if !held.exists() {
-            return files::check_writable(path);
+            return atomic_file::check_writable(path);
         }
         let (_lock, locked) = lock(path, &held)?;
         Claim::check(&state, locked)
@@ -184,7 +185,7 @@ impl OutputFolder {
         if !self.claim.follows_ended() {
             for journal in [self.finished_journal(), self.unfinished_journal()] {
                 if let Ok(text) = fs::read(&journal) {
-                    files::publish_bytes_within(&journal, &text)?;
+                    atomic_file::publish_bytes_within(&journal, &text)?;
                 }
             }
         }
@@ -314,7 +315,7 @@ impl OutputFolder {
                 // In the output folder itself, others may be writing files right now.
                 let is_ours =
                     |of: &str| folder != self.path || BESIDE.contains(&of) || of.starts_with("report-");
-                if files::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
+                if atomic_file::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
                     remove(&path)?;
                 }
             }
@@ -388,9 +389,9 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
 /// Refuses symbolic links in place of the state or data folder of an output, and in the state folder.
 fn refuse_links(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
-    files::refuse_link(&state)?;
-    files::refuse_link(&folder.join(DATA_FOLDER))?;
-    entries(&state)?.iter().try_for_each(|path| files::refuse_link(path))
+    atomic_file::refuse_link(&state)?;
+    atomic_file::refuse_link(&folder.join(DATA_FOLDER))?;
+    entries(&state)?.iter().try_for_each(|path| atomic_file::refuse_link(path))
 }
 
 /// Takes the lock. Returns the file, and whether it is locked: some network file systems have no locks.
@@ -399,7 +400,7 @@ fn refuse_links(folder: &Path) -> Result<()> {
 /// Another process holds the lock, or the file cannot be created.
 fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
     let mut options = OpenOptions::new();
-    let options = files::without_links(options.read(true).write(true).create(true).truncate(false));
+    let options = atomic_file::without_links(options.read(true).write(true).create(true).truncate(false));
     let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
     match file.try_lock() {
         Ok(()) => Ok((file, true)),

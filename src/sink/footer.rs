@@ -114,7 +114,7 @@ impl ChunkReader for PagesThere {
 
     fn get_bytes(&self, _start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let mut bytes = Vec::new();
-        std::io::repeat(0).take(crate::units::amount(length)).read_to_end(&mut bytes)?;
+        std::io::repeat(0).take(crate::base::int::to_u64(length)).read_to_end(&mut bytes)?;
         Ok(bytes.into())
     }
 }

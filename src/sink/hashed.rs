@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::digest::hex;
-use crate::units::{amount, place64};
+use crate::base::digest::hex;
+use crate::base::int::{to_u64, u64_to_usize};
 
 /// Passes bytes on to another writer, and counts and hashes them.
 pub(super) struct Hashed<W> {
@@ -47,13 +47,13 @@ impl<W> Hashed<W> {
 impl<W: Write> Write for Hashed<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.there > 0 {
-            let known = bytes.len().min(place64(self.there));
-            self.there -= amount(known);
+            let known = bytes.len().min(u64_to_usize(self.there));
+            self.there -= to_u64(known);
             return Ok(known);
         }
         let written = self.inner.write(bytes)?;
         self.hasher.update(&bytes[..written]);
-        self.bytes += amount(written);
+        self.bytes += to_u64(written);
         Ok(written)
     }
 

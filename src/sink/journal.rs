@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::digest::sha256;
+use crate::base::atomic_file;
+use crate::base::digest::sha256;
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
-use crate::files;
-use crate::units::amount;
 
 /// Bytes of a journal that are read, at most (1 GiB). The journal for a terabyte of text has some tens of megabytes.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
@@ -46,7 +46,7 @@ impl Journal {
             let journal = Journal::create(path, key)?;
             return Ok((journal, Vec::new()));
         }
-        let opened = files::without_links(OpenOptions::new().read(true).write(true)).open(&path);
+        let opened = atomic_file::without_links(OpenOptions::new().read(true).write(true)).open(&path);
         let mut file = opened.map_err(|cause| Error::io("read", &path, cause))?;
         let mut text = Vec::new();
         let read = (&file).take(MAX_JOURNAL_BYTES).read_to_end(&mut text);
@@ -77,9 +77,9 @@ impl Journal {
     /// The file cannot be written.
     pub(crate) fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
         let path = path.into();
-        let file = files::create_anew(&path)?;
+        let file = atomic_file::create_anew(&path)?;
         // Later syncs of the file survive a failure of the machine only if its directory entry does.
-        files::sync_folder(files::folder_of(&path))?;
+        atomic_file::sync_folder(atomic_file::folder_of(&path))?;
         Ok(Journal { file, path, last: sha256(key.as_bytes()) })
     }
 
@@ -126,7 +126,7 @@ fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, Strin
             break;
         };
         records.push(record);
-        length += amount(line.len());
+        length += to_u64(line.len());
         last = wanted;
     }
     (records, length, last)

@@ -13,14 +13,14 @@ use super::folder::{CARD, data_files, data_name};
 use super::read::row_count;
 use super::schema::Declaration;
 use super::split::{noted, split_of};
-use crate::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
+use crate::base::atomic_file;
+use crate::base::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
+use crate::base::int::to_u64;
+use crate::base::seeded_hash::Set;
+use crate::base::version;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
-use crate::format_version;
-use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
-use crate::units::amount;
 
 /// File name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -185,7 +185,7 @@ impl Manifest {
         let path = folder.join(MANIFEST);
         let mut text = serde_json::to_string_pretty(self).expect("plain fields with text keys");
         text.push('\n');
-        files::publish_bytes_within(&path, JSON_CHECKSUM.end(&text).as_bytes())
+        atomic_file::publish_bytes_within(&path, JSON_CHECKSUM.end(&text).as_bytes())
     }
 
     /// Number of rows in all files.
@@ -294,7 +294,7 @@ impl OutputFile {
 impl HashedFile {
     /// The entry for content that was written under this name, relative to the output folder.
     pub(super) fn of_content(name: impl Into<String>, content: &[u8]) -> HashedFile {
-        HashedFile { name: name.into(), bytes: amount(content.len()), sha256: sha256(content) }
+        HashedFile { name: name.into(), bytes: to_u64(content.len()), sha256: sha256(content) }
     }
 
     /// The entry for an existing file.
@@ -354,7 +354,7 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
             return Ok(hex(&hash.finalize()));
         }
         hash.update(&buffer[..read]);
-        observer.advanced(Stage::Verify, amount(read));
+        observer.advanced(Stage::Verify, to_u64(read));
     }
 }
 
@@ -370,7 +370,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
     limited.read_to_end(&mut text).map_err(|cause| Error::io("read", path, cause))?;
-    if amount(text.len()) > MAX_MANIFEST_BYTES {
+    if to_u64(text.len()) > MAX_MANIFEST_BYTES {
         return Err(failed(Fault::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }));
     }
     Ok(Some(text))
@@ -385,7 +385,7 @@ fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
         let fault = Fault::ManifestDamaged { path: path.clone(), cause };
         failed(fault).with_help("remove it to write the output again")
     };
-    format_version::check(&path, text, damaged)?;
+    version::check(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.flaw() {
         Some(what) => Err(failed(Fault::ManifestInvalid { path, what })),

@@ -24,12 +24,12 @@ use super::manifest::Manifest;
 use super::plan::DATA_FOLDER;
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS};
 use super::split::{same_tokens, split_of};
-use crate::declared::{check_index, check_pages};
+use crate::base::int::{TokenId, to_u64};
+use crate::base::panics::catching;
+use crate::base::version;
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format_version;
-use crate::panics::catching;
-use crate::units::{TokenId, amount};
+use crate::source::{check_index, check_pages};
 
 /// Token ids per batch, about, if rows are not longer.
 pub(super) const BATCH_IDS: u64 = 1 << 20;
@@ -233,7 +233,7 @@ pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
 /// Number of rows that a file declares.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
     if is_flat(path) {
-        return Ok(amount(Index::read(path)?.lengths.len()));
+        return Ok(to_u64(Index::read(path)?.lengths.len()));
     }
     let metadata = load(path)?;
     Ok(u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0))
@@ -252,7 +252,7 @@ fn load(path: &Path) -> Result<ArrowReaderMetadata> {
 /// Checks the first bytes of a file: a file of another kind was named by mistake.
 fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     let mut begin = Vec::new();
-    let read = file.take(amount(MAGIC.len())).read_to_end(&mut begin).and_then(|_| file.rewind());
+    let read = file.take(to_u64(MAGIC.len())).read_to_end(&mut begin).and_then(|_| file.rewind());
     read.map_err(|cause| Error::io("read", path, cause))?;
     if begin == MAGIC {
         return Ok(());
@@ -306,7 +306,7 @@ impl OpenFile {
         let damaged = |cause| {
             Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: self.path.clone(), cause })
         };
-        format_version::check(&self.path, text.as_bytes(), damaged)?;
+        version::check(&self.path, text.as_bytes(), damaged)?;
         serde_json::from_str(text).map(Some).map_err(damaged)
     }
 
@@ -383,7 +383,7 @@ impl OpenFile {
             DataType::LargeList(_) => self.rows(column.as_list::<i64>()),
             _ => self.rows(column.as_list::<i32>()),
         }?;
-        self.row += amount(batch.len());
+        self.row += to_u64(batch.len());
         Ok(batch)
     }
 
@@ -394,7 +394,7 @@ impl OpenFile {
         let values = list.values().slice(first, offsets[list.len()].as_usize() - first);
         let row_of = |place: usize| {
             let row = offsets.partition_point(|offset| offset.as_usize() <= first + place) - 1;
-            self.row + amount(row)
+            self.row + to_u64(row)
         };
         let fault = |fault| Err(Error::new(ErrorKind::Failed, fault));
         if let Some(nulls) = values.nulls()

@@ -12,11 +12,11 @@ use super::fault::Fault;
 use super::pack::PackedRows;
 use super::packing::Packing;
 use super::schema::{FileShape, SEQ_LENGTHS, element};
-use crate::cast::cast;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lengths::row_bytes;
-use crate::units::{amount, place64};
+use crate::source::cast;
+use crate::source::row_bytes;
 
 /// Number of token ids in a row group; a single row may have more. These 16 MiB are few enough that encoding and
 /// compression overlap on all cores with little memory, and enough that readers do not notice the borders.
@@ -84,7 +84,7 @@ impl Rows {
 
     /// Skips the first ids of the first row, which have already been written.
     pub(super) fn skip(&mut self, ids: u64) {
-        self.taken = place64(ids).min(self.ends.first().copied().unwrap_or(0));
+        self.taken = u64_to_usize(ids).min(self.ends.first().copied().unwrap_or(0));
     }
 
     /// The offsets of a row's ids that have not been taken.
@@ -102,16 +102,16 @@ impl Rows {
 
     /// The position of a row in the input, after those of its ids that have been taken.
     fn position(&self, row: usize) -> Position {
-        let token = amount(self.taken.saturating_sub(self.start(row)));
-        Position { row: self.first.row + amount(row), token, ..self.first }
+        let token = to_u64(self.taken.saturating_sub(self.start(row)));
+        Position { row: self.first.row + to_u64(row), token, ..self.first }
     }
 
     /// The contents of a range of the rows.
     pub(super) fn contents(&self, range: Range<usize>) -> Contents {
-        let documents = amount(range.len());
+        let documents = to_u64(range.len());
         let Position { source, unit, row, .. } = self.first;
-        let tokens = amount(self.ends[range.end - 1] - self.start(range.start));
-        let null_documents = amount(range.clone().filter(|&row| self.is_null(row)).count());
+        let tokens = to_u64(self.ends[range.end - 1] - self.start(range.start));
+        let null_documents = to_u64(range.clone().filter(|&row| self.is_null(row)).count());
         let text_bytes = self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum();
         let share =
             SourceShare { source: self.source, documents: documents - null_documents, text_bytes, tokens };
@@ -124,7 +124,7 @@ impl Rows {
             sources: vec![share],
             ..Contents::default()
         };
-        contents.add_part(Part { source, unit, first_row: row + amount(range.start), rows: documents });
+        contents.add_part(Part { source, unit, first_row: row + to_u64(range.start), rows: documents });
         contents
     }
 }
@@ -280,7 +280,7 @@ impl RowGroup {
         if stop > range.start {
             self.contents.add(&Contents { rows: 0, tokens: 0, ..rows.contents(range.start..stop) });
         }
-        self.contents.tokens += amount(self.ids.len() - before);
+        self.contents.tokens += to_u64(self.ids.len() - before);
         self.contents.next = part.unwrap_or(self.contents.next);
         stop
     }
@@ -291,22 +291,22 @@ impl RowGroup {
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
 
-    /// The same ids in another order. `pieces` are their ranges in the new order.
-    pub(super) fn in_order_of(self, pieces: &[Range<usize>]) -> RowGroup {
+    /// The same ids in another order. `segments` are their ranges in the new order.
+    pub(super) fn in_order_of(self, segments: &[Range<usize>]) -> RowGroup {
         let mut ids = self.ids.room_for_as_many();
-        pieces.iter().for_each(|piece| ids.extend(&self.ids, piece.clone()));
+        segments.iter().for_each(|segment| ids.extend(&self.ids, segment.clone()));
         RowGroup { ids, ..self }
     }
 
     /// Makes packed rows of the ids, which must be in the order of the rows.
     pub(super) fn into_rows(self, rows: &PackedRows) -> RowGroup {
-        let length = |piece: &Range<usize>| i32::try_from(piece.len()).expect("a row is not so long");
-        let lengths = Int32Array::from_iter_values(rows.pieces.iter().map(length));
+        let length = |segment: &Range<usize>| i32::try_from(segment.len()).expect("a row is not so long");
+        let lengths = Int32Array::from_iter_values(rows.segments.iter().map(length));
         let (mut begin, mut row_end) = (0, 0);
         let (mut counts, mut ends) = (Vec::new(), Vec::new());
         for &end in &rows.row_ends {
             counts.push(end - begin);
-            row_end += rows.pieces[begin..end].iter().map(Range::len).sum::<usize>();
+            row_end += rows.segments[begin..end].iter().map(Range::len).sum::<usize>();
             ends.push(row_end);
             begin = end;
         }
@@ -318,7 +318,7 @@ impl RowGroup {
             nulls: vec![false; ends.len()],
             columns: vec![columns.expect("one column of its type")],
             column_bytes: 0,
-            contents: Contents { rows: amount(ends.len()), ..self.contents },
+            contents: Contents { rows: to_u64(ends.len()), ..self.contents },
             ends,
         }
     }

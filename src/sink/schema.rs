@@ -16,10 +16,10 @@ use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
-use crate::cast::{kept_annotations, lost_annotations};
+use crate::base::int::TokenId;
 use crate::encode::{Encoder, MissingBytes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::TokenId;
+use crate::source::{kept_annotations, lost_annotations};
 use crate::{FORMAT_VERSION, VERSION};
 
 /// The column of token ids: `list<element: int32>`, null if the document is null.

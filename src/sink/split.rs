@@ -14,9 +14,9 @@ use super::manifest::{Manifest, OutputFile, SplitJob};
 use super::plan::DATA_FOLDER;
 use super::read::{TokenReader, columns_of};
 use super::schema::{Declaration, FileShape};
-use crate::digest::JSON_CHECKSUM;
+use crate::base::digest::JSON_CHECKSUM;
+use crate::base::seeded_hash::Set;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hashing::Set;
 
 /// Bytes of a job file that are read (1 MiB). Such a file has a few hundred.
 const MOST_BYTES: u64 = 1 << 20;

@@ -19,8 +19,8 @@ use arrow_array::RecordBatch;
 
 use super::schema::output_schema;
 use super::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter, TokenReader};
+use crate::base::int::{TokenId, to_u64};
 use crate::encode::{TokenBatch, TokenIds};
-use crate::units::{TokenId, amount};
 
 /// A row: its ids, or `None` for null.
 pub(super) type Row = Option<Vec<u32>>;
@@ -41,7 +41,7 @@ pub(super) fn batch(rows: &[Row]) -> TokenBatch {
         }
         _ => ids.collect::<Vec<TokenId>>().into(),
     };
-    let lengths: Vec<u64> = rows.iter().map(|row| amount(row.as_ref().map_or(0, Vec::len))).collect();
+    let lengths: Vec<u64> = rows.iter().map(|row| to_u64(row.as_ref().map_or(0, Vec::len))).collect();
     let ends = rows.iter().scan(0, |end, row| {
         *end += row.as_ref().map_or(0, Vec::len);
         Some(*end)

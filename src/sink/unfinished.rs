@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 use super::contents::Contents;
 use super::hashed::Hashed;
 use super::journal::Journal;
-use crate::digest::hex;
+use crate::base::atomic_file;
+use crate::base::digest::hex;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::files;
-use crate::units::{amount, place64};
 
 /// A row group that is in the incomplete file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -96,7 +96,8 @@ impl Unfinished {
         }
         let (mut log, mut records) = Journal::open::<GroupRecord>(journal, key)?;
         let Some(number) = records.first().map(|record| record.number) else { return Ok(None) };
-        let mut file = match files::without_links(OpenOptions::new().read(true).write(true)).open(path) {
+        let mut file = match atomic_file::without_links(OpenOptions::new().read(true).write(true)).open(path)
+        {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|cause| Error::io("read", path, cause))?,
         };
@@ -156,15 +157,15 @@ fn undamaged(file: &mut File, records: &mut Vec<GroupRecord>) -> io::Result<Sha2
 
 /// Hashes this number of bytes, or fewer if the file ends. Returns how many.
 fn copy(file: &mut File, hasher: &mut Sha256, length: u64) -> io::Result<u64> {
-    let mut buffer = vec![0; place64(length.min(1 << 18))];
+    let mut buffer = vec![0; u64_to_usize(length.min(1 << 18))];
     let mut left = length;
     while left > 0 {
-        let wanted = buffer.len().min(place64(left));
+        let wanted = buffer.len().min(u64_to_usize(left));
         match file.read(&mut buffer[..wanted]) {
             Ok(0) => break,
             Ok(read) => {
                 hasher.update(&buffer[..read]);
-                left -= amount(read);
+                left -= to_u64(read);
             }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
             Err(cause) => return Err(cause),

@@ -92,7 +92,7 @@ impl<W: Write + Send> Body<W> {
 ///
 /// ```
 /// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
-/// use tokenmill::files::publish;
+/// use tokenmill::base::atomic_file::publish;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::sink::{
 ///     Compression, Declaration, Encoders, FileShape, ShardWriter, TokenReader, output_schema,

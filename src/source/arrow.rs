@@ -21,8 +21,8 @@ use super::passed::OfFile;
 use super::row_text::Composing;
 use super::views::{Chosen, split};
 use super::{Batch, Format, SourceSpec};
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
-use crate::units::amount;
 
 /// The first bytes of Arrow's file format. Arrow's stream format does not begin with them.
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path) -> Result<Input> {
     let open = || {
         let mut file = File::open(path)?;
         let mut head = Vec::new();
-        file.by_ref().take(amount(MAGIC.len())).read_to_end(&mut head)?;
+        file.by_ref().take(to_u64(MAGIC.len())).read_to_end(&mut head)?;
         file.rewind()?;
         Ok(if head == MAGIC { Input::File(file) } else { Input::stream(Box::new(file)) })
     };
@@ -244,7 +244,7 @@ impl RecordBatches {
         })?;
         let Some((documents, columns)) = decoded else { return Ok(None) };
         let first_row = self.row;
-        self.row += amount(documents.len());
+        self.row += to_u64(documents.len());
         let is_done = self.composing.as_ref().is_none_or(Composing::is_done);
         self.number += u64::from(self.begun.is_none() && is_done);
         Ok(Some(self.reading.batch(first_row, documents, columns)))

@@ -2,8 +2,8 @@
 
 use arrow_array::{Array, BinaryViewArray, RecordBatch};
 
-use crate::lengths::row_bytes;
-use crate::units::amount;
+use super::arrow_sizes::row_bytes;
+use crate::base::int::to_u64;
 
 /// Number of rows for which pass-through bytes are summed at once. The sum needs memory for every item of a list, so
 /// this bounds it.
@@ -70,7 +70,7 @@ impl Batch {
         Batch {
             source: self.source,
             unit: self.unit,
-            first_row: self.first_row + amount(from),
+            first_row: self.first_row + to_u64(from),
             documents: self.documents.slice(from, length),
             columns: self.columns.as_ref().map(|columns| columns.slice(from, length)),
             continued: self.continued && from == 0,
@@ -82,7 +82,7 @@ impl Batch {
     pub(super) fn bytes(&self) -> u64 {
         let columns = self.columns.iter().flat_map(RecordBatch::columns);
         let passed = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
-        self.text_bytes() + amount(passed.sum::<usize>())
+        self.text_bytes() + to_u64(passed.sum::<usize>())
     }
 
     /// Size of each row: bytes of text, plus the bytes that its pass-through columns would take as plain arrays. It

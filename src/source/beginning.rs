@@ -14,8 +14,8 @@ use super::Format;
 use super::encodings;
 use super::fault::Fault;
 use super::listing::Compression;
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
-use crate::units::amount;
 
 /// A kind of data that is not text, and how to recognize it.
 pub(super) struct Beginning {
@@ -331,7 +331,7 @@ fn behind_skippable(first: &[u8]) -> Option<Option<&[u8]>> {
 /// The pointer file of Git LFS or git-annex that replaces a file that was not fetched. Pointers are shorter than
 /// [`LONGEST`].
 fn pointer(first: &[u8]) -> Option<&'static Beginning> {
-    if amount(first.len()) >= LONGEST {
+    if to_u64(first.len()) >= LONGEST {
         return None;
     }
     let is_lfs =

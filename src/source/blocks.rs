@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 
-use crate::parallel::lock;
+use crate::base::pools::lock;
 
 /// First size in bytes of a block, before it is known whether more follows: short files need no more.
 const FIRST: usize = 64 << 10;

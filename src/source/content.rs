@@ -102,7 +102,7 @@ impl<R: Read> Read for Exactly<R> {
             let problem = "the file has become shorter since it was listed";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
         }
-        self.left = self.left.saturating_sub(crate::units::amount(read));
+        self.left = self.left.saturating_sub(crate::base::int::to_u64(read));
         Ok(read)
     }
 }

@@ -16,7 +16,7 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::DocumentRule;
-use crate::units::amount;
+use crate::base::int::to_u64;
 
 /// A [`DocumentRule`], prepared for searching.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
         if found.is_some() {
             return Ok(found);
         }
-        place += amount(read);
+        place += to_u64(read);
     }
 }
 
@@ -160,7 +160,7 @@ impl Search {
     /// offset `place`.
     fn feed(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
-            Search::Line => memchr(b'\n', block).map(|at| place + amount(at) + 1),
+            Search::Line => memchr(b'\n', block).map(|at| place + to_u64(at) + 1),
             Search::Paragraph { run } => block.iter().zip(place..).find_map(|(&byte, at)| {
                 if byte == b'\n' {
                     *run = run.map(|length| length + 1);
@@ -171,11 +171,11 @@ impl Search {
                 (length >= 2).then_some(at - length % 2)
             }),
             Search::Separator { finder, kept } => {
-                let first = place - amount(kept.len());
+                let first = place - to_u64(kept.len());
                 kept.extend_from_slice(block);
                 let length = finder.needle().len();
                 if let Some(at) = finder.find(kept) {
-                    return Some(first + amount(at + length));
+                    return Some(first + to_u64(at + length));
                 }
                 kept.drain(..kept.len().saturating_sub(length - 1));
                 None

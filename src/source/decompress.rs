@@ -24,8 +24,8 @@ use lzma_rust2::XzReader;
 use super::beginning::{Begun, skippable};
 use super::fault::Fault;
 use super::listing::Compression;
+use crate::base::int::{ByteCount, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::{ByteCount, place64};
 
 /// Bytes of a decompression window that is always allowed (128 MiB): the programs `zstd` and `xz` accept it by
 /// default.
@@ -103,7 +103,7 @@ fn buffered<R: Read>(raw: R) -> BufReader<R> {
 fn window_of(first: &[u8]) -> Option<u64> {
     let mut frame = first;
     while let Some(length) = skippable(frame) {
-        frame = frame.get(place64(length.saturating_add(8))..)?;
+        frame = frame.get(u64_to_usize(length.saturating_add(8))..)?;
     }
     let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = frame else { return None };
     if descriptor & 0x20 == 0 {

@@ -7,9 +7,9 @@
 use std::io;
 
 use super::Format;
+use crate::base::int::ByteCount;
+use crate::base::panics::catching;
 use crate::error::{Error, ErrorKind, remedy};
-use crate::panics::catching;
-use crate::units::ByteCount;
 
 /// The ways in which a source can be wrong.
 #[derive(Debug, thiserror::Error)]

@@ -18,8 +18,8 @@ use super::open::{DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES};
 use super::passed::value_in_path;
 use super::records::as_lines;
 use super::{Range, SourceSpec, content};
-use crate::hashing::Map;
-use crate::parallel::lock;
+use crate::base::pools::lock;
+use crate::base::seeded_hash::Map;
 
 /// The pass-through fields of JSON objects, one row per object: strings as they are, any other value as its JSON
 /// text, and null where the field is null or missing. All columns are text because the type of numbers would

@@ -34,10 +34,10 @@ use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
     content, cuts, json, jsonl, parquet, plain,
 };
-use crate::digest;
+use crate::base::digest;
+use crate::base::int::{to_u64, u64_to_usize};
+use crate::base::pools::lock;
 use crate::error::{Error, Result};
-use crate::parallel::lock;
-use crate::units::{amount, place64};
 
 /// What every reader needs to know about the unit that it reads.
 #[derive(Clone, Debug)]
@@ -225,7 +225,7 @@ impl Files {
                 Box::new(parquet::read(
                     &self.footer(file)?,
                     &self.files[file],
-                    place64(group),
+                    u64_to_usize(group),
                     self.spec.longest_read(),
                     reading,
                 )?)
@@ -241,7 +241,7 @@ impl Files {
                 let beside = Beside::of(listed, &self.spec, &self.elsewhere);
                 Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading)?)
             }
-            Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
+            Format::Text => Box::new(plain::TextDocuments::new(text()?, &self.spec.documents, reading)),
         })
     }
 }
@@ -264,7 +264,7 @@ impl Source for Files {
             file.format == Format::Text && file.compression == Compression::None && file.remote.is_none()
         };
         let bytes = self.units.iter().filter_map(|unit| unit.text_bytes).fold(0, u64::saturating_add);
-        self.files.iter().all(plain) && bytes / PLAIN_BYTES >= amount(self.files.len())
+        self.files.iter().all(plain) && bytes / PLAIN_BYTES >= to_u64(self.files.len())
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {
@@ -476,7 +476,7 @@ impl Stream {
             let (lines, start) = as_lines(text, self.format, jsonl::Start::Beginning);
             Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading)?)
         } else {
-            Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
+            Box::new(plain::TextDocuments::new(text, &self.spec.documents, reading))
         })
     }
 }

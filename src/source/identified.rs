@@ -11,9 +11,9 @@ use super::listing::Listed;
 use super::parquet;
 use super::ranges::{InOrder, Ranged};
 use super::{Documents, Format, Identity, Source, Unit};
-use crate::digest;
+use crate::base::digest;
+use crate::base::int::declared_sum;
 use crate::error::{Error, Result};
-use crate::units::declared_sum;
 
 /// A source of files that have known identities, like files of a hub.
 pub(super) struct Identified {

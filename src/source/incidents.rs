@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::int::{counted, to_u64};
+use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::parallel::lock;
-use crate::units::{amount, counted};
 
 use super::OnBadInput;
 use super::watch::Watch;
@@ -168,7 +168,7 @@ impl Incidents {
         let sentence =
             |((source, column), (files, first)): (&(usize, String), &(BTreeSet<usize>, String))| {
                 let is_new = told.insert((*source, column.clone()));
-                let files = counted(amount(files.len()), "file");
+                let files = counted(to_u64(files.len()), "file");
                 is_new
                     .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
             };

@@ -14,8 +14,8 @@ use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, 
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::fault::too_much;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::ErrorKind;
-use crate::units::{amount, place64};
 
 /// Maximum bytes that are reserved before they are read (64 MiB).
 const RESERVED: u64 = 64 << 20;
@@ -60,7 +60,7 @@ impl InFile {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
         file.read_exact(&mut end)?;
-        let length = amount(read_footer_length(end)?);
+        let length = to_u64(read_footer_length(end)?);
         let start = behind.checked_sub(length).ok_or_else(|| wrong("its footer is longer than the file"))?;
         file.seek(SeekFrom::Start(start))?;
         let footer = exactly(&mut file, length, most)?;
@@ -132,7 +132,7 @@ fn check_only<'a>(
     let from = begin.saturating_sub(MAGIC_AND_MARK);
     file.seek(SeekFrom::Start(from))?;
     let mut around = Vec::new();
-    file.take(begin - from + amount(MAGIC.len())).read_to_end(&mut around)?;
+    file.take(begin - from + to_u64(MAGIC.len())).read_to_end(&mut around)?;
     if around.windows(MAGIC.len()).any(|bytes| bytes == MAGIC) {
         return Err(wrong("it is several files joined into one: give them as separate files"));
     }
@@ -165,7 +165,7 @@ fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, Arrow
     let length = head.checked_add(body).ok_or_else(|| wrong("a message is longer than the file"))?;
     file.seek(SeekFrom::Start(size(block.offset())?))?;
     let bytes = exactly(file, length, most)?;
-    let (head, body) = bytes.split_at(place64(head));
+    let (head, body) = bytes.split_at(u64_to_usize(head));
     let message = message_of(head).ok_or_else(|| wrong("a message has no header"))?;
     check_sizes(&root_as_message(message).map_err(wrong)?, body, most)?;
     Ok(bytes.into())
@@ -326,8 +326,8 @@ fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, Arro
     if length > most {
         return Err(too_much("a message", length, most).into());
     }
-    let mut bytes = Vec::with_capacity(place64(length.min(RESERVED)));
-    if amount(from.take(length).read_to_end(&mut bytes)?) < length {
+    let mut bytes = Vec::with_capacity(u64_to_usize(length.min(RESERVED)));
+    if to_u64(from.take(length).read_to_end(&mut bytes)?) < length {
         return Err(wrong("it is cut off"));
     }
     Ok(bytes)
@@ -349,8 +349,8 @@ fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), Arro
         let Some(size) = body.get(at..).and_then(|rest| rest.first_chunk()) else { continue };
         // A negative size marks a buffer that is not compressed.
         let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
-        if amount(size) > most {
-            return Err(too_much("a column of a message", amount(size), most).into());
+        if to_u64(size) > most {
+            return Err(too_much("a column of a message", to_u64(size), most).into());
         }
         Vec::<u8>::new().try_reserve_exact(size).map_err(wrong)?;
     }

@@ -80,7 +80,7 @@ impl<R: Read> Values<R> {
         self.input.clear();
         self.at = 0;
         let wanted = if self.begun { BLOCK_BYTES } else { BYTE_ORDER_MARK.len() };
-        let read = self.from.by_ref().take(crate::units::amount(wanted)).read_to_end(&mut self.input);
+        let read = self.from.by_ref().take(crate::base::int::to_u64(wanted)).read_to_end(&mut self.input);
         if !self.begun && self.input.starts_with(BYTE_ORDER_MARK) {
             self.input.clear();
             self.begun = true;

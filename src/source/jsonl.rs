@@ -25,9 +25,9 @@ use super::listing::Compression;
 use super::mended::mended;
 use super::row_text::{Part, RowText};
 use super::{Batch, Range, SourceSpec, content};
+use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
+use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::parallel::lock;
-use crate::units::{amount, low32, place64};
 
 /// A mark that some programs write before the first line. It is not JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -104,7 +104,7 @@ impl LinesBefore {
         loop {
             match between.read(&mut block)? {
                 0 => break,
-                read => lines += amount(memchr_iter(b'\n', &block[..read]).count()),
+                read => lines += to_u64(memchr_iter(b'\n', &block[..read]).count()),
             }
         }
         known.insert(byte, lines);
@@ -168,8 +168,8 @@ impl Rows {
             block: Vec::new(),
             given: 0,
             whole: 0,
-            block_bytes: place64(reading.batch_bytes.clamp(1, 1 << 30)),
-            longest: spec.longest_read.map_or(LONGEST_LINE, |most| place64(most.0).min(LONGEST_LINE)),
+            block_bytes: u64_to_usize(reading.batch_bytes.clamp(1, 1 << 30)),
+            longest: spec.longest_read.map_or(LONGEST_LINE, |most| u64_to_usize(most.0).min(LONGEST_LINE)),
             line: 0,
             row: 0,
             ended: false,
@@ -188,11 +188,11 @@ impl Rows {
             let Some(from) = self.from.as_mut() else { return Ok(self.block.len()) };
             let more = wanted.saturating_sub(self.block.len());
             let searched = self.block.len();
-            match from.take(amount(more)).read_to_end(&mut self.block) {
+            match from.take(to_u64(more)).read_to_end(&mut self.block) {
                 Ok(read) if read == more => {}
                 Ok(_) => self.from = None,
                 Err(cause) => {
-                    let lines = amount(memchr_iter(b'\n', &self.block).count());
+                    let lines = to_u64(memchr_iter(b'\n', &self.block).count());
                     let thing = if matches!(self.start, Start::Records(_)) { "record" } else { "line" };
                     let place = format!("its text after {thing} {}", self.line + lines);
                     self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
@@ -301,7 +301,7 @@ impl Rows {
                 self.reading.bad.lacks(&lacking, self.reading.unit, &self.reading.name);
             }
         }
-        self.row += amount(texts.views.len());
+        self.row += to_u64(texts.views.len());
         let (documents, columns) =
             texts.finish().map_err(|cause| Fault::damaged(&self.reading.name, "its text", cause))?;
         Ok(self.reading.batch(first_row, documents, columns))
@@ -416,7 +416,7 @@ impl Texts {
         });
         match found {
             Ok(found) => {
-                self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
+                self.views.push(make_view(&self.bytes[at..], 0, truncate_to_u32(at)));
                 self.valid.push(found);
                 Ok(())
             }

@@ -24,8 +24,8 @@ use super::Format;
 use super::fault::Fault;
 use super::ranges::Ranged;
 use super::shards;
+use crate::base::int::counted;
 use crate::error::{Error, Result};
-use crate::units::counted;
 
 /// The compression of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

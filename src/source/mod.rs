@@ -18,6 +18,8 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 
+mod arrow_sizes;
+mod cast;
 mod batch;
 mod secrets;
 mod spec;
@@ -60,7 +62,11 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arrow_sizes::row_bytes;
 pub use batch::{Batch, Documents};
+#[cfg(test)]
+pub(crate) use cast::with_extension;
+pub(crate) use cast::{cast, common_field, kept_annotations, lost_annotations};
 pub(crate) use fault::changed;
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{
@@ -68,6 +74,7 @@ pub use open::{
     look, open,
 };
 pub use order::{in_order, in_order_from};
+pub(crate) use parquet::footer_check::{check_index, check_pages};
 pub(crate) use passed::{value_in_path, without_annotation};
 pub use remote::{HubSettings, KNOWN_TOKENIZERS, Patience, StoreSettings, tokenizer_address, tokenizer_path};
 pub(crate) use row_text::check_template;

@@ -16,10 +16,10 @@ use super::pipe::Pipe;
 use super::row_text::RowText;
 use super::secrets::shown_uri;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
+use crate::base::int::to_u64;
+use crate::base::pools::lock;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::parallel::lock;
-use crate::units::amount;
 
 /// Default of [`ReadConfig::batch_bytes`]: 4 MiB.
 pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
@@ -59,7 +59,7 @@ impl ReadConfig {
     /// Maximum window size in bytes of one of `files` compressed files: the limit divided by the number that is read
     /// at once.
     pub(super) fn window(&self, files: usize) -> u64 {
-        self.window_bytes / amount(files.min(self.readers).max(1))
+        self.window_bytes / to_u64(files.min(self.readers).max(1))
     }
 }
 

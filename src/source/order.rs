@@ -15,10 +15,10 @@ use std::vec;
 
 use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
+use crate::base::int::to_u64;
+use crate::base::panics::catching;
+use crate::base::pools::{as_many_as_there_are, lock, wait};
 use crate::error::{Error, Result};
-use crate::panics::catching;
-use crate::parallel::{as_many_as_there_are, lock, wait};
-use crate::units::amount;
 
 /// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict the next batches from the
 /// cache, and touch fresh memory.
@@ -87,7 +87,7 @@ pub fn in_order_from(
     if threads == 0 {
         return Box::new(Unread { sources, places: places.into_iter(), unit: None });
     }
-    let least_bytes = WAITING_BYTES.saturating_mul(amount(threads));
+    let least_bytes = WAITING_BYTES.saturating_mul(to_u64(threads));
     let threads = threads.clamp(1, places.len().max(1));
     let ahead = threads * UNITS_AHEAD;
     let shared = Arc::new(Shared {

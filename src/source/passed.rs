@@ -3,7 +3,7 @@
 //!
 //! A source's files may be written by different programs or at different times. Their columns are combined like this:
 //!
-//! - Types that differ only in encoding or width are converted to the [common type](crate::cast::common_field).
+//! - Types that differ only in encoding or width are converted to the [common type](super::cast::common_field).
 //! - A column that only some files have is null in the others, which is reported once.
 //! - Folder names in the Hive scheme (`lang=fr/part.parquet`) give values for all rows of the files below.
 //! - Types without a common type, and columns that no file has, are errors.
@@ -15,10 +15,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
+use super::cast::{cast, common_field, lost_annotations};
 use super::fault::{Fault, guarded};
 use super::incidents::BadRows;
 use super::{Batch, Documents};
-use crate::cast::{cast, common_field, lost_annotations};
 use crate::error::{Error, Result};
 
 /// The advice if a column is missing.

@@ -11,8 +11,8 @@ use super::cuts::Cutter;
 use super::fault::Fault;
 use super::files::Reading;
 use super::{Batch, DocumentRule};
+use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::units::{amount, low32, place64};
 
 /// Maximum bytes of a block (1 MiB), so that it fits the private cache of a core.
 const MOST_BLOCK: u64 = 1 << 20;
@@ -24,7 +24,7 @@ const MOST_BLOCK: u64 = 1 << 20;
 ///
 /// **Memory:** one or two blocks, whatever the lengths of documents. Blocks of batches that have been dropped are
 /// reused.
-pub(super) struct Pieces {
+pub(super) struct TextDocuments {
     /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
     /// Finds the ends of documents.
@@ -48,14 +48,14 @@ pub(super) struct Pieces {
     reading: Reading,
 }
 
-impl Pieces {
+impl TextDocuments {
     /// Cuts the text that `from` gives by a rule.
-    pub(super) fn new(from: Box<dyn Read + Send>, rule: &DocumentRule, reading: Reading) -> Pieces {
+    pub(super) fn new(from: Box<dyn Read + Send>, rule: &DocumentRule, reading: Reading) -> TextDocuments {
         let cutter = Cutter::new(rule);
-        let block_bytes = place64(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
+        let block_bytes = u64_to_usize(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
         let whole = *rule == DocumentRule::File;
         let blocks = Blocks::new(block_bytes);
-        Pieces {
+        TextDocuments {
             from: Some(from),
             cutter,
             whole,
@@ -81,7 +81,7 @@ impl Pieces {
             Ok(false) => self.from = None,
             Err(cause) => {
                 let place =
-                    format!("its text from byte {} on", self.passed + amount(self.block.text().len()));
+                    format!("its text from byte {} on", self.passed + to_u64(self.block.text().len()));
                 self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
                 self.from = None;
                 self.damaged = true;
@@ -123,9 +123,9 @@ impl Pieces {
         }
         let next = self.blocks.take_with(&block[at..]);
         let block = std::mem::replace(&mut self.block, next);
-        self.passed += amount(at);
+        self.passed += to_u64(at);
         let first_row = self.row;
-        self.row += amount(documents.len()) - u64::from(open);
+        self.row += to_u64(documents.len()) - u64::from(open);
         let mut batch = self.reading.batch(first_row, views(block, &documents, &self.reading.name)?, None);
         batch.continued = std::mem::replace(&mut self.continued, open);
         batch.open = open;
@@ -133,7 +133,7 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for TextDocuments {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -151,7 +151,7 @@ impl Iterator for Pieces {
 /// The documents as views into a block, given as offsets and lengths.
 fn views(block: Block, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
     let text = block.text();
-    let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, low32(at));
+    let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, truncate_to_u32(at));
     let views: Vec<u128> = documents.iter().map(view).collect();
     BinaryViewArray::try_new(ScalarBuffer::from(views), vec![block.into()], None)
         .map_err(|cause| -> Error { Fault::damaged(name, "its text", cause) })

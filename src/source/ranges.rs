@@ -12,8 +12,8 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::listing::Listed;
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::units::{amount, place64};
 
 /// A remote file.
 pub(super) trait Ranged: fmt::Debug + Send + Sync {
@@ -53,7 +53,7 @@ impl Read for InOrder {
             if length == 0 {
                 return Ok(0);
             }
-            self.block = self.file.range(self.next, place64(length)).map_err(io::Error::other)?;
+            self.block = self.file.range(self.next, u64_to_usize(length)).map_err(io::Error::other)?;
             self.next += length;
         }
         let read = self.block.len().min(into.len());
@@ -152,8 +152,8 @@ impl Input {
     ///
     /// # Errors
     /// The range is not inside the file or the fetched ranges, or cannot be read.
-    pub(super) fn piece(&self, start: u64, length: usize) -> io::Result<Bytes> {
-        if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
+    pub(super) fn read_range(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        if start.checked_add(to_u64(length)).is_none_or(|end| end > self.bytes) {
             return Err(past_the_end(start, length));
         }
         match &self.from {
@@ -216,6 +216,6 @@ impl ChunkReader for Input {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        Ok(self.piece(start, length)?)
+        Ok(self.read_range(start, length)?)
     }
 }

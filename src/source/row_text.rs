@@ -19,11 +19,11 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::nullif::nullif;
 
+use super::cast::views;
 use super::fault::Fault;
 use super::{LONGEST_DOCUMENT, SourceSpec};
-use crate::cast::views;
+use crate::base::int::{to_u64, truncate_to_u32};
 use crate::error::{Error, Result};
-use crate::units::{amount, low32};
 
 /// The default separator between the items of a list.
 pub(super) const DEFAULT_JOIN: &str = "\n";
@@ -375,7 +375,7 @@ impl Node {
                 let mut any = false;
                 for item in ends[row]..ends[row + 1] {
                     any |= items.append(item, join, follows || any, into);
-                    if amount(into.len()) > 2 * LONGEST_DOCUMENT {
+                    if to_u64(into.len()) > 2 * LONGEST_DOCUMENT {
                         break;
                     }
                 }
@@ -413,14 +413,14 @@ impl Composing {
         let (first, mut text) = (self.row, Vec::new());
         let (mut views, mut valid) = (Vec::new(), Vec::new());
         while self.row < self.rows
-            && amount(text.len()) < bytes.min(LONGEST_DOCUMENT)
+            && to_u64(text.len()) < bytes.min(LONGEST_DOCUMENT)
             && views.len() < ROWS_AT_ONCE
         {
             let from = text.len();
             let mut any = false;
             for part in &self.parts {
                 any |= part.append(self.row, &self.join, false, &mut text);
-                if amount(text.len() - from) > LONGEST_DOCUMENT {
+                if to_u64(text.len() - from) > LONGEST_DOCUMENT {
                     let problem = format!("a document is longer than {LONGEST_DOCUMENT} bytes");
                     return Err(ArrowError::InvalidArgumentError(problem));
                 }
@@ -428,7 +428,7 @@ impl Composing {
             if !any {
                 text.truncate(from);
             }
-            views.push(make_view(&text[from..], 0, low32(from)));
+            views.push(make_view(&text[from..], 0, truncate_to_u32(from)));
             valid.push(any);
             self.row += 1;
         }

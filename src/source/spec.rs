@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::OnBadInput;
+use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind};
-use crate::units::ByteCount;
 
 /// The format of a source's files.
 ///

@@ -91,9 +91,9 @@ impl Raw {
         for &byte in &raw[raw.len().saturating_sub(self.last.len())..] {
             self.last = [self.last[1], self.last[2], byte];
         }
-        self.bytes += crate::units::amount(raw.len());
-        self.value_bytes += crate::units::amount(value.len());
-        self.value_quotes += crate::units::amount(memchr_iter(b'"', value).count());
+        self.bytes += crate::base::int::to_u64(raw.len());
+        self.value_bytes += crate::base::int::to_u64(value.len());
+        self.value_quotes += crate::base::int::to_u64(memchr_iter(b'"', value).count());
     }
 
     /// The error in the quotes of a complete field. `is_at_end` says that the field ends with the file, without a

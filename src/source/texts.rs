@@ -8,8 +8,8 @@ use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder};
 use super::fault::Fault;
 use super::open::DEFAULT_BATCH_BYTES;
 use super::{Batch, Documents, LONGEST_DOCUMENT};
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::Result;
-use crate::units::{amount, place64};
 
 /// Bytes that a text takes in a batch besides its own.
 const VIEW: usize = 16;
@@ -36,7 +36,7 @@ const VIEW: usize = 16;
 /// let pattern = SplitPattern::Named(Named::Gpt4);
 /// let counted =
 ///     count_pieces(source::texts(texts), &*splitter(&pattern)?, &CountConfig::default(), &Silent)?;
-/// let learned = learn_merges(counted.pieces, &TrainConfig::new(5), &Silent)?;
+/// let learned = learn_merges(counted.pretokens, &TrainConfig::new(5), &Silent)?;
 /// let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, pattern)?;
 /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
 /// assert_eq!(tokenizer.decode(&tokenizer.encode("a wooden chuck")?)?, b"a wooden chuck");
@@ -57,7 +57,7 @@ pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Se
             return failed.take().map(Err);
         }
         let (source, unit, first_row, columns, continued, open) = (0, 0, row, None, false, false);
-        row += amount(documents.len());
+        row += to_u64(documents.len());
         Some(Ok(Batch { source, unit, first_row, documents, columns, continued, open }))
     }))
 }
@@ -71,11 +71,11 @@ fn fill<T: AsRef<[u8]>>(
     texts: &mut impl Iterator<Item = T>,
     first_row: u64,
 ) -> Result<()> {
-    let mut room = place64(DEFAULT_BATCH_BYTES);
+    let mut room = u64_to_usize(DEFAULT_BATCH_BYTES);
     for text in texts {
         let text = text.as_ref();
-        if amount(text.len()) > LONGEST_DOCUMENT {
-            let row = first_row + amount(documents.len());
+        if to_u64(text.len()) > LONGEST_DOCUMENT {
+            let row = first_row + to_u64(documents.len());
             let error = Fault::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
             return Err(error.with_help("cut it into several"));
         }

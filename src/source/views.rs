@@ -11,11 +11,11 @@ use arrow_array::{Array, BinaryViewArray, RecordBatch, StructArray, cast::AsArra
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 
+use super::cast::{is_text, views};
 use super::row_text::{Composed, FoundPart, Part, RowText, Step, find, not_text};
 use super::{Batch, SourceSpec, fault::Fault};
-use crate::cast::{is_text, views};
+use crate::base::int::u64_to_usize;
 use crate::error::Result;
-use crate::units::place64;
 
 /// The columns that a source reads from a file, located in the file's schema.
 #[derive(Clone, Debug)]
@@ -220,7 +220,7 @@ pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
     /// Maximum number of rows in a batch, even if they are empty.
     const MOST: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);
-    place64((batch_bytes / row_bytes).clamp(1, MOST))
+    u64_to_usize((batch_bytes / row_bytes).clamp(1, MOST))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use arrow_buffer::Buffer;
 
 use super::fault::Fault;
 use super::{Batch, Documents};
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
-use crate::units::amount;
 
 /// Maximum bytes of a document that a batch holds as a whole: the length limit of an Arrow view (2 GiB − 1).
 pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
@@ -61,7 +61,7 @@ struct Begun {
 impl Begun {
     /// Appends a part and returns `true`, or returns `false` if the document would become too long.
     fn add(&mut self, part: &[u8], longest: u64) -> bool {
-        let fits = amount(self.bytes.len() + part.len()) <= longest;
+        let fits = to_u64(self.bytes.len() + part.len()) <= longest;
         if fits {
             self.bytes.extend_from_slice(part);
         }

@@ -23,7 +23,7 @@ static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
 static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
     let mut bytes = [None; 0x144];
     for (byte, &character) in (0..=255u8).zip(&*CHARACTERS) {
-        bytes[crate::units::place(u32::from(character))] = Some(byte);
+        bytes[crate::base::int::to_usize(u32::from(character))] = Some(byte);
     }
     bytes
 });
@@ -35,7 +35,7 @@ pub(crate) fn spell(bytes: &[u8]) -> String {
 
 /// Returns the bytes that a text spells; `None` if a character is not in the alphabet.
 pub(crate) fn read(text: &str) -> Option<Box<[u8]>> {
-    text.chars().map(|character| *BYTES.get(crate::units::place(u32::from(character)))?).collect()
+    text.chars().map(|character| *BYTES.get(crate::base::int::to_usize(u32::from(character)))?).collect()
 }
 
 #[cfg(test)]

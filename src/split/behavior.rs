@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::regex::{checked, gap, split_lossy};
 use super::search::{BoundedRegex, Steps};
 use super::{Splitter, alphabet};
+use crate::base::int::truncate_to_u32;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::low32;
 
 /// How the matches of a split become pre-tokens. The names are those of Hugging Face's tokenizers.
 ///
@@ -61,7 +61,7 @@ impl Behaving {
     }
 
     /// Passes the end of each pre-token to `take`.
-    fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
+    fn pretokens(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
         // The end of the previous section, whether it counts as matched, and the last split point.
         let (mut done, mut before, mut cut) = (0, None, 0);
         let mut part = |end: usize, matched: bool| {
@@ -96,9 +96,14 @@ impl Behaving {
 }
 
 impl Splitter for Behaving {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
-        split_lossy(text, ends, |text, take| self.pieces(text, &mut steps, take))
+        split_lossy(text, ends, |text, take| self.pretokens(text, &mut steps, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
@@ -111,15 +116,20 @@ impl Splitter for Behaving {
 pub(super) struct Spelled(pub(super) Box<dyn Splitter>);
 
 impl Splitter for Spelled {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let spelled = alphabet::spell(text);
         let first = ends.len();
-        self.0.piece_ends_observed(spelled.as_bytes(), ends, observer)?;
+        self.0.pretoken_ends_observed(spelled.as_bytes(), ends, observer)?;
         // Each byte is one character of the spelling, so the number of a character is the offset of its byte.
         let mut characters = spelled.char_indices().map(|(start, _)| start).chain([spelled.len()]).zip(0..);
         for end in &mut ends[first..] {
-            let byte = characters.find(|(start, _)| low32(*start) == *end);
-            *end = byte.map_or(low32(text.len()), |(_, byte)| byte);
+            let byte = characters.find(|(start, _)| truncate_to_u32(*start) == *end);
+            *end = byte.map_or(truncate_to_u32(text.len()), |(_, byte)| byte);
         }
         Ok(())
     }

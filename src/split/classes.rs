@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex_syntax::Parser;
 use regex_syntax::hir::{Class, HirKind};
 
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// A set of the character classes below, as bits. Each character is in exactly one of them, and some are in [`HAN`]
 /// as well. The end of a text is in none.
@@ -108,7 +108,7 @@ impl Classes {
     /// Returns the index into [`pages`](Classes::pages()) of a page. `number` is a code point divided by 64.
     #[inline]
     pub(super) fn page_of(&self, number: u32) -> usize {
-        usize::from(self.page_of[place(number)])
+        usize::from(self.page_of[to_usize(number)])
     }
 
     /// Returns the class of an ASCII byte; 0 for any other byte.
@@ -125,7 +125,7 @@ impl Classes {
     /// Returns the class of a code point.
     #[inline]
     pub(super) fn of_code(&self, code: u32) -> ClassSet {
-        self.pages[self.page_of(code >> 6)][place(code & 63)]
+        self.pages[self.page_of(code >> 6)][to_usize(code & 63)]
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
     let HirKind::Class(Class::Unicode(class)) = parsed.into_kind() else {
         unreachable!("callers give classes of characters")
     };
-    let code = |character| place(u32::from(character));
+    let code = |character| to_usize(u32::from(character));
     class.iter().map(|range| code(range.start())..=code(range.end())).collect()
 }
 

@@ -55,7 +55,7 @@ impl GiveBack {
     }
 
     /// Passes the end of each pre-token to `take`.
-    fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
+    fn pretokens(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
         let (mut done, mut at) = (0, 0);
         while let Some(found) = self.regex.search(steps, at, |regex| regex.find_from_pos(text, at))? {
             if found.start() > done {
@@ -101,9 +101,14 @@ impl GiveBack {
 }
 
 impl Splitter for GiveBack {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
-        split_lossy(text, ends, |text, take| self.pieces(text, &mut steps, take))
+        split_lossy(text, ends, |text, take| self.pretokens(text, &mut steps, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {

@@ -10,12 +10,12 @@
 //!
 //! let text = b"It's 2024's best";
 //! let mut ends = Vec::new();
-//! splitter(&"gpt4".parse()?)?.piece_ends(text, &mut ends)?;
+//! splitter(&"gpt4".parse()?)?.pretoken_ends(text, &mut ends)?;
 //! assert_eq!(ends, [2, 4, 5, 8, 9, 11, 16]); // It 's ␣ 202 4 's ␣best
 //!
 //! let words = SplitPattern::from_regex("[a-z]+"); // the text between two matches is a pre-token, too
 //! ends.clear();
-//! splitter(&words)?.piece_ends(b"a, b", &mut ends)?;
+//! splitter(&words)?.pretoken_ends(b"a, b", &mut ends)?;
 //! assert_eq!(ends, [1, 3, 4]);
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
@@ -41,7 +41,7 @@ pub use pattern::{Named, NotPattern, SplitPattern};
 pub(crate) use regex::Matcher;
 #[doc(hidden)]
 pub use scanner::Instructions;
-pub(crate) use short::{SHORT, ShortPiece};
+pub(crate) use short::{SHORT, ShortPretoken};
 pub use special::{Segment, Segments, SpecialFinder};
 pub use steps::SplitStep;
 
@@ -67,16 +67,17 @@ pub trait Splitter: Send + Sync {
     /// # Errors
     /// The text has 4 GiB or more, a custom pattern exceeded its limit of backtracking steps, or the pattern does
     /// not match all of a text that it must cover. `ends` may then have some of the ends already.
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_observed(text, ends, &Silent)
+    fn pretoken_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+        self.pretoken_ends_observed(text, ends, &Silent)
     }
 
-    /// Does the same as [`piece_ends`](Splitter::piece_ends), but can be stopped. A custom pattern can take minutes
+    /// Does the same as [`pretoken_ends`](Splitter::pretoken_ends), but can be stopped. A custom pattern can take minutes
     /// for one text, so it asks `observer` before each search whether to stop.
     ///
     /// # Errors
-    /// As for [`piece_ends`](Splitter::piece_ends), or the observer stops the run.
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()>;
+    /// As for [`pretoken_ends`](Splitter::pretoken_ends), or the observer stops the run.
+    fn pretoken_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer)
+    -> Result<()>;
 
     /// Returns the last safe split point of `text` within `places`, a range of byte offsets.
     ///
@@ -158,7 +159,12 @@ pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitt
 struct Whole;
 
 impl Splitter for Whole {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        _observer: &dyn Observer,
+    ) -> Result<()> {
         let length = length32(text)?;
         ends.extend((length > 0).then_some(length));
         Ok(())

@@ -8,9 +8,9 @@ use super::dialect::translated;
 use super::fault::Fault;
 use super::search::{BoundedRegex, Steps};
 use super::{Splitter, length32};
+use crate::base::int::truncate_to_u32;
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
-use crate::units::low32;
 
 /// Splits by any regular expression that fancy-regex supports.
 ///
@@ -113,7 +113,7 @@ fn cut(
         return Ok(());
     };
     let mut done = 0;
-    let mut piece = |end: usize, matched: bool, steps: &mut Steps<'_>| {
+    let mut pretoken = |end: usize, matched: bool, steps: &mut Steps<'_>| {
         let start = std::mem::replace(&mut done, end);
         if start == end {
             return Ok(());
@@ -128,14 +128,19 @@ fn cut(
         steps.base = base;
         let Some(found) = matches.next(steps)? else { break };
         // An empty match splits the text at its position, as in Hugging Face's tokenizers.
-        piece(found.start(), false, steps)?;
-        piece(found.end(), true, steps)?;
+        pretoken(found.start(), false, steps)?;
+        pretoken(found.end(), true, steps)?;
     }
-    piece(text.len(), false, steps)
+    pretoken(text.len(), false, steps)
 }
 
 impl Splitter for RegexSplitter {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, &mut steps, take))
     }
@@ -151,28 +156,28 @@ pub(super) fn gap(pattern: &str, text: &str) -> Error {
     Fault::Gap { pattern: pattern.to_owned(), text: text.chars().take(SHOWN).collect() }.into()
 }
 
-/// Appends to `ends` the ends that `pieces` finds. If the text is not UTF-8, `pieces` gets it with replacement
+/// Appends to `ends` the ends that `pretokens` finds. If the text is not UTF-8, `pretokens` gets it with replacement
 /// characters, and the ends are mapped back to the original bytes.
 ///
 /// # Errors
-/// The text has 4 GiB or more, or `pieces` fails.
+/// The text has 4 GiB or more, or `pretokens` fails.
 pub(super) fn split_lossy(
     text: &[u8],
     ends: &mut Vec<u32>,
-    pieces: impl FnOnce(&str, &mut dyn FnMut(usize)) -> Result<()>,
+    pretokens: impl FnOnce(&str, &mut dyn FnMut(usize)) -> Result<()>,
 ) -> Result<()> {
     length32(text)?;
     if let Ok(text) = from_utf8(text) {
-        return pieces(text, &mut |end| ends.push(low32(end)));
+        return pretokens(text, &mut |end| ends.push(truncate_to_u32(end)));
     }
     let (lossy, shifts) = lossy(text.utf8_chunks());
     let mut shift = 0;
     let mut next = shifts.iter().peekable();
-    pieces(&lossy, &mut |end| {
+    pretokens(&lossy, &mut |end| {
         while let Some(&(_, at_shift)) = next.next_if(|(after, _)| *after <= end) {
             shift = at_shift;
         }
-        ends.push(low32(end.wrapping_add(shift)));
+        ends.push(truncate_to_u32(end.wrapping_add(shift)));
     })
 }
 

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use fancy_regex::{Error as RegexError, Match, Regex, RegexBuilder, RegexInput, RuntimeError};
 
 use super::fault::Fault;
+use crate::base::int::to_u64;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::amount;
 
 /// Limits of backtracking steps per search. A search that exceeds one limit is repeated with the next. The last limit
 /// is reached in about two seconds; only then can a signal stop the run.
@@ -90,7 +90,7 @@ impl BoundedRegex {
             let exceeded =
                 matches!(&found, Err(RegexError::RuntimeError(RuntimeError::BacktrackLimitExceeded)));
             if level > 0 {
-                let left = steps.left.checked_sub(amount(LIMITS[level]));
+                let left = steps.left.checked_sub(to_u64(LIMITS[level]));
                 steps.left = left.ok_or_else(|| Fault::Steps { pattern: self.pattern.clone() })?;
             }
             if !exceeded || level + 1 == LIMITS.len() {
@@ -117,7 +117,7 @@ pub(super) struct Steps<'o> {
 impl<'o> Steps<'o> {
     /// Returns the steps allowed for a text of `bytes` bytes.
     pub(super) fn new(bytes: usize, observer: &'o dyn Observer) -> Steps<'o> {
-        Steps { left: STEPS_A_TEXT + STEPS_A_BYTE * amount(bytes), observer, base: 0 }
+        Steps { left: STEPS_A_TEXT + STEPS_A_BYTE * to_u64(bytes), observer, base: 0 }
     }
 }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::behavior::{Behaving, Spelled, SplitBehavior};
 use super::{SplitPattern, Splitter, by_regex, splitter};
+use crate::base::int::to_usize;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::place;
 
 /// One split of a pattern that consists of several; see [`SplitPattern::Steps`].
 ///
@@ -19,7 +19,7 @@ use crate::units::place;
 /// let step = |regex| SplitStep::new(SplitPattern::from_regex(regex), false);
 /// let pattern = SplitPattern::from_steps(vec![step(r"\d+"), step("[a-z]")]);
 /// let mut ends = Vec::new();
-/// splitter(&pattern)?.piece_ends(b"12ab", &mut ends)?;
+/// splitter(&pattern)?.pretoken_ends(b"12ab", &mut ends)?;
 /// assert_eq!(ends, [2, 3, 4]); // 12 a b
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
@@ -109,12 +109,17 @@ impl Chain {
 }
 
 impl Splitter for Chain {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let first_end = ends.len();
         let mut before: Vec<u32> = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             if number == 0 {
-                step.piece_ends_observed(text, ends, observer)?;
+                step.pretoken_ends_observed(text, ends, observer)?;
                 continue;
             }
             before.clear();
@@ -122,7 +127,7 @@ impl Splitter for Chain {
             let mut start = 0;
             for &end in &before {
                 let inner = ends.len();
-                step.piece_ends_observed(&text[place(start)..place(end)], ends, observer)?;
+                step.pretoken_ends_observed(&text[to_usize(start)..to_usize(end)], ends, observer)?;
                 ends[inner..].iter_mut().for_each(|end| *end += start);
                 start = end;
             }

@@ -13,7 +13,7 @@ use super::pairs::{AHEAD, NOT_KEPT, PairId, Pairs};
 use super::parts::{Cut, Stretch, cuts, stretches};
 use super::rooms::Place;
 use super::store::{Occurrence, Store};
-use crate::units::{low32, place};
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Buffers of merge steps, which are kept from step to step.
 pub(super) struct Scratch<W> {
@@ -75,13 +75,13 @@ impl<W: Weight + Default> Part<W> {
         let start = if WHOLE { 0 } else { start };
         let Part { sites, left, right, .. } = self;
         for &Site { position, left: before, right: after, weight } in &*sites {
-            let at = place(position) - start;
-            if let Some(tally) = left.tallies.get_mut(place(before)) {
-                let span = spans[place(tally.token)];
-                cells[at - place(span)].pair = tally.born;
+            let at = to_usize(position) - start;
+            if let Some(tally) = left.tallies.get_mut(to_usize(before)) {
+                let span = spans[to_usize(tally.token)];
+                cells[at - to_usize(span)].pair = tally.born;
                 store.write(tally.next_place(), Occurrence { position: position - span, weight });
             }
-            if let Some(tally) = right.tallies.get_mut(place(after)) {
+            if let Some(tally) = right.tallies.get_mut(to_usize(after)) {
                 cells[at].pair = tally.born;
                 store.write(tally.next_place(), Occurrence { position, weight });
             }
@@ -150,14 +150,14 @@ impl Side {
     /// the index of the token's tally.
     #[inline]
     fn add(&mut self, token: u32, weight: u64, ended: PairId) -> u32 {
-        let at = &mut self.by_token[place(token)];
-        match self.tallies.get_mut(place(*at)) {
+        let at = &mut self.by_token[to_usize(token)];
+        match self.tallies.get_mut(to_usize(*at)) {
             Some(tally) if tally.token == token => {
                 tally.count += weight;
                 tally.occurrences += 1;
             }
             _ => {
-                *at = low32(self.tallies.len());
+                *at = truncate_to_u32(self.tallies.len());
                 self.tallies.push(Tally { token, occurrences: 1, count: weight, ended, ..Tally::default() });
             }
         }
@@ -166,7 +166,7 @@ impl Side {
 
     /// Takes an occurrence back. Returns the pair that it would have ended.
     fn remove(&mut self, tally: u32, weight: u64) -> PairId {
-        let tally = &mut self.tallies[place(tally)];
+        let tally = &mut self.tallies[to_usize(tally)];
         tally.count -= weight;
         tally.occurrences -= 1;
         tally.ended
@@ -176,24 +176,24 @@ impl Side {
     fn unite(&mut self, other: &mut Side) {
         other.of_first.clear();
         for (number, tally) in (0..).zip(&other.tallies) {
-            let at = &mut self.by_token[place(tally.token)];
-            match self.tallies.get_mut(place(*at)) {
+            let at = &mut self.by_token[to_usize(tally.token)];
+            match self.tallies.get_mut(to_usize(*at)) {
                 Some(known) if known.token == tally.token => known.count += tally.count,
                 _ => {
-                    *at = low32(self.tallies.len());
+                    *at = truncate_to_u32(self.tallies.len());
                     self.tallies.push(Tally { occurrences: 0, ..*tally });
                 }
             }
-            let length = other.of_first.len().max(place(*at) + 1);
+            let length = other.of_first.len().max(to_usize(*at) + 1);
             other.of_first.resize(length, NO_TALLY);
-            other.of_first[place(*at)] = number;
+            other.of_first[to_usize(*at)] = number;
         }
     }
 
     /// The tally of the same token as tally `number` of the first segment, if the token occurs in this segment.
     fn same(&mut self, number: usize) -> Option<&mut Tally> {
         let own = self.of_first.get(number)?;
-        self.tallies.get_mut(place(*own)).filter(|tally| tally.occurrences > 0)
+        self.tallies.get_mut(to_usize(*own)).filter(|tally| tally.occurrences > 0)
     }
 
     /// Clears the tallies, and makes space for token ids below `limit`.
@@ -232,9 +232,9 @@ pub(super) fn apply<W: Weight + Default>(
     replace(pair, token, corpus, pairs, &cuts, parts);
     pairs.free_rooms(pair);
     born.clear();
-    let length = place(lengths[place(token)]);
+    let length = to_usize(lengths[to_usize(token)]);
     let longest = pairs.keep.longest;
-    let fits = |other: u32| place(lengths[place(other)]) + length <= longest;
+    let fits = |other: u32| to_usize(lengths[to_usize(other)]) + length <= longest;
     settle(parts, |part| &mut part.left, |left| (left, token), pairs, fits, born);
     settle(parts, |part| &mut part.right, |right| (token, right), pairs, fits, born);
     // In a run of one token, the merged pair is itself among the pairs that `settle` lowers, so its count is
@@ -244,7 +244,7 @@ pub(super) fn apply<W: Weight + Default>(
         write(corpus, pairs, &cuts, parts);
     }
     let first = parts.iter().find_map(|part| part.sites.first());
-    place(first.expect("a pair that is merged occurs").position)
+    to_usize(first.expect("a pair that is merged occurs").position)
 }
 
 /// Occurrences that are checked together: few enough that their cells stay in the L1 cache.
@@ -261,7 +261,7 @@ fn replace<W: Weight + Default>(
 ) {
     let Corpus { cells, spans, heavy, tokens, .. } = corpus;
     let (spans, left) = (&spans[..], pairs.pair(pair).left);
-    let (left_span, span) = (place(spans[place(left)]), place(spans[place(token)]));
+    let (left_span, span) = (to_usize(spans[to_usize(left)]), to_usize(spans[to_usize(token)]));
     let step = Step { pair, token, left_span, span, spans, heavy, pairs };
     match &mut *parts {
         [only] => step.replace::<true>(only, Stretch::whole(cells)),
@@ -354,7 +354,7 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
     /// Index of the cell of an occurrence.
     #[inline(always)]
     fn place(&self, occurrence: Occurrence<W>) -> usize {
-        place(occurrence.position) - if WHOLE { 0 } else { self.start }
+        to_usize(occurrence.position) - if WHOLE { 0 } else { self.start }
     }
 
     /// The live ones among the next [`BATCH`] occurrences from `start` on. Selected without a branch, because
@@ -391,7 +391,7 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
         if before == self.step.token {
             self.join(weight);
         } else if before != SEPARATOR {
-            let ended = self.end_pair(position - place(self.step.spans[place(before)]));
+            let ended = self.end_pair(position - to_usize(self.step.spans[to_usize(before)]));
             left = self.left.add(before, weight, ended);
         }
         let right = if after == SEPARATOR { NO_TALLY } else { self.right.add(after, weight, ended) };

@@ -6,10 +6,10 @@ use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
 use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
 use super::rooms::Room;
 use super::store::{Occurrence, Store};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::pages;
-use crate::units::{low32, place};
 
 /// Chunks in which the text is counted in parallel. Each has a table of tokens × tokens, of 6.5 MB at most.
 const CHUNKS: usize = 8;
@@ -83,7 +83,7 @@ fn keep_pairs<W: Weight + Default>(
     let tokens = lengths.len();
     let counts = |at: usize| tables.iter().map(move |table| table[at]);
     let count = |at: usize| -> u64 { counts(at).map(u64::from).sum() };
-    let length = |at: usize| place(lengths[at / tokens]) + place(lengths[at % tokens]);
+    let length = |at: usize| to_usize(lengths[at / tokens]) + to_usize(lengths[at % tokens]);
     let all = 0..tokens * tokens;
     let wanted = all.clone().filter(|&at| keep.wants(count(at), length(at)));
     let keep = keep.for_merges(merges, wanted.map(count).collect::<Vec<_>>().into_iter());
@@ -100,12 +100,12 @@ fn keep_pairs<W: Weight + Default>(
         if !keep.wants(count(at), length(at)) {
             return NOT_KEPT;
         }
-        let id = pairs.add(low32(at / tokens), low32(at % tokens), count(at));
+        let id = pairs.add(truncate_to_u32(at / tokens), truncate_to_u32(at % tokens), count(at));
         for (rooms, length) in rooms.iter_mut().zip(counts(at)) {
             let Rooms { store, block, length: start, .. } = *rooms;
             rooms.starts.push(start);
             rooms.length += length;
-            pairs.add_room(Room { store: low32(store), block, start, length });
+            pairs.add_room(Room { store: truncate_to_u32(store), block, start, length });
         }
         id
     };
@@ -118,7 +118,7 @@ fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
     let mut table = vec![0; tokens * tokens];
     for &[left, right] in cells.array_windows() {
         if left.token != SEPARATOR && right.token != SEPARATOR {
-            table[place(left.token) * tokens + place(right.token)] += 1;
+            table[to_usize(left.token) * tokens + to_usize(right.token)] += 1;
         }
     }
     table
@@ -137,17 +137,18 @@ impl Chunk<'_> {
     /// Writes the ids of the pairs that begin in the chunk, and returns the block with their occurrences.
     fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
         let Rooms { starts: mut ends, length, .. } = rooms;
-        let mut block = pages::filled(Occurrence::default(), place(length));
+        let mut block = huge_pages::filled(Occurrence::default(), to_usize(length));
         for at in 0..self.cells.len() {
             let right = self.cells.get(at + 1).map_or(self.next, |cell| cell.token);
             let cell = &mut self.cells[at];
             if cell.token == SEPARATOR || right == SEPARATOR {
                 continue;
             }
-            cell.pair = ids[place(cell.token) * tokens + place(right)];
+            cell.pair = ids[to_usize(cell.token) * tokens + to_usize(right)];
             if cell.pair != NOT_KEPT {
-                let end = &mut ends[place(cell.pair)];
-                block[place(*end)] = Occurrence { position: low32(self.position + at), weight: W::default() };
+                let end = &mut ends[to_usize(cell.pair)];
+                block[to_usize(*end)] =
+                    Occurrence { position: truncate_to_u32(self.position + at), weight: W::default() };
                 *end += 1;
             }
         }

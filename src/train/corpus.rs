@@ -6,11 +6,11 @@ use super::fault::Fault;
 use super::pairs::{NOT_KEPT, PairId};
 use super::scan::BETWEEN;
 use super::text::Text;
-use crate::count::PieceCounts;
+use crate::base::huge_pages;
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::pages;
-use crate::units::{Count, amount, low32, place, place64};
 
 /// Marks the positions before, between and after the sequences. No token has this id.
 pub(super) const SEPARATOR: u32 = u32::MAX;
@@ -35,8 +35,8 @@ pub(super) struct Cell {
 pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
     // The token before begins a few positions earlier, in the same cache line or the previous one.
     const BEFORE: usize = 4;
-    pages::fetch(cells, position.saturating_sub(BEFORE));
-    pages::fetch(cells, position + span);
+    huge_pages::fetch(cells, position.saturating_sub(BEFORE));
+    huge_pages::fetch(cells, position + span);
 }
 
 /// The weighted sequences laid end to end, with a separator around every sequence.
@@ -101,7 +101,7 @@ impl Weight for Weighted {
 
     #[inline]
     fn value(self, heavy: &[u64]) -> u64 {
-        if self.0 < HEAVY { u64::from(self.0) } else { heavy[place(self.0 - HEAVY)] }
+        if self.0 < HEAVY { u64::from(self.0) } else { heavy[to_usize(self.0 - HEAVY)] }
     }
 
     fn keep(weight: u64, heavy: &mut Vec<u64>) -> Weighted {
@@ -109,7 +109,7 @@ impl Weight for Weighted {
             Ok(light) if light < HEAVY => Weighted(light),
             _ => {
                 heavy.push(weight);
-                Weighted(HEAVY + low32(heavy.len() - 1))
+                Weighted(HEAVY + truncate_to_u32(heavy.len() - 1))
             }
         }
     }
@@ -121,15 +121,15 @@ impl<W: Weight> Corpus<W> {
     /// # Errors
     /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count. After the
     /// second check no count of a pair can overflow.
-    pub(super) fn new(pieces: &PieceCounts) -> Result<Corpus<W>> {
-        let mut corpus = Corpus::with_room(pieces.bytes(), pieces.len(), 256)?;
+    pub(super) fn new(pretokens: &PretokenCounts) -> Result<Corpus<W>> {
+        let mut corpus = Corpus::with_room(pretokens.bytes(), pretokens.len(), 256)?;
         let mut tokens = Count::ZERO;
-        for (piece, count) in pieces.iter() {
-            corpus.push_sequence(piece.iter().map(|&byte| u32::from(byte)), count.get());
+        for (pretoken, count) in pretokens.iter() {
+            corpus.push_sequence(pretoken.iter().map(|&byte| u32::from(byte)), count.get());
             tokens = count
-                .checked_mul(amount(piece.len()))
+                .checked_mul(to_u64(pretoken.len()))
                 .and_then(|weighted| tokens.checked_add(weighted))
-                .ok_or_else(|| Fault::overflow(piece))?;
+                .ok_or_else(|| Fault::overflow(pretoken))?;
         }
         corpus.tokens = tokens.get();
         Ok(corpus)
@@ -142,7 +142,7 @@ impl<W: Weight> Corpus<W> {
     /// The text has more positions than 32 bits can number.
     pub(super) fn of_tokens(text: Vec<u16>, tokens: u64, kinds: usize) -> Result<Corpus<W>> {
         let sequences = 1 + text.par_iter().filter(|token| **token == BETWEEN).count();
-        let mut corpus = Corpus::with_room(place64(tokens), sequences, kinds)?;
+        let mut corpus = Corpus::with_room(u64_to_usize(tokens), sequences, kinds)?;
         // In parallel, because the first access to this much new memory is slow.
         corpus.cells.par_extend(text.par_iter().map(|&token| Cell {
             token: if token == BETWEEN { SEPARATOR } else { u32::from(token) },
@@ -158,10 +158,10 @@ impl<W: Weight> Corpus<W> {
     /// `kinds` tokens.
     fn with_room(tokens: usize, sequences: usize, kinds: usize) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
-        if amount(positions) >= u64::from(u32::MAX) {
+        if to_u64(positions) >= u64::from(u32::MAX) {
             return Err(Fault::too_many(positions));
         }
-        let mut cells = pages::with_capacity(positions);
+        let mut cells = huge_pages::with_capacity(positions);
         cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
         let weights = Vec::with_capacity(sequences);
         Ok(Corpus { cells, spans: vec![1; kinds], weights, heavy: Vec::new(), tokens: 0 })
@@ -195,7 +195,7 @@ impl<W: Weight> Corpus<W> {
         let mut position = 0;
         while let Some(&Cell { token, .. }) = self.cells.get(position) {
             tokens.push(token);
-            position += if token == SEPARATOR { 1 } else { place(self.spans[place(token)]) };
+            position += if token == SEPARATOR { 1 } else { to_usize(self.spans[to_usize(token)]) };
         }
         tokens
     }
@@ -236,7 +236,7 @@ impl<W: Weight> Corpus<W> {
                 position += 1;
                 continue;
             }
-            let next = position + if dense { 1 } else { place(self.spans[place(left)]) };
+            let next = position + if dense { 1 } else { to_usize(self.spans[to_usize(left)]) };
             let right = self.cells[next].token;
             if let Some(&weight) = weight.filter(|_| right != SEPARATOR) {
                 let pair = &mut self.cells[position].pair;
@@ -262,11 +262,11 @@ pub(super) struct Neighbours<'a, W> {
 }
 
 /// The bytes of the sequences, each at the position where [`Corpus`] has its token. Separators are 0.
-pub(super) fn bytes_by_position(pieces: &PieceCounts) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(pieces.bytes() + pieces.len() + 1);
+pub(super) fn bytes_by_position(pretokens: &PretokenCounts) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(pretokens.bytes() + pretokens.len() + 1);
     bytes.push(0);
-    for (piece, _) in pieces.iter() {
-        bytes.extend_from_slice(piece);
+    for (pretoken, _) in pretokens.iter() {
+        bytes.extend_from_slice(pretoken);
         bytes.push(0);
     }
     bytes

@@ -1,7 +1,7 @@
 //! Estimates of the memory that training takes, with which a job can be refused before it starts.
 
 use super::{Score, TrainConfig, scan};
-use crate::units::{ByteCount, Count, amount};
+use crate::base::int::{ByteCount, Count, to_u64};
 
 /// Bytes per position in training by other scores than the count: the text, and pairs with lists that grow by
 /// doubling. Measured: 21 on prose, 26 on many short pre-tokens.
@@ -33,7 +33,7 @@ pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighte
     // Without weights, each merge removes at least `min_frequency` positions, which limits the number of
     // merges.
     let taken_away = if weighted { 1 } else { config.min_frequency.get().max(1) };
-    let merges = amount(config.merges).min(bytes / taken_away);
+    let merges = to_u64(config.merges).min(bytes / taken_away);
     let learning = learning_estimate(config, bytes, sequences, weighted);
     ByteCount(learning.0.saturating_add(merges.saturating_mul(A_MERGE)))
 }
@@ -68,7 +68,7 @@ fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted:
     // The loop for scores keeps all pairs that it has created. If pairs that occur once are merged, each merge
     // creates many.
     let once = config.score != Score::Count && config.min_frequency <= Count::ONE;
-    let made = amount(config.merges).saturating_mul(PAIRS_OF_A_MERGE).min(positions.saturating_mul(16));
+    let made = to_u64(config.merges).saturating_mul(PAIRS_OF_A_MERGE).min(positions.saturating_mul(16));
     let learning = positions.saturating_mul(a_position).saturating_add(if once { made } else { 0 });
     with_sequences(learning, bytes, sequences)
 }
@@ -90,7 +90,7 @@ fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
 /// position in all on English. For more merges, the cells and lists of a text half as long are added: 7.4.
 fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
     const FEW: u64 = 256;
-    let a_position = if amount(config.merges) <= FEW { 4 } else { 8 };
+    let a_position = if to_u64(config.merges) <= FEW { 4 } else { 8 };
     ByteCount(positions.saturating_mul(a_position))
 }
 

@@ -4,10 +4,10 @@ use super::learn::go_on;
 use super::replay::{Replayed, replay};
 use super::text::Text;
 use super::{HistoryPoint, Learned, Merges, Score, TrainConfig, learn_merges, scored};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{Count, amount};
 
 /// Continues training from a list of merges: applies all merges of `base` first, however frequent they are in
 /// these sequences, then learns new ones, up to [`TrainConfig::merges`] in total. If `base` is at least that
@@ -25,29 +25,29 @@ use crate::units::{Count, amount};
 /// # Examples
 /// ```
 /// use tokenmill::Count;
-/// use tokenmill::count::PieceCounts;
+/// use tokenmill::count::PretokenCounts;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::train::{TrainConfig, extend_merges, learn_merges};
 ///
 /// let words: [(&[u8], _); 2] = [(b"low", Count::new(5)), (b"lower", Count::new(2))];
-/// let words = PieceCounts::from_iter(words);
+/// let words = PretokenCounts::from_iter(words);
 /// let base = learn_merges(words.clone(), &TrainConfig::new(1), &Silent)?.merges;
 /// let longer = extend_merges(words.clone(), &base, &TrainConfig::new(2), &Silent)?;
 /// assert_eq!(longer, learn_merges(words, &TrainConfig::new(2), &Silent)?);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn extend_merges(
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     base: &Merges,
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
     if base.is_empty() {
-        return learn_merges(pieces, config, observer);
+        return learn_merges(pretokens, config, observer);
     }
-    observer.started(Stage::Train, Some(amount(config.merges.max(base.len()))));
-    let replayed = replay(&pieces, base, config, Stage::Train, observer)?;
-    drop(pieces);
+    observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
+    let replayed = replay(&pretokens, base, config, Stage::Train, observer)?;
+    drop(pretokens);
     learn_on(replayed, config, observer)
 }
 
@@ -85,9 +85,9 @@ pub fn extend_sequences(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    observer.started(Stage::Train, Some(amount(config.merges.max(base.len()))));
+    observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
     let replayed = Replayed::of_sequences(sequences, base)?;
-    observer.advanced(Stage::Train, amount(base.len()));
+    observer.advanced(Stage::Train, to_u64(base.len()));
     learn_on(replayed, config, observer)
 }
 
@@ -98,7 +98,7 @@ impl Replayed {
         let text = Text::of_sequences(sequences, base)?;
         let mut history = vec![HistoryPoint { merges: 0, tokens: bytes }];
         if !base.is_empty() {
-            history.push(HistoryPoint { merges: amount(base.len()), tokens: text.total });
+            history.push(HistoryPoint { merges: to_u64(base.len()), tokens: text.total });
         }
         Ok(Replayed { text, merges: base.iter().copied().collect(), history })
     }

@@ -1,7 +1,7 @@
 //! Errors of training.
 
+use crate::base::int::to_u64;
 use crate::error::{Error, ErrorKind};
-use crate::units::amount;
 
 /// What can go wrong in training.
 #[derive(Debug, thiserror::Error)]
@@ -10,8 +10,8 @@ pub(super) enum Fault {
         "the training text has {positions} positions (one per token and one per end of a pre-token); the limit is about 2^32"
     )]
     TooManyPositions { positions: u64 },
-    #[error("the number of tokens does not fit in 64 bits at the sequence {piece}")]
-    Overflow { piece: String },
+    #[error("the number of tokens does not fit in 64 bits at the sequence {pretoken}")]
+    Overflow { pretoken: String },
     #[error("the number of tokens does not fit in 64 bits")]
     OverflowOfTokens,
 }
@@ -19,7 +19,7 @@ pub(super) enum Fault {
 impl Fault {
     /// The text has more positions than 32 bits can number.
     pub(super) fn too_many(positions: usize) -> Error {
-        let fault = Fault::TooManyPositions { positions: amount(positions) };
+        let fault = Fault::TooManyPositions { positions: to_u64(positions) };
         Error::new(ErrorKind::Memory, fault)
             .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
     }
@@ -31,9 +31,9 @@ impl Fault {
 
     /// The number of tokens overflows when this sequence of bytes is added. The message quotes its first 60
     /// bytes.
-    pub(super) fn overflow(piece: &[u8]) -> Error {
+    pub(super) fn overflow(pretoken: &[u8]) -> Error {
         const SHOWN: usize = 60;
-        let piece = piece[..piece.len().min(SHOWN)].escape_ascii().to_string();
-        Error::new(ErrorKind::Failed, Fault::Overflow { piece }).with_help("use smaller weights")
+        let pretoken = pretoken[..pretoken.len().min(SHOWN)].escape_ascii().to_string();
+        Error::new(ErrorKind::Failed, Fault::Overflow { pretoken }).with_help("use smaller weights")
     }
 }

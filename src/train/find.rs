@@ -8,10 +8,10 @@ use super::corpus::{Corpus, Weight};
 use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
 use super::rooms::Place;
 use super::store::Occurrence;
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::pages;
-use crate::units::{low32, place};
 
 /// Tokens up to which pairs are counted in a square table, of 4 MB at most. Larger vocabularies use a hash
 /// table.
@@ -66,8 +66,8 @@ fn find_with<W: Weight + Default>(
         let id = tallies.id(*pair.pair);
         *pair.pair = id;
         if id != NOT_KEPT {
-            let occurrence = Occurrence { position: low32(pair.position), weight: pair.weight };
-            store.write(places[place(id)].next(), occurrence);
+            let occurrence = Occurrence { position: truncate_to_u32(pair.position), weight: pair.weight };
+            store.write(places[to_usize(id)].next(), occurrence);
         }
     })?;
     Ok(pairs)
@@ -81,7 +81,8 @@ fn kept<W: Weight + Default>(
     keep: Keep,
     merges: usize,
 ) -> (Pairs<W>, Vec<Place>) {
-    let length = |left: u32, right: u32| place(lengths[place(left)]) + place(lengths[place(right)]);
+    let length =
+        |left: u32, right: u32| to_usize(lengths[to_usize(left)]) + to_usize(lengths[to_usize(right)]);
     let mut wanted = Vec::new();
     tallies.for_each(|left, right, tally| {
         if keep.wants(tally.count, length(left, right)) {
@@ -90,7 +91,7 @@ fn kept<W: Weight + Default>(
     });
     let keep = keep.for_merges(merges, wanted.iter().map(|tally| tally.count));
     wanted.retain(|tally| tally.count >= keep.threshold);
-    let room = wanted.iter().map(|tally| place(tally.occurrences)).sum();
+    let room = wanted.iter().map(|tally| to_usize(tally.occurrences)).sum();
     let (mut pairs, mut places) = (Pairs::with_room(keep, room), vec![Place::default()]);
     tallies.for_each(|left, right, tally| {
         tally.id = NOT_KEPT;
@@ -142,36 +143,36 @@ const NO_ROW: u32 = u32::MAX;
 impl Square {
     fn new(tokens: usize) -> Square {
         let width = tokens + 4;
-        let tallies = pages::with_capacity(tokens * width);
-        Square { rows: vec![NO_ROW; tokens], width: low32(width), tallies }
+        let tallies = huge_pages::with_capacity(tokens * width);
+        Square { rows: vec![NO_ROW; tokens], width: truncate_to_u32(width), tallies }
     }
 
     /// Adds an empty row for a token.
     #[cold]
     fn add_row(&mut self, left: u32) {
-        self.rows[place(left)] = low32(self.tallies.len());
-        self.tallies.resize(self.tallies.len() + place(self.width), Tally::default());
+        self.rows[to_usize(left)] = truncate_to_u32(self.tallies.len());
+        self.tallies.resize(self.tallies.len() + to_usize(self.width), Tally::default());
     }
 }
 
 impl Tallies for Square {
     #[inline]
     fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
-        if self.rows[place(left)] == NO_ROW {
+        if self.rows[to_usize(left)] == NO_ROW {
             self.add_row(left);
         }
-        let number = self.rows[place(left)] + right;
-        (number, &mut self.tallies[place(number)])
+        let number = self.rows[to_usize(left)] + right;
+        (number, &mut self.tallies[to_usize(number)])
     }
 
     #[inline]
     fn id(&self, number: u32) -> PairId {
-        self.tallies[place(number)].id
+        self.tallies[to_usize(number)].id
     }
 
     fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
         for (left, &row) in (0..).zip(&self.rows).filter(|(_, row)| **row != NO_ROW) {
-            let row = self.tallies[place(row)..][..place(self.width)].iter_mut();
+            let row = self.tallies[to_usize(row)..][..to_usize(self.width)].iter_mut();
             for (right, tally) in (0..).zip(row).filter(|(_, tally)| tally.occurrences > 0) {
                 visit(left, right, tally);
             }
@@ -189,17 +190,17 @@ struct Hashed {
 impl Tallies for Hashed {
     #[inline]
     fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
-        let next = low32(self.tallies.len());
+        let next = truncate_to_u32(self.tallies.len());
         let number = *self.numbers.entry((left, right)).or_insert(next);
         if number == next {
             self.tallies.push((left, right, Tally::default()));
         }
-        (number, &mut self.tallies[place(number)].2)
+        (number, &mut self.tallies[to_usize(number)].2)
     }
 
     #[inline]
     fn id(&self, number: u32) -> PairId {
-        self.tallies[place(number)].2.id
+        self.tallies[to_usize(number)].2.id
     }
 
     fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {

@@ -15,11 +15,11 @@ use super::replay::Replayed;
 use super::scan::{self, Scanned};
 use super::unique::Unique;
 use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scored};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use crate::base::pools::attended;
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::parallel::attended;
-use crate::units::{Count, amount, low32, place};
 
 /// Learns merges from weighted sequences, as [`TrainConfig`] says.
 ///
@@ -36,29 +36,33 @@ use crate::units::{Count, amount, low32, place};
 ///
 /// # Examples
 /// ```
-/// use tokenmill::count::PieceCounts;
+/// use tokenmill::count::PretokenCounts;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::train::{TrainConfig, learn_merges};
 /// use tokenmill::Count;
 ///
 /// let words: [(&[u8], _); 2] = [(b"low", Count::new(5)), (b"lower", Count::new(2))];
-/// let learned = learn_merges(PieceCounts::from_iter(words), &TrainConfig::new(10), &Silent)?;
+/// let learned = learn_merges(PretokenCounts::from_iter(words), &TrainConfig::new(10), &Silent)?;
 /// let first = learned.merges.iter().next().unwrap();
 /// assert_eq!((first.left, first.right, first.count.get()), (u32::from(b'l'), u32::from(b'o'), 7));
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
-pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
+pub fn learn_merges(
+    pretokens: PretokenCounts,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Learned> {
     if config.score != Score::Count {
-        return scored::learn(pieces, config, observer);
+        return scored::learn(pretokens, config, observer);
     }
-    observer.started(Stage::Train, Some(amount(config.merges)));
-    if let Some(order) = by_id(config).filter(|_| scan::suits(&pieces, config)) {
-        return learn_after_scanning(pieces, config, order, observer);
+    observer.started(Stage::Train, Some(to_u64(config.merges)));
+    if let Some(order) = by_id(config).filter(|_| scan::suits(&pretokens, config)) {
+        return learn_after_scanning(pretokens, config, order, observer);
     }
-    if pieces.iter().all(|(_, count)| count == Count::ONE) {
-        learn_by::<Once>(pieces, config, observer)
+    if pretokens.iter().all(|(_, count)| count == Count::ONE) {
+        learn_by::<Once>(pretokens, config, observer)
     } else {
-        learn_by::<Weighted>(pieces, config, observer)
+        learn_by::<Weighted>(pretokens, config, observer)
     }
 }
 
@@ -73,20 +77,20 @@ fn by_id(config: &TrainConfig) -> Option<ById> {
 
 /// Learns the first merges by scanning, then continues with occurrence lists once these are cheaper.
 fn learn_after_scanning(
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     config: &TrainConfig,
     order: ById,
     observer: &dyn Observer,
 ) -> Result<Learned> {
     let Scanned { text, merges, history, tokens } =
-        scan::learn_by_scanning(pieces, config, &order.byte_order, observer)?;
+        scan::learn_by_scanning(pretokens, config, &order.byte_order, observer)?;
     let Some(text) = text else {
         observer.finished(Stage::Train);
         return Ok(Learned::new(merges, history, tokens));
     };
     let mut lengths = vec![1; 256];
     for merge in &merges {
-        lengths.push(lengths[place(merge.left)] + lengths[place(merge.right)]);
+        lengths.push(lengths[to_usize(merge.left)] + lengths[to_usize(merge.right)]);
     }
     let corpus = Corpus::<Once>::of_tokens(text, tokens, lengths.len())?;
     Trainer { corpus, order, config: config.clone(), lengths, merges, history }.run(observer)
@@ -95,14 +99,14 @@ fn learn_after_scanning(
 /// Learns all merges with occurrence lists. `W` can be [`Once`] if every sequence has weight 1, which halves
 /// the memory of the lists.
 pub(super) fn learn_by<W: Weight + Default>(
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    let corpus = Corpus::<W>::new(&pieces)?;
+    let corpus = Corpus::<W>::new(&pretokens)?;
     let by_bytes = config.tie_break.looks_at_bytes();
-    let bytes = if by_bytes { bytes_by_position(&pieces) } else { Vec::new() };
-    drop(pieces);
+    let bytes = if by_bytes { bytes_by_position(&pretokens) } else { Vec::new() };
+    drop(pretokens);
     match config.tie_break {
         TieBreak::Ids => Trainer::new(corpus, ById::value(), config).run(observer),
         TieBreak::Hf => Trainer::new(corpus, ById::gpt2_alphabet(), config).run(observer),
@@ -272,7 +276,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             self.merges.push(Merge { left, right, count: Count::ONE });
             if self.config.records_after(self.merges.len()) {
                 self.history
-                    .push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
+                    .push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.corpus.tokens });
             }
         })
     }
@@ -290,8 +294,8 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     /// Merges a pair in the whole text, and records the merge.
     fn merge(&mut self, pair: PairId, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
         let parts = pairs.pair(pair);
-        let (left, right) = (place(parts.left), place(parts.right));
-        let token = low32(self.lengths.len());
+        let (left, right) = (to_usize(parts.left), to_usize(parts.right));
+        let token = truncate_to_u32(self.lengths.len());
         let length = self.lengths[left] + self.lengths[right];
         self.lengths.push(length);
         self.corpus.spans.push(self.corpus.spans[left] + self.corpus.spans[right]);
@@ -309,14 +313,14 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
 
     /// Records a history point for the present number of merges.
     fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
+        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.corpus.tokens });
     }
 }
 
 /// Lower bound for the threshold of the first round, which [`Keep::for_merges`] may raise. In natural text pair
 /// counts are so uneven that the last pair merged still occurs several times as often.
 fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
-    tokens / amount(config.merges).max(1) / FIRST_SHARE
+    tokens / to_u64(config.merges).max(1) / FIRST_SHARE
 }
 
 /// Divisor of the mean number of tokens per merge. Pairs with a count below that share of the mean are not kept

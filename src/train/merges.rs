@@ -1,6 +1,6 @@
 //! Results of training.
 
-use crate::units::{Count, amount, place};
+use crate::base::int::{Count, to_u64, to_usize};
 
 /// One learned merge. Tokens have the ids of training: byte `b` has id `b`, and merge `k`, counted from 0,
 /// makes token `256 + k`.
@@ -49,7 +49,7 @@ impl Merges {
     pub fn token_bytes(&self) -> u64 {
         let mut lengths = vec![1_u64; 256];
         for merge in &self.0 {
-            lengths.push(lengths[place(merge.left)].saturating_add(lengths[place(merge.right)]));
+            lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
         }
         lengths[256..].iter().fold(0, |sum, &length| sum.saturating_add(length))
     }
@@ -92,7 +92,7 @@ pub struct Learned {
 impl Learned {
     /// Appends a final history point with `tokens`, unless the last point is for the same number of merges.
     pub(super) fn new(merges: Vec<Merge>, mut history: Vec<HistoryPoint>, tokens: u64) -> Learned {
-        let last = HistoryPoint { merges: amount(merges.len()), tokens };
+        let last = HistoryPoint { merges: to_u64(merges.len()), tokens };
         if history.last().is_none_or(|before| before.merges != last.merges) {
             history.push(last);
         }

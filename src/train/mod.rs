@@ -1,6 +1,6 @@
 //! Learns merges from weighted byte sequences: the training loop of byte-level BPE.
 //!
-//! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text or
+//! Takes [`PretokenCounts`](crate::count::PretokenCounts), gives [`Merges`]. Knows nothing of files, text or
 //! patterns. The result does not depend on the number of threads.
 //!
 //! [`learn_merges`] is the fast implementation, [`mod@reference`] the obvious one; tests compare the two. The
@@ -50,19 +50,19 @@ pub use verify::{Deviation, verify_from, verify_merges, verify_sequences};
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Count;
+use super::base::int::Count;
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
 /// the pairs, so the result never depends on threads or hash order.
 ///
 /// ```
 /// use tokenmill::Count;
-/// use tokenmill::count::PieceCounts;
+/// use tokenmill::count::PretokenCounts;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::train::{TieBreak, TrainConfig, learn_merges};
 ///
 /// // (z, a) and (b, c) both occur twice.
-/// let text: PieceCounts = [(&b"zaza bcbc"[..], Count::ONE)].into_iter().collect();
+/// let text: PretokenCounts = [(&b"zaza bcbc"[..], Count::ONE)].into_iter().collect();
 /// let first_merge = |tie_break| {
 ///     let config = TrainConfig { tie_break, ..TrainConfig::new(1) };
 ///     let learned = learn_merges(text.clone(), &config, &Silent).unwrap();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::corpus::{Cell, Weight};
 use super::pairs::{Pair, PairId, Pairs};
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// A tie rule: orders pairs of equal count by a key. The pair with the smallest key is merged first.
 ///
@@ -54,7 +54,7 @@ impl ById {
 
     /// Rank of a token in this order.
     pub(super) fn place_of(&self, token: u32) -> u64 {
-        u64::from(self.byte_order.get(place(token)).copied().unwrap_or(token))
+        u64::from(self.byte_order.get(to_usize(token)).copied().unwrap_or(token))
     }
 }
 
@@ -112,7 +112,7 @@ impl<'a> ByBytes<'a> {
 
     /// The bytes of a token.
     fn of(&self, token: u32) -> &'a [u8] {
-        let token = place(token);
+        let token = to_usize(token);
         if token < 256 {
             return &SINGLE_BYTES[token..=token];
         }
@@ -130,7 +130,7 @@ impl<'a> Order for ByBytes<'a> {
     }
 
     fn made(&mut self, position: usize, length: u32) {
-        self.made.push((position, place(length)));
+        self.made.push((position, to_usize(length)));
     }
 }
 

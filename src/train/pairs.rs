@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
 use super::rooms::{Place, Room};
 use super::store::{Occurrence, Store};
-use crate::pages;
-use crate::units::{low32, place};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Id of a pair in [`Pairs`]. [`NOT_KEPT`] means no pair.
 pub(super) type PairId = u32;
@@ -105,15 +105,15 @@ impl<W: Weight + Default> Pairs<W> {
             rooms: Vec::with_capacity(AT_FIRST),
             stores: vec![Store::default()],
         };
-        pairs.stores[0].push(pages::with_capacity(occurrences));
+        pairs.stores[0].push(huge_pages::with_capacity(occurrences));
         pairs.add(SEPARATOR, SEPARATOR, 0);
         pairs
     }
 
     /// Adds a pair without memory for its occurrences, and returns its id.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64) -> PairId {
-        let id = low32(self.pairs.len());
-        self.pairs.push(Pair { left, right, first_room: low32(self.rooms.len()), rooms: 0 });
+        let id = truncate_to_u32(self.pairs.len());
+        self.pairs.push(Pair { left, right, first_room: truncate_to_u32(self.rooms.len()), rooms: 0 });
         self.counts.push(count);
         id
     }
@@ -137,51 +137,51 @@ impl<W: Weight + Default> Pairs<W> {
     /// The tokens and spans of a pair.
     #[inline]
     pub(super) fn pair(&self, id: PairId) -> Pair {
-        self.pairs[place(id)]
+        self.pairs[to_usize(id)]
     }
 
     /// The current count of a pair.
     #[inline]
     pub(super) fn count(&self, id: PairId) -> u64 {
-        self.counts[place(id)]
+        self.counts[to_usize(id)]
     }
 
     /// The ids of all kept pairs.
     pub(super) fn ids(&self) -> impl Iterator<Item = PairId> {
-        1..low32(self.pairs.len())
+        1..truncate_to_u32(self.pairs.len())
     }
 
     /// Lowers the count of a pair by `weight`. The count of [`NOT_KEPT`] may wrap; it means nothing.
     #[inline]
     pub(super) fn lower(&mut self, id: PairId, weight: u64) {
-        let count = &mut self.counts[place(id)];
+        let count = &mut self.counts[to_usize(id)];
         debug_assert!(id == NOT_KEPT || *count >= weight, "a pair cannot occur less often than never");
         *count = count.wrapping_sub(weight);
     }
 
     /// Sets the count of a pair to 0.
     pub(super) fn ends(&mut self, id: PairId) {
-        self.counts[place(id)] = 0;
+        self.counts[to_usize(id)] = 0;
     }
 
     /// Frees the list of a pair, which must not be read again: its memory can be reused for other lists.
     pub(super) fn free_rooms(&mut self, id: PairId) {
-        let Pair { first_room, rooms, .. } = self.pairs[place(id)];
-        for room in &self.rooms[place(first_room)..][..place(rooms)] {
-            self.stores[place(room.store)].free(*room);
+        let Pair { first_room, rooms, .. } = self.pairs[to_usize(id)];
+        for room in &self.rooms[to_usize(first_room)..][..to_usize(rooms)] {
+            self.stores[to_usize(room.store)].free(*room);
         }
     }
 
     /// Number of listed occurrences of a pair, live or not.
     pub(super) fn listed(&self, id: PairId) -> usize {
-        self.rooms_of(id).iter().map(|room| place(room.length)).sum()
+        self.rooms_of(id).iter().map(|room| to_usize(room.length)).sum()
     }
 
     /// The listed occurrences of a pair, which are those at the time when it was created: slices in ascending
     /// order.
     #[inline]
     pub(super) fn occurrences(&self, id: PairId) -> impl Iterator<Item = &[Occurrence<W>]> {
-        self.rooms_of(id).iter().map(|room| self.stores[place(room.store)].list(*room))
+        self.rooms_of(id).iter().map(|room| self.stores[to_usize(room.store)].list(*room))
     }
 
     /// The listed occurrences with indices in `range`, in slices.
@@ -203,8 +203,8 @@ impl<W: Weight + Default> Pairs<W> {
     /// The spans that list the occurrences of a pair.
     #[inline]
     fn rooms_of(&self, id: PairId) -> &[Room] {
-        let Pair { first_room, rooms, .. } = self.pairs[place(id)];
-        &self.rooms[place(first_room)..][..place(rooms)]
+        let Pair { first_room, rooms, .. } = self.pairs[to_usize(id)];
+        &self.rooms[to_usize(first_room)..][..to_usize(rooms)]
     }
 
     /// Prefetches what merging the upcoming pairs will read; the first argument is the nearest pair. To reach
@@ -216,20 +216,20 @@ impl<W: Weight + Default> Pairs<W> {
         Corpus { cells, spans, .. }: &Corpus<W>,
     ) {
         if let Some(id) = pair_of {
-            pages::fetch(&self.pairs, place(id));
+            huge_pages::fetch(&self.pairs, to_usize(id));
         }
         if let Some(id) = room_of {
-            pages::fetch(&self.rooms, place(self.pair(id).first_room));
+            huge_pages::fetch(&self.rooms, to_usize(self.pair(id).first_room));
         }
         if let Some(id) = list_of {
-            let room = self.rooms[place(self.pair(id).first_room)];
-            self.stores[place(room.store)].fetch(room, AHEAD);
+            let room = self.rooms[to_usize(self.pair(id).first_room)];
+            self.stores[to_usize(room.store)].fetch(room, AHEAD);
         }
         if let Some(id) = cells_of {
             let Pair { left, right, .. } = self.pair(id);
-            let span = place(spans[place(left)] + spans[place(right)]);
+            let span = to_usize(spans[to_usize(left)] + spans[to_usize(right)]);
             let first = self.occurrences(id).flatten().take(AHEAD);
-            first.for_each(|occurrence| fetch_around(cells, place(occurrence.position), span));
+            first.for_each(|occurrence| fetch_around(cells, to_usize(occurrence.position), span));
         }
     }
 
@@ -238,7 +238,7 @@ impl<W: Weight + Default> Pairs<W> {
     /// # Panics
     /// If the pair does not occur.
     pub(super) fn first_position(&self, id: PairId, cells: &[Cell]) -> u32 {
-        let live = |occurrence: &&Occurrence<W>| cells[place(occurrence.position)].pair == id;
+        let live = |occurrence: &&Occurrence<W>| cells[to_usize(occurrence.position)].pair == id;
         let first = self.occurrences(id).flatten().find(live);
         first.expect("a pair with a count above zero occurs somewhere").position
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
 use super::pairs::{PairId, Pairs};
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// Minimum occurrences of a pair in a segment. A shorter segment would be merged before another thread has even
 /// started on it.
@@ -74,12 +74,12 @@ fn cut<W: Weight + Default>(
     corpus: &Corpus<W>,
     pairs: &Pairs<W>,
 ) -> Option<Cut> {
-    let span = |token: u32| place(corpus.spans[place(token)]);
+    let span = |token: u32| to_usize(corpus.spans[to_usize(token)]);
     let parts = pairs.pair(pair);
     let length = span(parts.left) + span(parts.right);
     let mut after = usize::MAX;
     for (number, occurrence) in occurrences.clone().zip(pairs.listed_in(pair, occurrences).flatten()) {
-        let position = place(occurrence.position);
+        let position = to_usize(occurrence.position);
         // The cell before an occurrence that is no longer live may be stale.
         if corpus.cells[position].pair == pair {
             let before = corpus.cells[position - 1].token;

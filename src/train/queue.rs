@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::pairs::PairId;
-use crate::units::{amount, place64};
+use crate::base::int::{to_u64, u64_to_usize};
 
 /// Counts below this have a level each in a plain table; higher counts are in a tree.
 const LOW_LEVELS: usize = 1 << 12;
@@ -69,8 +69,8 @@ impl<K: Ord + Copy> Queue<K> {
         if count >= self.level {
             debug_assert!(count == self.level, "a pair is born no more frequent than its newer token");
             self.born.push(Reverse((rank.key(pair), pair)));
-        } else if count < amount(LOW_LEVELS) {
-            let level = place64(count);
+        } else if count < to_u64(LOW_LEVELS) {
+            let level = u64_to_usize(count);
             self.low[level].push(pair);
             self.low_end = self.low_end.max(level + 1);
         } else {
@@ -122,7 +122,7 @@ impl<K: Ord + Copy> Queue<K> {
             None => {
                 let level = self.low[..self.low_end].iter().rposition(|filed| !filed.is_empty())?;
                 self.low_end = level;
-                self.level = amount(level);
+                self.level = to_u64(level);
                 std::mem::take(&mut self.low[level])
             }
         };

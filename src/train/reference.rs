@@ -9,19 +9,19 @@ use rustc_hash::FxHashMap;
 
 use super::score::Measures;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
-use crate::count::PieceCounts;
-use crate::units::{Count, amount, low32, place};
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use crate::count::PretokenCounts;
 
 /// Does what [`learn_merges`](super::learn_merges) does.
-pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
-    extend_merges(pieces, &Merges::default(), config)
+pub fn learn_merges(pretokens: &PretokenCounts, config: &TrainConfig) -> Learned {
+    extend_merges(pretokens, &Merges::default(), config)
 }
 
 /// Does what [`extend_merges`](super::extend_merges) does.
-pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) -> Learned {
-    let mut sequences: Vec<(Vec<u32>, u64)> = pieces
+pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainConfig) -> Learned {
+    let mut sequences: Vec<(Vec<u32>, u64)> = pretokens
         .iter()
-        .map(|(piece, count)| (piece.iter().map(|&b| u32::from(b)).collect(), count.get()))
+        .map(|(pretoken, count)| (pretoken.iter().map(|&b| u32::from(b)).collect(), count.get()))
         .collect();
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     let mut merges = Vec::new();
@@ -31,18 +31,18 @@ pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) 
         let given = given.map(|pair| (pair, count_pair(&sequences, pair)));
         let best = given.or_else(|| best_pair(&sequences, &tokens, config));
         let Some(((left, right), count)) = best else { break };
-        let token = low32(tokens.len());
-        tokens.push([&*tokens[place(left)], &tokens[place(right)]].concat());
+        let token = truncate_to_u32(tokens.len());
+        tokens.push([&*tokens[to_usize(left)], &tokens[to_usize(right)]].concat());
         merges.push(Merge { left, right, count: Count::new(count) });
         for (sequence, _) in &mut sequences {
             *sequence = replace(sequence, (left, right), token);
         }
         if merges.len() % config.history_every.max(1) == 0 || config.history_at.contains(&merges.len()) {
-            history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
+            history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: count_tokens(&sequences) });
         }
     }
-    if history.last().is_some_and(|last| last.merges != amount(merges.len())) {
-        history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
+    if history.last().is_some_and(|last| last.merges != to_u64(merges.len())) {
+        history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: count_tokens(&sequences) });
     }
     Learned { merges: Merges::new(merges), history }
 }
@@ -50,7 +50,7 @@ pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) 
 /// How often a pair occurs, by weight; overlapping occurrences count each.
 fn count_pair(sequences: &[(Vec<u32>, u64)], pair: (u32, u32)) -> u64 {
     let times = |sequence: &[u32]| sequence.windows(2).filter(|two| (two[0], two[1]) == pair).count();
-    sequences.iter().map(|(sequence, weight)| amount(times(sequence)) * weight).sum()
+    sequences.iter().map(|(sequence, weight)| to_u64(times(sequence)) * weight).sum()
 }
 
 /// The pair to merge next, with its count.
@@ -69,15 +69,15 @@ fn best_pair(
     }
     let mut token_counts = vec![0; tokens.len()];
     for (sequence, weight) in sequences {
-        sequence.iter().for_each(|&token| token_counts[place(token)] += weight);
+        sequence.iter().for_each(|&token| token_counts[to_usize(token)] += weight);
     }
-    let bytes = |(left, right): (u32, u32)| (&tokens[place(left)], &tokens[place(right)]);
+    let bytes = |(left, right): (u32, u32)| (&tokens[to_usize(left)], &tokens[to_usize(right)]);
     let length = |pair: (u32, u32)| bytes(pair).0.len() + bytes(pair).1.len();
     let measures = |pair: (u32, u32), count: u64| Measures {
         count,
-        left: token_counts[place(pair.0)],
-        right: token_counts[place(pair.1)],
-        bytes: amount(length(pair)),
+        left: token_counts[to_usize(pair.0)],
+        right: token_counts[to_usize(pair.1)],
+        bytes: to_u64(length(pair)),
     };
     let least = config.min_frequency.get().max(1);
     let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|most| length(pair) <= most);
@@ -158,5 +158,5 @@ fn replace(sequence: &[u32], pair: (u32, u32), token: u32) -> Vec<u32> {
 
 /// Number of tokens in the corpus, by weight.
 fn count_tokens(sequences: &[(Vec<u32>, u64)]) -> u64 {
-    sequences.iter().map(|(sequence, weight)| amount(sequence.len()) * weight).sum()
+    sequences.iter().map(|(sequence, weight)| to_u64(sequence.len()) * weight).sum()
 }

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 
 use super::text::Text;
 use super::{HistoryPoint, Merge, Merges, TrainConfig};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{Count, amount, low32, place};
 
 /// A text to which merges have been applied, as the state from which training continues.
 ///
@@ -34,13 +34,13 @@ pub(super) struct Replayed {
 /// # Errors
 /// The same as [`Text::new`], or the observer asks to stop.
 pub(super) fn replay(
-    pieces: &PieceCounts,
+    pretokens: &PretokenCounts,
     base: &Merges,
     config: &TrainConfig,
     stage: Stage,
     observer: &dyn Observer,
 ) -> Result<Replayed> {
-    let mut text = Text::new(pieces)?;
+    let mut text = Text::new(pretokens)?;
     let numbers: FxHashMap<(u32, u32), usize> =
         base.iter().enumerate().map(|(number, merge)| ((merge.left, merge.right), number)).collect();
     let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); base.len()];
@@ -56,23 +56,23 @@ pub(super) fn replay(
         let mut positions = std::mem::take(&mut waiting[number]);
         positions.sort_unstable();
         positions.dedup();
-        positions.retain(|&position| text.stands(pair, place(position)));
+        positions.retain(|&position| text.stands(pair, to_usize(position)));
         // Overlapping occurrences count each, so they are counted before any of them is replaced.
-        let count = positions.iter().map(|&position| text.weight(place(position))).sum();
+        let count = positions.iter().map(|&position| text.weight(to_usize(position))).sum();
         merges.push(Merge { count: Count::new(count), ..*merge });
         positions.retain(|&position| {
-            let stands = text.stands(pair, place(position));
+            let stands = text.stands(pair, to_usize(position));
             if stands {
-                text.replace(place(position), pair, token);
+                text.replace(to_usize(position), pair, token);
             }
             stands
         });
-        for position in positions.into_iter().map(place) {
+        for position in positions.into_iter().map(to_usize) {
             text.before(position).into_iter().for_each(|before| wait(&text, before, &numbers, &mut waiting));
             wait(&text, position, &numbers, &mut waiting);
         }
         if config.records_after(merges.len()) {
-            history.push(HistoryPoint { merges: amount(merges.len()), tokens: text.total });
+            history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: text.total });
         }
         observer.advanced(stage, 1);
     }
@@ -82,5 +82,5 @@ pub(super) fn replay(
 /// Notes the pair that begins at `position`, if the list merges it.
 fn wait(text: &Text, position: usize, numbers: &FxHashMap<(u32, u32), usize>, waiting: &mut [Vec<u32>]) {
     let number = text.pair_at(position).and_then(|pair| numbers.get(&pair));
-    number.into_iter().for_each(|&number| waiting[number].push(low32(position)));
+    number.into_iter().for_each(|&number| waiting[number].push(truncate_to_u32(position)));
 }

@@ -1,6 +1,6 @@
 //! Spans of arenas, and the free list from which spans are reused.
 
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// A span of an arena: a contiguous list of occurrences within one of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl FreeRooms {
     /// case. The rest stays free.
     pub(super) fn take(&mut self, length: u32) -> Option<Room> {
         let longer = digits(length) + 1;
-        let number = longer + place((self.filled >> longer).trailing_zeros());
+        let number = longer + to_usize((self.filled >> longer).trailing_zeros());
         let rooms = self.by_digits.get_mut(number)?;
         let room = rooms.pop()?;
         self.filled &= !(u64::from(rooms.is_empty()) << number);
@@ -78,7 +78,7 @@ impl FreeRooms {
 
 /// Number of binary digits of a length.
 fn digits(length: u32) -> usize {
-    place(u32::BITS - length.leading_zeros())
+    to_usize(u32::BITS - length.leading_zeros())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub enum Score {
 }
 
 /// The powers p, q and r of [`Score::Conditional`], each from 0 to 3. (1, 0, 0) orders pairs as
-/// [`Score::Count`] does, and (1, 1, 1) is the likelihood score of WordPiece.
+/// [`Score::Count`] does, and (1, 1, 1) is the likelihood score of WordPretoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedPowers")]
 pub struct Powers {

@@ -1,8 +1,8 @@
 //! Arenas for lists of occurrences.
 
 use super::rooms::{FreeRooms, Place, Room};
-use crate::pages;
-use crate::units::{low32, place};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// A position at which a pair occurs, and the weight of the sequence there.
 #[derive(Clone, Copy, Default)]
@@ -41,12 +41,12 @@ impl<W: Copy + Default> Store<W> {
     /// Adds a block, which may have spare capacity, and returns its number.
     pub(super) fn push(&mut self, block: Vec<Occurrence<W>>) -> u32 {
         self.blocks.push(block);
-        low32(self.blocks.len() - 1)
+        truncate_to_u32(self.blocks.len() - 1)
     }
 
     /// Replaces a block that was added empty.
     pub(super) fn fill(&mut self, number: u32, block: Vec<Occurrence<W>>) {
-        self.blocks[place(number)] = block;
+        self.blocks[to_usize(number)] = block;
     }
 
     /// Reserves a span for `occurrences` occurrences. `number` is the index of this arena.
@@ -56,16 +56,21 @@ impl<W: Copy + Default> Store<W> {
 
     /// Reserves a span at the end of the last block, or of a new one.
     fn new_room(&mut self, number: usize, occurrences: u32) -> Room {
-        let length = place(occurrences);
+        let length = to_usize(occurrences);
         let mut block = self.blocks.len() - 1;
         if self.blocks[block].len() + length > self.blocks[block].capacity() {
             let doubled = (FIRST_BLOCK << block.saturating_sub(1).min(16)).min(LAST_BLOCK);
-            self.blocks.push(pages::with_capacity(doubled.max(length)));
+            self.blocks.push(huge_pages::with_capacity(doubled.max(length)));
             block += 1;
         }
         let start = self.blocks[block].len();
         self.blocks[block].resize(start + length, Occurrence::default());
-        Room { store: low32(number), block: low32(block), start: low32(start), length: occurrences }
+        Room {
+            store: truncate_to_u32(number),
+            block: truncate_to_u32(block),
+            start: truncate_to_u32(start),
+            length: occurrences,
+        }
     }
 
     /// Frees a span that is not read any more, so that other lists can use it.
@@ -76,13 +81,13 @@ impl<W: Copy + Default> Store<W> {
     /// Writes one occurrence at a cursor.
     #[inline]
     pub(super) fn write(&mut self, to: Place, occurrence: Occurrence<W>) {
-        self.blocks[place(to.block)][place(to.index)] = occurrence;
+        self.blocks[to_usize(to.block)][to_usize(to.index)] = occurrence;
     }
 
     /// The occurrences in a span.
     #[inline]
     pub(super) fn list(&self, room: Room) -> &[Occurrence<W>] {
-        &self.blocks[place(room.block)][place(room.start)..][..place(room.length)]
+        &self.blocks[to_usize(room.block)][to_usize(room.start)..][..to_usize(room.length)]
     }
 
     /// Prefetches the first `ahead` occurrences of a span.
@@ -90,6 +95,6 @@ impl<W: Copy + Default> Store<W> {
         // A cache line holds at least eight.
         (0..ahead)
             .step_by(8)
-            .for_each(|at| pages::fetch(&self.blocks[place(room.block)], place(room.start) + at));
+            .for_each(|at| huge_pages::fetch(&self.blocks[to_usize(room.block)], to_usize(room.start) + at));
     }
 }

@@ -12,10 +12,10 @@ use super::find::find;
 use super::pairs::{Keep, Pairs};
 use super::parts::cuts;
 use super::{Score, TieBreak, TrainConfig, learn_merges, reference};
-use crate::costly::{one_case_in, with_threads};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64};
+use crate::base::test_support::{one_case_in, with_threads};
+use crate::count::PretokenCounts;
 use crate::observer::Silent;
-use crate::units::{Count, amount};
 
 const TIE_RULES: [TieBreak; 5] =
     [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
@@ -38,7 +38,7 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
 
 /// Random sequences in order of first appearance, with or without weights. They are distinct, or contain what a
 /// program may pass: empty sequences, equal ones, and sequences of weight 0.
-fn pieces() -> impl Strategy<Value = PieceCounts> {
+fn pretokens() -> impl Strategy<Value = PretokenCounts> {
     let weight = prop_oneof![Just(1u64), 0..5u64, Just(70_000), 1..200_000u64, Just(3_000_000_000)];
     let any_sequence = || prop_oneof![20 => sequence(), 1 => Just(Vec::new())];
     let weighted = vec((any_sequence(), weight), 0..12);
@@ -86,13 +86,13 @@ impl crate::Observer for Heard {
 proptest! {
     #[test]
     fn the_loop_learns_what_the_reference_learns(
-        pieces in pieces(),
+        pretokens in pretokens(),
         config in config(Just(Score::Count), 0..60usize),
     ) {
         let heard = Heard::default();
-        let learned = learn_merges(pieces.clone(), &config, &heard).unwrap();
-        prop_assert_eq!(heard.0.into_inner(), amount(learned.merges.len()));
-        prop_assert_eq!(learned, reference::learn_merges(&pieces, &config));
+        let learned = learn_merges(pretokens.clone(), &config, &heard).unwrap();
+        prop_assert_eq!(heard.0.into_inner(), to_u64(learned.merges.len()));
+        prop_assert_eq!(learned, reference::learn_merges(&pretokens, &config));
     }
 }
 
@@ -115,11 +115,13 @@ fn parts_that_threads_merge_side_by_side_meet_exactly() {
     one_case_in(2, &inputs, |(sequences, tie_break)| {
         let weighted = |(sequence, weight): &(Vec<u8>, u64)| (sequence.clone(), Count::new(*weight));
         let sequences: Vec<_> = sequences.iter().map(weighted).collect();
-        let pieces: PieceCounts = sequences.iter().map(|(sequence, count)| (&**sequence, *count)).collect();
+        let pretokens: PretokenCounts =
+            sequences.iter().map(|(sequence, count)| (&**sequence, *count)).collect();
         let config = TrainConfig { tie_break, ..TrainConfig::new(40) };
-        let [one, three] = [1, 3]
-            .map(|threads| with_threads(threads, || learn_merges(pieces.clone(), &config, &Silent).unwrap()));
-        prop_assert_eq!(&one, &reference::learn_merges(&pieces, &config));
+        let [one, three] = [1, 3].map(|threads| {
+            with_threads(threads, || learn_merges(pretokens.clone(), &config, &Silent).unwrap())
+        });
+        prop_assert_eq!(&one, &reference::learn_merges(&pretokens, &config));
         prop_assert_eq!(one, three);
         Ok(())
     });
@@ -129,11 +131,11 @@ fn parts_that_threads_merge_side_by_side_meet_exactly() {
 fn chunks_find_the_pairs_that_one_walk_finds() {
     let inputs = (vec(sequence(), 1..12), 1..4u64, 1..4usize, 0..40usize);
     one_case_in(4, &inputs, |(sequences, threshold, longest, merges)| {
-        let pieces: PieceCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
+        let pretokens: PretokenCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
         let (lengths, keep) = ([1; 256], Keep { threshold, longest });
-        let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
+        let mut corpus = Corpus::<Once>::new(&pretokens).unwrap();
         let pairs = find(&mut corpus, &lengths, keep, merges, &Silent).unwrap();
-        let mut chunked = Corpus::<Once>::new(&pieces).unwrap();
+        let mut chunked = Corpus::<Once>::new(&pretokens).unwrap();
         let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, merges, &Silent).unwrap();
         prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
         Ok(())
@@ -143,8 +145,8 @@ fn chunks_find_the_pairs_that_one_walk_finds() {
 #[test]
 fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
     let cut = |text: &str, most| {
-        let pieces: PieceCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
-        let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
+        let pretokens: PretokenCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
+        let mut corpus = Corpus::<Once>::new(&pretokens).unwrap();
         let keep = Keep { threshold: 2, longest: 9 };
         let pairs = find(&mut corpus, &[1; 256], keep, 0, &Silent).unwrap();
         let is_ab = |id: &u32| (pairs.pair(*id).left, pairs.pair(*id).right) == (97, 98);
@@ -167,10 +169,11 @@ fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
     for border in [1_u64 << 12, 1 << 31] {
         let words: [(&[u8], u64); 4] =
             [(b"ab", border), (b"cd", border + 1), (b"ef", border - 1), (b"gh", border + 2)];
-        let pieces: PieceCounts = words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
+        let pretokens: PretokenCounts =
+            words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
         let config = TrainConfig::new(4);
-        let expected = reference::learn_merges(&pieces, &config);
-        assert_eq!(learn_merges(pieces, &config, &Silent).unwrap(), expected, "around {border}");
+        let expected = reference::learn_merges(&pretokens, &config);
+        assert_eq!(learn_merges(pretokens, &config, &Silent).unwrap(), expected, "around {border}");
     }
 }
 
@@ -182,25 +185,25 @@ fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
     let word = |number: u32| if number.is_multiple_of(4) { "bcdaaa" } else { "bcda" };
     let apart = |number: u32| char::from_u32(u32::from('A') + number % 26).unwrap();
     let text: String = (0..40).map(|number| format!("{}{}", word(number), apart(number))).collect();
-    let pieces: PieceCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
+    let pretokens: PretokenCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
     let config = TrainConfig::new(6);
-    let expected = reference::learn_merges(&pieces, &config);
-    let learned = with_threads(3, || learn_merges(pieces.clone(), &config, &Silent).unwrap());
+    let expected = reference::learn_merges(&pretokens, &config);
+    let learned = with_threads(3, || learn_merges(pretokens.clone(), &config, &Silent).unwrap());
     assert_eq!(learned, expected);
 }
 
 /// Sequences with too many tokens to count: one sequence by itself, or the last of several.
-fn too_many_tokens() -> [PieceCounts; 2] {
+fn too_many_tokens() -> [PretokenCounts; 2] {
     let (one, all) = (Count::ONE, u64::MAX);
     let alone = [(b"fine".as_slice(), one), (b"too often", Count::new(all / 2))];
     let together = [(b"fine".as_slice(), Count::new(all / 4)), (b"too often", one)];
-    [alone, together].map(|pieces| pieces.into_iter().collect())
+    [alone, together].map(|pretokens| pretokens.into_iter().collect())
 }
 
 #[test]
 fn a_corpus_whose_tokens_overflow_is_refused_by_name() {
-    for pieces in too_many_tokens() {
-        let error = learn_merges(pieces, &TrainConfig::new(1), &Silent).unwrap_err();
+    for pretokens in too_many_tokens() {
+        let error = learn_merges(pretokens, &TrainConfig::new(1), &Silent).unwrap_err();
         assert!(error.to_string().contains("too often"), "{error}");
     }
 }
@@ -226,11 +229,11 @@ fn a_run_can_be_stopped() {
     }
     let text: Vec<u8> =
         (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 7).collect();
-    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let later = StopAfterThree::default();
     let observers: [&dyn crate::Observer; 2] = [&Stop, &later];
     for observer in observers {
-        let error = learn_merges(pieces.clone(), &TrainConfig::new(10_000), observer).unwrap_err();
+        let error = learn_merges(pretokens.clone(), &TrainConfig::new(10_000), observer).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Interrupted);
     }
     assert_eq!(later.0.0.into_inner(), 3, "a merge can take long: after each a run can be stopped");

@@ -3,9 +3,9 @@
 use super::corpus::SEPARATOR;
 use super::fault::Fault;
 use super::{Merges, TokenSequences};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use crate::count::PretokenCounts;
 use crate::error::Result;
-use crate::units::{Count, amount, low32, place};
 
 /// Overwrites the start of a token that became the right token of another one. No token has this id.
 const DEAD: u32 = u32::MAX - 1;
@@ -41,15 +41,15 @@ impl Text {
     ///
     /// # Errors
     /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count.
-    pub(super) fn new(pieces: &PieceCounts) -> Result<Text> {
-        let positions = pieces.bytes() + pieces.len() + 1;
-        if amount(positions) >= u64::from(DEAD) {
+    pub(super) fn new(pretokens: &PretokenCounts) -> Result<Text> {
+        let positions = pretokens.bytes() + pretokens.len() + 1;
+        if to_u64(positions) >= u64::from(DEAD) {
             return Err(Fault::too_many(positions));
         }
         let mut text = Text {
             tokens: Vec::with_capacity(positions),
             sequences: Vec::with_capacity(positions),
-            weights: Vec::with_capacity(pieces.len()),
+            weights: Vec::with_capacity(pretokens.len()),
             spans: vec![1; 256],
             lengths: vec![1; 256],
             counts: vec![0; 256],
@@ -57,8 +57,8 @@ impl Text {
         };
         text.tokens.push(SEPARATOR);
         text.sequences.push(0);
-        for (piece, count) in pieces.iter() {
-            text.push(piece, count).ok_or_else(|| Fault::overflow(piece))?;
+        for (pretoken, count) in pretokens.iter() {
+            text.push(pretoken, count).ok_or_else(|| Fault::overflow(pretoken))?;
         }
         Ok(text)
     }
@@ -70,7 +70,7 @@ impl Text {
     pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Text> {
         let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
         let positions = tokens.len() + ends.len() + 1;
-        if amount(positions) >= u64::from(DEAD) {
+        if to_u64(positions) >= u64::from(DEAD) {
             return Err(Fault::too_many(positions));
         }
         let mut text = Text {
@@ -83,7 +83,7 @@ impl Text {
             total: alone,
         };
         for merge in merges {
-            let length = |token| text.lengths[place(token)];
+            let length = |token| text.lengths[to_usize(token)];
             text.lengths.push(length(merge.left).saturating_add(length(merge.right)));
         }
         text.spans = vec![1; text.lengths.len()];
@@ -99,32 +99,32 @@ impl Text {
     }
 
     /// Appends a sequence. Returns `None` if the number of tokens no longer fits 64 bits.
-    fn push<T: Copy + Into<u32>>(&mut self, piece: &[T], weight: Count) -> Option<()> {
-        let tokens = weight.checked_mul(amount(piece.len()))?;
+    fn push<T: Copy + Into<u32>>(&mut self, pretoken: &[T], weight: Count) -> Option<()> {
+        let tokens = weight.checked_mul(to_u64(pretoken.len()))?;
         self.total = self.total.checked_add(tokens.get())?;
-        for token in piece.iter().map(|&token| token.into()) {
+        for token in pretoken.iter().map(|&token| token.into()) {
             self.tokens.push(token);
-            self.counts[place(token)] += weight.get();
+            self.counts[to_usize(token)] += weight.get();
         }
         self.tokens.push(SEPARATOR);
-        self.sequences.extend(std::iter::repeat_n(low32(self.weights.len()), piece.len() + 1));
+        self.sequences.extend(std::iter::repeat_n(truncate_to_u32(self.weights.len()), pretoken.len() + 1));
         self.weights.push(weight.get());
         Some(())
     }
 
     /// Weight of the sequence at a position.
     pub(super) fn weight(&self, position: usize) -> u64 {
-        self.weights[place(self.sequences[position])]
+        self.weights[to_usize(self.sequences[position])]
     }
 
     /// Number of positions that a token spans.
     pub(super) fn span(&self, token: u32) -> usize {
-        place(self.spans[place(token)])
+        to_usize(self.spans[to_usize(token)])
     }
 
     /// Length of a token in bytes.
     pub(super) fn length(&self, token: u32) -> usize {
-        place(self.lengths[place(token)])
+        to_usize(self.lengths[to_usize(token)])
     }
 
     /// Length of each token in bytes.
@@ -156,9 +156,9 @@ impl Text {
 
     /// Adds the token made of `left` and `right`, which does not occur in the text yet, and returns its id.
     pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
-        let token = low32(self.lengths.len());
-        self.spans.push(self.spans[place(left)].saturating_add(self.spans[place(right)]));
-        self.lengths.push(self.lengths[place(left)].saturating_add(self.lengths[place(right)]));
+        let token = truncate_to_u32(self.lengths.len());
+        self.spans.push(self.spans[to_usize(left)].saturating_add(self.spans[to_usize(right)]));
+        self.lengths.push(self.lengths[to_usize(left)].saturating_add(self.lengths[to_usize(right)]));
         self.counts.push(0);
         token
     }
@@ -171,9 +171,9 @@ impl Text {
         self.tokens[inner] = DEAD;
         self.tokens[position] = token;
         self.tokens[end - 1] = token;
-        self.counts[place(left)] -= weight;
-        self.counts[place(right)] -= weight;
-        self.counts[place(token)] += weight;
+        self.counts[to_usize(left)] -= weight;
+        self.counts[to_usize(right)] -= weight;
+        self.counts[to_usize(token)] += weight;
         self.total -= weight;
     }
 

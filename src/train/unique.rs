@@ -1,9 +1,9 @@
 //! The last phase of training by ids: the pairs that occur once.
 
 use super::corpus::{Corpus, SEPARATOR, Weight};
+use crate::base::int::{to_u64, to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{amount, low32, place};
 
 /// Merges between two checks whether the observer asks to stop: some milliseconds.
 const MERGES_A_CHECK: usize = 1 << 16;
@@ -112,10 +112,10 @@ impl<'a> Unique<'a> {
         for filed in &mut filed {
             (filed.start, filed.end, start) = (start, start, start + filed.end);
         }
-        let mut initial = vec![Initial::default(); place(start)];
+        let mut initial = vec![Initial::default(); to_usize(start)];
         for (position, &[left, right]) in pairs() {
             let end = &mut filed[self.order(left)].end;
-            initial[place(*end)] = Initial { right_order: low32(self.order(right)), position };
+            initial[to_usize(*end)] = Initial { right_order: truncate_to_u32(self.order(right)), position };
             *end += 1;
         }
         (self.filed, self.initial) = (filed, initial);
@@ -123,12 +123,12 @@ impl<'a> Unique<'a> {
 
     /// Rank of a token in the tie order.
     fn order(&self, token: u32) -> usize {
-        place(self.byte_order.get(place(token)).copied().unwrap_or(token))
+        to_usize(self.byte_order.get(to_usize(token)).copied().unwrap_or(token))
     }
 
     /// Whether two adjacent tokens are a pair that may be merged.
     fn fits(&self, left: u32, right: u32) -> bool {
-        let length = |token| place(self.lengths[place(token)]);
+        let length = |token| to_usize(self.lengths[to_usize(token)]);
         left != SEPARATOR && right != SEPARATOR && length(left) + length(right) <= self.longest
     }
 
@@ -142,18 +142,18 @@ impl<'a> Unique<'a> {
         observer: &dyn Observer,
         mut made: impl FnMut(u32, u32),
     ) -> Result<()> {
-        let mut tokens: Vec<u32> = (0..low32(self.lengths.len())).collect();
-        tokens[..256].sort_unstable_by_key(|&byte| self.byte_order[place(byte)]);
+        let mut tokens: Vec<u32> = (0..truncate_to_u32(self.lengths.len())).collect();
+        tokens[..256].sort_unstable_by_key(|&byte| self.byte_order[to_usize(byte)]);
         let (mut turn, mut left_to_do) = (0, limit);
         while turn < self.filed.len() && left_to_do > 0 {
-            let left = tokens.get(turn).copied().unwrap_or(low32(turn));
+            let left = tokens.get(turn).copied().unwrap_or(truncate_to_u32(turn));
             let mut merged = 0;
             self.turn(left, turn, left_to_do, &mut |right| {
                 merged += 1;
                 made(left, right);
             });
             if merged > 0 {
-                observer.advanced(Stage::Train, amount(merged));
+                observer.advanced(Stage::Train, to_u64(merged));
             }
             if (left_to_do - merged) / MERGES_A_CHECK != left_to_do / MERGES_A_CHECK {
                 observer.checkpoint()?;
@@ -168,11 +168,11 @@ impl<'a> Unique<'a> {
     fn turn(&mut self, left: u32, turn: usize, limit: usize, made: &mut impl FnMut(u32)) {
         let Filed { start, end, .. } = self.filed[turn];
         let mut merged = 0;
-        self.initial[place(start)..place(end)].sort_unstable();
-        for number in place(start)..place(end) {
+        self.initial[to_usize(start)..to_usize(end)].sort_unstable();
+        for number in to_usize(start)..to_usize(end) {
             let Initial { right_order, position } = self.initial[number];
             let Some(right) = self.right_of(left, position) else { continue };
-            if merged < limit && self.order(right) == place(right_order) {
+            if merged < limit && self.order(right) == to_usize(right_order) {
                 self.merge_at(left, right, position);
                 made(right);
                 merged += 1;
@@ -181,36 +181,36 @@ impl<'a> Unique<'a> {
         // Merging can append to the list that is being walked.
         let mut next = self.filed[turn].first;
         while next != NONE && merged < limit {
-            let Later { right, position, .. } = self.later[place(next)];
+            let Later { right, position, .. } = self.later[to_usize(next)];
             if self.right_of(left, position) == Some(right) {
                 self.merge_at(left, right, position);
                 made(right);
                 merged += 1;
             }
-            next = self.later[place(next)].next;
+            next = self.later[to_usize(next)].next;
         }
     }
 
     /// The token after the `left` at `position`, or `None` if that `left` has been merged.
     fn right_of(&self, left: u32, position: u32) -> Option<u32> {
-        let (start, after) = (place(position), place(position + self.spans[place(left)]));
+        let (start, after) = (to_usize(position), to_usize(position + self.spans[to_usize(left)]));
         // A token that became the right part of another may still be visible at its start, but not at its end.
         (self.text[start] == left && self.text[after - 1] == left).then(|| self.text[after])
     }
 
     /// Merges the pair at `position` and files the two pairs that this creates.
     fn merge_at(&mut self, left: u32, right: u32, position: u32) {
-        let token = low32(self.lengths.len());
-        self.lengths.push(self.lengths[place(left)] + self.lengths[place(right)]);
-        let span = self.spans[place(left)] + self.spans[place(right)];
+        let token = truncate_to_u32(self.lengths.len());
+        self.lengths.push(self.lengths[to_usize(left)] + self.lengths[to_usize(right)]);
+        let span = self.spans[to_usize(left)] + self.spans[to_usize(right)];
         self.spans.push(span);
         self.filed.push(Filed::default());
-        let (start, end) = (place(position), place(position + span));
+        let (start, end) = (to_usize(position), to_usize(position + span));
         self.text[start] = token;
         self.text[end - 1] = token;
         let (before, after) = (self.text[start - 1], self.text[end]);
         if self.fits(before, token) {
-            self.file(before, token, position - self.spans[place(before)]);
+            self.file(before, token, position - self.spans[to_usize(before)]);
         }
         if self.fits(token, after) {
             self.file(token, after, position);
@@ -219,14 +219,14 @@ impl<'a> Unique<'a> {
 
     /// Appends a pair to the list of its left token.
     fn file(&mut self, left: u32, right: u32, position: u32) {
-        let number = low32(self.later.len());
+        let number = truncate_to_u32(self.later.len());
         self.later.push(Later { right, position, next: NONE });
         let order = self.order(left);
         let filed = &mut self.filed[order];
         if filed.first == NONE {
             filed.first = number;
         } else {
-            self.later[place(filed.last)].next = number;
+            self.later[to_usize(filed.last)].next = number;
         }
         filed.last = number;
     }

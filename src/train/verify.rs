@@ -6,10 +6,10 @@ use super::replay::{Replayed, replay};
 use super::scored::Learner;
 use super::text::Text;
 use super::{Merges, TokenSequences, TrainConfig};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{Count, amount};
 
 /// A merge in a list at which a better pair existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,24 +40,24 @@ pub struct Deviation {
 /// # Examples
 /// ```
 /// use tokenmill::Count;
-/// use tokenmill::count::PieceCounts;
+/// use tokenmill::count::PretokenCounts;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::train::{TrainConfig, learn_merges, verify_merges};
 ///
 /// let words: [(&[u8], _); 2] = [(b"low", Count::new(5)), (b"lower", Count::new(2))];
-/// let words = PieceCounts::from_iter(words);
+/// let words = PretokenCounts::from_iter(words);
 /// let config = TrainConfig::new(3);
 /// let learned = learn_merges(words.clone(), &config, &Silent)?;
 /// assert_eq!(verify_merges(&words, &learned.merges, &config, &Silent)?, None);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn verify_merges(
-    pieces: &PieceCounts,
+    pretokens: &PretokenCounts,
     merges: &Merges,
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    verify_from(pieces, merges, 0, config, observer)
+    verify_from(pretokens, merges, 0, config, observer)
 }
 
 /// Like [`verify_merges`], but checks only the merges after the first `given`. Those are applied without a
@@ -66,16 +66,16 @@ pub fn verify_merges(
 /// # Errors
 /// The same as [`verify_merges`].
 pub fn verify_from(
-    pieces: &PieceCounts,
+    pretokens: &PretokenCounts,
     merges: &Merges,
     given: usize,
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    observer.started(Stage::Replay, Some(amount(merges.len())));
+    observer.started(Stage::Replay, Some(to_u64(merges.len())));
     let replayed = match given {
-        0 => Replayed { text: Text::new(pieces)?, merges: Vec::new(), history: Vec::new() },
-        _ => replay(pieces, &merges.first(given), config, Stage::Replay, observer)?,
+        0 => Replayed { text: Text::new(pretokens)?, merges: Vec::new(), history: Vec::new() },
+        _ => replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?,
     };
     verify(replayed, merges, config, observer)
 }
@@ -91,9 +91,9 @@ pub fn verify_sequences(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    observer.started(Stage::Replay, Some(amount(merges.len())));
+    observer.started(Stage::Replay, Some(to_u64(merges.len())));
     let replayed = Replayed::of_sequences(sequences, &merges.first(given))?;
-    observer.advanced(Stage::Replay, amount(given));
+    observer.advanced(Stage::Replay, to_u64(given));
     verify(replayed, merges, config, observer)
 }
 

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::fault::{Fault, Foreign};
 use super::{Normalizer, RankedMerge, Vocabulary, alphabet};
+use crate::base::int::TokenId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
-use crate::units::TokenId;
 
 /// A token that is found in a text before the text is split.
 ///

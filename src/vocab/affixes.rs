@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::iter::successors;
 
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// Marks the absence of a token.
 const NONE: u32 = u32::MAX;
@@ -58,7 +58,7 @@ impl Affixes {
 
 /// Returns a token's longest prefix (or suffix), the longest one of that, and so on.
 fn chain(longest: &[u32], token: usize) -> impl Iterator<Item = usize> {
-    let next = |&token: &usize| (longest[token] != NONE).then(|| place(longest[token]));
+    let next = |&token: &usize| (longest[token] != NONE).then(|| to_usize(longest[token]));
     successors(next(&token), next)
 }
 
@@ -103,13 +103,13 @@ impl Side {
 
 /// Returns the number of leading bytes that two heads have in common.
 fn same_bytes(head: u128, other: u128) -> usize {
-    place((head ^ other).leading_zeros() / u8::BITS)
+    to_usize((head ^ other).leading_zeros() / u8::BITS)
 }
 
 /// Returns for each token the longest other token that it has at a side.
 fn longest(tokens: &[&[u8]], side: Side) -> Result<Vec<u32>, Equal> {
     let mut sorted: Vec<(u128, u32)> = (0..).zip(tokens).map(|(at, token)| (side.head(token), at)).collect();
-    let bytes = |at: u32| tokens[place(at)];
+    let bytes = |at: u32| tokens[to_usize(at)];
     sorted.sort_unstable_by(|(head, at), (other_head, other)| {
         head.cmp(other_head).then_with(|| side.order(bytes(*at), bytes(*other)))
     });
@@ -128,9 +128,9 @@ fn longest(tokens: &[&[u8]], side: Side) -> Result<Vec<u32>, Equal> {
         while open.pop_if(|part| !has(part)).is_some() {}
         if let Some(&(_, part)) = open.last() {
             if bytes(part).len() == bytes(at).len() {
-                return Err(Equal(place(part.min(at)), place(part.max(at))));
+                return Err(Equal(to_usize(part.min(at)), to_usize(part.max(at))));
             }
-            longest[place(at)] = part;
+            longest[to_usize(at)] = part;
         }
         open.push((head, at));
     }

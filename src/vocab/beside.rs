@@ -12,11 +12,11 @@ use super::format::read_json;
 use super::hf::CONFIG;
 use super::keyed::Entries;
 use super::{AddedToken, Around, Normalizer, TextRules};
+use crate::base::int::TokenId;
+use crate::base::seeded_hash::{Map, Set};
 use crate::error::Result;
-use crate::hashing::{Map, Set};
 use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};
-use crate::units::TokenId;
 
 /// The file with the ids of the added tokens.
 const ADDED: &str = "added_tokens.json";

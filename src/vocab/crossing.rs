@@ -4,7 +4,7 @@
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::RankedMerge;
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// How tokens are derived, for vocabularies in which one merge at most makes each token, of parts that merges of
 /// lower rank make.
@@ -63,7 +63,7 @@ impl Making {
             if crossing.is_some_and(|&rank| rank < left.until && rank <= right.until) {
                 return false;
             }
-            let [last, first] = [left, right].map(|part| self.made[place(part.token)]);
+            let [last, first] = [left, right].map(|part| self.made[to_usize(part.token)]);
             let [since, after] = [last, first].map(|made| made.map(|made| made.rank));
             if since.is_none() && after.is_none() {
                 return true;

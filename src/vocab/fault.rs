@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::sniff::OtherKind;
 use super::{Format, Normalizer};
+use crate::base::int::{ByteCount, TokenId};
 use crate::error::{Error, ErrorKind, excerpt};
-use crate::units::{ByteCount, TokenId};
 
 /// What can be wrong with a vocabulary, or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]

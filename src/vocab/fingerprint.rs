@@ -3,9 +3,9 @@
 use sha2::{Digest, Sha256};
 
 use super::{AddedToken, Normalizer, TextRules, UnknownToken, Vocabulary};
-use crate::digest::hex;
+use crate::base::digest::hex;
+use crate::base::int::to_u64;
 use crate::split::SplitPattern;
-use crate::units::amount;
 
 /// Names the hashed representation of a vocabulary. A change to the representation needs another name.
 const SCHEME: &[u8] = b"tokenmill vocabulary 1\n";
@@ -19,7 +19,7 @@ impl Vocabulary {
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(SCHEME);
-        number(&mut hash, amount(self.tokens.len()));
+        number(&mut hash, to_u64(self.tokens.len()));
         for token in &self.tokens {
             match token {
                 // A hole is hashed as 0 and a token without bytes as `u64::MAX`. Neither is the length of another
@@ -29,11 +29,11 @@ impl Vocabulary {
                 Some(bytes) => text(&mut hash, bytes),
             }
         }
-        number(&mut hash, amount(self.apart.len()));
+        number(&mut hash, to_u64(self.apart.len()));
         for id in &self.apart {
             number(&mut hash, u64::from(id.get()));
         }
-        number(&mut hash, amount(self.merges.len()));
+        number(&mut hash, to_u64(self.merges.len()));
         for merge in &self.merges {
             for part in [merge.left.get(), merge.right.get(), merge.result.get(), merge.rank] {
                 hash.update(part.to_le_bytes());
@@ -73,7 +73,7 @@ impl Vocabulary {
             text(hash, written.as_bytes());
         }
         if let SplitPattern::Steps(steps) = &self.split {
-            number(hash, amount(steps.len()));
+            number(hash, to_u64(steps.len()));
             for step in steps {
                 let kind = match step.pattern {
                     SplitPattern::Custom(_) => 0,
@@ -89,7 +89,7 @@ impl Vocabulary {
                 }
             }
         }
-        number(hash, amount(self.added.len()));
+        number(hash, to_u64(self.added.len()));
         for added in &self.added {
             number(hash, u64::from(added.id.get()));
             text(hash, added.text.as_bytes());
@@ -114,6 +114,6 @@ fn number(hash: &mut Sha256, number: u64) {
 
 /// Hashes bytes after their length, so that a sequence of texts is unambiguous.
 fn text(hash: &mut Sha256, bytes: &[u8]) {
-    number(hash, amount(bytes.len()));
+    number(hash, to_u64(bytes.len()));
     hash.update(bytes);
 }

@@ -16,11 +16,12 @@ use super::{
     AddedToken, SpecialToken, TrainingRecord, Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken,
     tiktoken,
 };
+use crate::base::atomic_file;
+use crate::base::atomic_file::{Together, folder_of};
+use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind as Kind, Result};
-use crate::files::{self, Together, folder_of};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
-use crate::units::{ByteCount, amount};
 
 /// Most bytes that a tokenizer file may have (256 MiB). The largest files in use have some tens of megabytes.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -333,7 +334,7 @@ pub fn render(
     }?;
     // No program reads minbpe's `.vocab`, so its length does not matter.
     let read = if format == Format::Minbpe { &rendered[..1] } else { &rendered[..] };
-    let longest = read.iter().map(|bytes| amount(bytes.len())).max().unwrap_or(0);
+    let longest = read.iter().map(|bytes| to_u64(bytes.len())).max().unwrap_or(0);
     if longest > MAX_FILE_BYTES {
         let (bytes, limit) = (ByteCount(longest), ByteCount(MAX_FILE_BYTES));
         return Err(Error::new(Kind::Failed, Fault::WouldBeTooLong { format, bytes, limit }).with_help(
@@ -409,7 +410,7 @@ pub fn cautions(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
 /// # Errors
 /// A file cannot be removed.
 pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
-    format.file_names(&options.name).into_iter().try_for_each(|name| files::remove(&folder.join(name)))
+    format.file_names(&options.name).into_iter().try_for_each(|name| atomic_file::remove(&folder.join(name)))
 }
 
 /// Returns the formats in which a folder holds a tokenizer, in the order of [`Format::ALL`].
@@ -557,7 +558,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(cannot)?;
     // One byte more than allowed, to detect a longer file.
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if amount(bytes.len()) > MAX_FILE_BYTES {
+    if to_u64(bytes.len()) > MAX_FILE_BYTES {
         return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {

@@ -5,10 +5,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::list::{listed, not_a_list};
 use super::merging::Merging;
 use super::{Around, Vocabulary, VocabularyParts, check};
+use crate::base::int::{Count, TokenId, truncate_to_u32};
+use crate::base::seeded_hash::Map;
 use crate::error::Result;
-use crate::hashing::Map;
 use crate::train::{Merge, Merges};
-use crate::units::{Count, TokenId, low32};
 
 /// The merges of a vocabulary, split into the first ones, which are given, and the rest, which were learned one after
 /// another. Training and checking start from the tokens that the given merges make of a text.
@@ -133,14 +133,14 @@ impl Vocabulary {
                 continue;
             };
             merges.push(Merge { left, right, count: Count::ZERO });
-            let result = *numbers.entry(merge.result).or_insert(256 + low32(index));
+            let result = *numbers.entry(merge.result).or_insert(256 + truncate_to_u32(index));
             encoding.pairs.insert((left, right), Joined { rank: merge.rank, result, index });
         }
         if self.ignore_merges {
             let later = self.made_later(given);
-            let pieces = self.ordinary().filter(|(id, _)| !later.contains(id));
+            let pretokens = self.ordinary().filter(|(id, _)| !later.contains(id));
             // Of tokens with equal bytes, the one with the lowest id is looked up.
-            for (id, bytes) in pieces {
+            for (id, bytes) in pretokens {
                 encoding.whole.entry(bytes.into()).or_insert_with(|| numbers.get(&id).copied());
             }
         }
@@ -200,13 +200,13 @@ impl GivenEncoder<'_> {
     ///
     /// Returns `false`, and appends nothing, if the pre-token is looked up as a token that takes part in no merge and
     /// so has no number.
-    pub fn append(&mut self, piece: &[u8], count: Count, tokens: &mut Vec<u32>) -> bool {
+    pub fn append(&mut self, pretoken: &[u8], count: Count, tokens: &mut Vec<u32>) -> bool {
         let GivenEncoder { encoding, merging, merged } = self;
-        if let Some(whole) = encoding.whole.get(piece) {
+        if let Some(whole) = encoding.whole.get(pretoken) {
             tokens.extend(whole);
             return whole.is_some();
         }
-        let symbols = piece.iter().map(|&byte| u32::from(byte));
+        let symbols = pretoken.iter().map(|&byte| u32::from(byte));
         let lookup = |pair: (u32, u32), _| {
             let joined = encoding.pairs.get(&pair)?;
             Some((joined.rank, joined.result))

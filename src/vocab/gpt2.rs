@@ -10,9 +10,9 @@ use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
 use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
 use super::{AddedToken, SpecialToken, Vocabulary, VocabularyParts, alphabet, check};
+use crate::base::atomic_file::folder_of;
+use crate::base::seeded_hash::Set;
 use crate::error::Result;
-use crate::files::folder_of;
-use crate::hashing::Set;
 use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};
 

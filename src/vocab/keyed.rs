@@ -11,9 +11,9 @@ use serde::ser::{Serialize, Serializer};
 use super::alphabet;
 use super::fault::{Fault, Limit};
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts};
-use crate::hashing::Map;
+use crate::base::int::{TokenId, truncate_to_u32};
+use crate::base::seeded_hash::Map;
 use crate::split::SplitPattern;
-use crate::units::{TokenId, low32};
 
 /// The entries of a JSON object that maps names to ids, in the order of the file. Duplicate names are kept, so that
 /// they can be refused; a map would silently keep the last one.
@@ -84,8 +84,8 @@ impl Keyed {
                     return Err(Fault::AddedId { text: key.clone(), added: token.id, listed: *id });
                 }
                 let is_byte = bytes.as_ref().is_some_and(|bytes| bytes.len() == 1);
-                let is_piece = ignore_merges && bytes.is_some() && !token.special;
-                if !is_byte && !merging.contains(id) && !is_piece {
+                let is_pretoken = ignore_merges && bytes.is_some() && !token.special;
+                if !is_byte && !merging.contains(id) && !is_pretoken {
                     continue;
                 }
             }
@@ -108,7 +108,12 @@ impl Keyed {
                 })
             };
             let result = id(&[&**left, right].concat())?;
-            merges.push(RankedMerge { left: id(left)?, right: id(right)?, result, rank: low32(index) });
+            merges.push(RankedMerge {
+                left: id(left)?,
+                right: id(right)?,
+                result,
+                rank: truncate_to_u32(index),
+            });
         }
         Ok(merges)
     }

@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::fault::Fault;
 use super::{RankedMerge, Vocabulary, VocabularyParts};
+use crate::base::int::{Count, TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
 use crate::train::{Merge, Merges};
-use crate::units::{Count, TokenId, low32, place};
 
 impl Vocabulary {
     /// Returns the merges as training numbers tokens, whatever their ids in this vocabulary: byte b is b, and merge k
@@ -50,7 +50,7 @@ impl Vocabulary {
         let mut parts = self.parts();
         let first = parts.tokens.len();
         for (merge, rank) in merges.iter().zip(0u32..).skip(own) {
-            let [left, right] = [merge.left, merge.right].map(|number| ids[place(number)]);
+            let [left, right] = [merge.left, merge.right].map(|number| ids[to_usize(number)]);
             let result = TokenId::from_index(self.id_limit() + parts.tokens.len() - first);
             let bytes = |id: TokenId| match id.index().checked_sub(self.id_limit()) {
                 Some(new) => &*parts.tokens[first + new].1,
@@ -73,7 +73,7 @@ impl Vocabulary {
             (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
         let mut merges = Vec::with_capacity(most);
         for (index, merge) in self.merges.iter().enumerate().take(most) {
-            if place(merge.rank) != index {
+            if to_usize(merge.rank) != index {
                 return Err(format!("merges {index} and {} have the same rank", index + 1));
             }
             merges.push(listed(merge, index, &mut numbers)?);
@@ -110,7 +110,7 @@ pub(super) fn listed(
         numbers.get(&id).copied().ok_or_else(unmade)
     };
     let listed = Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO };
-    match numbers.insert(merge.result, 256 + low32(index)) {
+    match numbers.insert(merge.result, 256 + truncate_to_u32(index)) {
         Some(_) => Err(format!("merge {} makes token {}, which already exists", index + 1, merge.result)),
         None => Ok(listed),
     }
@@ -122,9 +122,9 @@ pub(super) fn not_a_list(problem: String) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::int::Count;
     use crate::split::SplitPattern;
     use crate::train::{Merge, Merges};
-    use crate::units::Count;
     use crate::vocab::{SpecialTokensAt, Vocabulary};
 
     /// A list that does not begin with the vocabulary's own merges is refused as an extension.

@@ -10,16 +10,16 @@ use std::path::Path;
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
+use crate::base::int::{TokenId, truncate_to_u32, u64_to_usize};
 use crate::error::Result;
 use crate::split::SplitPattern;
-use crate::units::{TokenId, low32, place64};
 
 /// The first line of a `.model`.
 const VERSION: &str = "minbpe v1";
 
 /// Most bytes of all tokens together. A few lines can each double a token's length, so a short file could otherwise
 /// exhaust the memory.
-const MAX_TOKEN_BYTES: usize = place64(MAX_FILE_BYTES);
+const MAX_TOKEN_BYTES: usize = u64_to_usize(MAX_FILE_BYTES);
 
 /// Reads a `.model`. The `.vocab` is not needed.
 ///
@@ -86,7 +86,7 @@ fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, 
         }
         let token = [start, end].concat().into_boxed_slice();
         let result = TokenId::from_index(tokens.len());
-        merges.push(RankedMerge { left, right, result, rank: low32(merges.len()) });
+        merges.push(RankedMerge { left, right, result, rank: truncate_to_u32(merges.len()) });
         tokens.push((result, token));
     }
     Ok((tokens, merges))

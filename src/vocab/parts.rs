@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{AddedToken, Around, RankedMerge, TextRules, UnknownToken, Vocabulary, alphabet};
+use crate::base::int::{TokenId, to_usize, truncate_to_u32};
+use crate::base::seeded_hash::Map;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hashing::Map;
 use crate::split::SplitPattern;
 use crate::train::Merges;
-use crate::units::{TokenId, low32, place};
 
 /// Most ids that a vocabulary may leave unused (2^20). Memory grows with the highest id, so a damaged file with one
 /// id near 2^32 would otherwise take gigabytes.
@@ -88,13 +88,13 @@ impl Vocabulary {
             SpecialTokensAt::Start => (specials.len(), 0),
             SpecialTokensAt::End => (0, 256 + merges.len()),
         };
-        let id = |token: u32| TokenId::from_index(first_token + place(token));
+        let id = |token: u32| TokenId::from_index(first_token + to_usize(token));
         let mut tokens: Vec<Box<[u8]>> = (0..=255u8).map(|byte| Box::from([byte])).collect();
         let mut ranked = Vec::with_capacity(merges.len());
         for (merge, rank) in merges.iter().zip(0u32..) {
-            let parts = [&*tokens[place(merge.left)], &*tokens[place(merge.right)]];
+            let parts = [&*tokens[to_usize(merge.left)], &*tokens[to_usize(merge.right)]];
             let token = parts.concat().into_boxed_slice();
-            let (left, right, result) = (id(merge.left), id(merge.right), id(low32(tokens.len())));
+            let (left, right, result) = (id(merge.left), id(merge.right), id(truncate_to_u32(tokens.len())));
             ranked.push(RankedMerge { left, right, result, rank });
             tokens.push(token);
         }

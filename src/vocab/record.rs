@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::format::{Format, bytes_if_there};
 use super::hf::pretty;
+use crate::base::atomic_file::publish_bytes_within;
+use crate::base::version;
 use crate::error::{Error, Result};
-use crate::files::publish_bytes_within;
-use crate::format_version;
 use crate::train::HistoryPoint;
 
 /// The name of the record's file.
@@ -78,7 +78,7 @@ impl TrainingRecord {
         let path = TrainingRecord::path(folder);
         let Some(json) = bytes_if_there(&path)? else { return Ok(None) };
         let damaged = |cause| Fault::Json(cause).in_file(&path);
-        format_version::check(&path, &json, damaged)?;
+        version::check(&path, &json, damaged)?;
         serde_json::from_slice(&json).map(Some).map_err(damaged)
     }
 }

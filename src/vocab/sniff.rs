@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::keyed::Entries;
-use crate::hashing::Map;
+use crate::base::seeded_hash::Map;
 
 /// A file of another kind, and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +103,8 @@ pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
 fn is_sentence_piece(bytes: &[u8]) -> bool {
     // Field 1 is a list of pieces. Real files never begin with a piece of 128 bytes or more, which needs a longer
     // length.
-    let Some([b'\n', length @ 0..0x80, piece @ ..]) = bytes.get(..) else { return false };
-    let Some([b'\n', text_length @ 0..0x80, text @ ..]) = piece.get(..usize::from(*length)) else {
+    let Some([b'\n', length @ 0..0x80, entry @ ..]) = bytes.get(..) else { return false };
+    let Some([b'\n', text_length @ 0..0x80, text @ ..]) = entry.get(..usize::from(*length)) else {
         return false;
     };
     let Some((text, rest)) = text.split_at_checked(usize::from(*text_length)) else { return false };

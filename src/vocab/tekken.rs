@@ -10,9 +10,9 @@ use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::tiktoken::{Tokens, parts};
 use super::{AddedToken, Vocabulary};
+use crate::base::int::{TokenId, to_usize};
 use crate::error::Result;
 use crate::split::SplitPattern;
-use crate::units::{TokenId, place};
 
 /// The file's name in Mistral's repositories.
 pub(super) const FILE: &str = "tekken.json";
@@ -104,7 +104,7 @@ fn vocabulary(
 ) -> Result<Vocabulary, Fault> {
     let split = options.same_split(SplitPattern::from_regex(&config.pattern))?;
     let Config { default_vocab_size: size, default_num_special_tokens: specials, .. } = config;
-    let used = size.checked_sub(specials).map(place).filter(|&used| used <= vocab.len());
+    let used = size.checked_sub(specials).map(to_usize).filter(|&used| used <= vocab.len());
     let Some(used) = used.filter(|_| specials <= MOST_SPECIALS) else {
         return Err(Fault::unsupported(format!(
             "a vocabulary of {size} tokens, {specials} of them special, where {} others are listed,",

@@ -18,10 +18,10 @@ use super::keyed::Entries;
 use super::merging::Merging;
 use super::parts::check_holes;
 use super::{AddedToken, RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
+use crate::base::int::TokenId;
+use crate::base::seeded_hash::Map;
 use crate::error::Result;
-use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
-use crate::units::TokenId;
 
 /// The settings that a rank file lacks, stored in a JSON file beside it. The names are the arguments of
 /// `tiktoken.Encoding`.
@@ -428,7 +428,7 @@ mod tests {
             #[cfg(feature = "hub")]
             let address = format!("https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken");
             #[cfg(feature = "hub")]
-            assert_eq!(cached_as, crate::digest::hex(&<sha1::Sha1 as sha1::Digest>::digest(address)));
+            assert_eq!(cached_as, crate::base::digest::hex(&<sha1::Sha1 as sha1::Digest>::digest(address)));
             let known = |path: &str| named(Path::new(path), &LoadOptions::default()).expect("a known name").1;
             assert_eq!(
                 known(&format!("/tmp/data-gym-cache/{cached_as}")),

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::added::{AddedToken, Around, TextRules};
 use super::fault::Fault;
+use crate::base::int::TokenId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
-use crate::units::TokenId;
 
 /// A merge of two tokens into one, with its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

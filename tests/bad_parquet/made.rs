@@ -18,7 +18,7 @@ use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use tokenmill::Count;
-use tokenmill::count::{CountsInfo, PieceCounts, write_counts};
+use tokenmill::count::{CountsInfo, PretokenCounts, write_counts};
 use tokenmill::split::{Named, SplitPattern};
 
 use super::cases::{Becomes, ROWS};
@@ -141,11 +141,11 @@ pub(crate) fn zeros(bytes: usize) -> Vec<u8> {
 
 /// A counts file, as the program writes it.
 pub(crate) fn counts() -> Vec<u8> {
-    let pieces: Vec<Vec<u8>> = (0..ROWS).map(|row| format!("{row:02}").into_bytes()).collect();
-    let pieces: PieceCounts = pieces.iter().map(|piece| (&piece[..], Count::ONE)).collect();
+    let pretokens: Vec<Vec<u8>> = (0..ROWS).map(|row| format!("{row:02}").into_bytes()).collect();
+    let pretokens: PretokenCounts = pretokens.iter().map(|pretoken| (&pretoken[..], Count::ONE)).collect();
     let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
     let mut file = Vec::new();
-    write_counts(&mut file, Path::new("counts"), &pieces, &info, &tokenmill::observer::Silent).unwrap();
+    write_counts(&mut file, Path::new("counts"), &pretokens, &info, &tokenmill::observer::Silent).unwrap();
     file
 }
 

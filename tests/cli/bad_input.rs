@@ -355,7 +355,7 @@ fn a_bin_without_marks_or_without_ids_is_told() {
 
 /// A few kB of zstd can hold a single pre-token of any length. It is refused before it takes the memory.
 #[test]
-fn a_long_piece_is_refused_within_the_limit_of_memory() {
+fn a_long_pretoken_is_refused_within_the_limit_of_memory() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     assert_eq!(ended(&folder, &train("a.txt", &[])).0, Some(0));

@@ -4,7 +4,7 @@ use super::*;
 
 /// `count` writes a counts file, and needs a split.
 #[test]
-fn pieces_are_counted_into_a_file() {
+fn pretokens_are_counted_into_a_file() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     let (code, said) = ended(&folder, &["count", "a.txt", "-o", "counts.parquet", "--order"]);
@@ -128,7 +128,7 @@ fn what_the_counts_say_cannot_be_contradicted() {
 /// If the distinct pre-tokens do not fit into memory, `train` ends with code 8 before it creates its output
 /// folder.
 #[test]
-fn pieces_that_do_not_fit_leave_no_folder() {
+fn pretokens_that_do_not_fit_leave_no_folder() {
     let folder = folder();
     let train = ["train", "demo:words?distinct=300000", "--column", "line", "--merges", "3", "-o", "out"];
     refuses(
@@ -153,7 +153,7 @@ fn counts_of_an_empty_input_are_none_to_learn_from() {
 /// Counts files with different splits, boundaries or special tokens are not added up, and a sum does not
 /// replace its own input.
 #[test]
-fn counts_of_other_pieces_are_not_summed() {
+fn counts_of_other_pretokens_are_not_summed() {
     let folder = counted(&[]);
     does(&folder, &["count", "b.txt", "-o", "join.parquet", "--boundary", "join"]);
     does(&folder, &["count", "b.txt", "-o", "gpt2.parquet", "--split", "gpt2"]);

@@ -302,7 +302,7 @@ fn what_cannot_go_with_a_tokenizer_that_changes_text_is_refused() {
 
 /// No merge is learned across a byte that has no token.
 #[test]
-fn pieces_are_cut_at_bytes_without_a_token() {
+fn pretokens_are_cut_at_bytes_without_a_token() {
     let folder = folder();
     foreign(&folder, "lacking", |file| {
         let vocabulary = file["model"]["vocab"].as_object_mut().expect("keys");

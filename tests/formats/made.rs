@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use tokenmill::count::PieceCounts;
+use tokenmill::count::PretokenCounts;
 use tokenmill::observer::{Observer, Silent};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Merges, TrainConfig, learn_merges};
@@ -16,15 +16,15 @@ use tokenmill::{Count, Result, TokenId};
 
 /// Learns up to `merges` merges. Each text is one pre-token.
 pub(crate) fn learned(texts: &[&[u8]], merges: usize) -> Merges {
-    let mut pieces = PieceCounts::new();
+    let mut pretokens = PretokenCounts::new();
     for (index, text) in texts.iter().enumerate() {
         if !text.is_empty() && !texts[..index].contains(text) {
             let count = texts.iter().filter(|other| *other == text).count();
-            pieces.push(text, Count::new(u64::try_from(count).expect("few")));
+            pretokens.push(text, Count::new(u64::try_from(count).expect("few")));
         }
     }
     let config = TrainConfig { min_frequency: Count::new(1), ..TrainConfig::new(merges) };
-    learn_merges(pieces, &config, &Silent).expect("a small corpus").merges
+    learn_merges(pretokens, &config, &Silent).expect("a small corpus").merges
 }
 
 /// A vocabulary of up to 60 merges learned from these texts. Each text is one pre-token.
@@ -93,13 +93,13 @@ pub(crate) fn load_plainly(path: &Path) -> Result<Vocabulary> {
 
 /// Encodes one pre-token as the definition says: applies the merge of lowest rank first, among equals the
 /// leftmost.
-pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
+pub(crate) fn encode(vocabulary: &Vocabulary, pretoken: &[u8]) -> Vec<TokenId> {
     if vocabulary.ignore_merges()
-        && let Some((id, _)) = vocabulary.ordinary().find(|(_, bytes)| *bytes == piece)
+        && let Some((id, _)) = vocabulary.ordinary().find(|(_, bytes)| *bytes == pretoken)
     {
         return vec![id];
     }
-    let mut ids: Vec<TokenId> = piece.iter().filter_map(|&byte| vocabulary.byte_id(byte)).collect();
+    let mut ids: Vec<TokenId> = pretoken.iter().filter_map(|&byte| vocabulary.byte_id(byte)).collect();
     loop {
         let merge = |pair: &[TokenId]| {
             vocabulary.merges().iter().find(|merge| [merge.left, merge.right] == *pair).copied()

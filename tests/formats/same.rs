@@ -329,11 +329,11 @@ fn a_training_record_of_a_later_version_is_refused_by_name() {
 
 /// Encodes as tiktoken does. A pre-token that is a token stays whole. Otherwise the two neighbours with the
 /// lowest rank, looked up by their joined bytes, are merged first.
-fn encode_by_ranks(ranks: &HashMap<Vec<u8>, u32>, piece: &[u8]) -> Vec<u32> {
-    if let Some(&rank) = ranks.get(piece) {
+fn encode_by_ranks(ranks: &HashMap<Vec<u8>, u32>, pretoken: &[u8]) -> Vec<u32> {
+    if let Some(&rank) = ranks.get(pretoken) {
         return vec![rank];
     }
-    let mut tokens: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
+    let mut tokens: Vec<Vec<u8>> = pretoken.iter().map(|&byte| vec![byte]).collect();
     loop {
         let rank = |pair: &[Vec<u8>]| ranks.get(&pair.concat()).copied();
         let found = tokens.windows(2).enumerate().filter_map(|(at, pair)| Some((rank(pair)?, at)));

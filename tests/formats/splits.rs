@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenmill::Tokenizer;
+use tokenmill::base::int::to_usize;
 use tokenmill::observer::Silent;
 use tokenmill::split::splitter;
-use tokenmill::units::place;
 use tokenmill::vocab::{Format, Vocabulary, from_json};
 
 use crate::made::{hf_file, there_and_back, with_component};
@@ -45,7 +45,7 @@ fn texts_are_cut_as_in_hugging_face_s_tokenizers() {
             let spaced = vocabulary.rules().prefix_space && !text.is_empty() && !text.starts_with(' ');
             let text = if spaced { format!(" {text}") } else { text.clone() };
             let mut ends = Vec::new();
-            let outcome = splitter.piece_ends(text.as_bytes(), &mut ends);
+            let outcome = splitter.pretoken_ends(text.as_bytes(), &mut ends);
             if lengths.iter().sum::<usize>() < text.len() {
                 let refused = outcome.expect_err("some of the text is dropped there").to_string();
                 assert!(refused.contains("does not match"), "{refused}");
@@ -54,7 +54,8 @@ fn texts_are_cut_as_in_hugging_face_s_tokenizers() {
             }
             outcome.expect("it is cut");
             let starts = [0].into_iter().chain(ends.iter().copied());
-            let found: Vec<usize> = ends.iter().zip(starts).map(|(end, start)| place(end - start)).collect();
+            let found: Vec<usize> =
+                ends.iter().zip(starts).map(|(end, start)| to_usize(end - start)).collect();
             assert_eq!(found, lengths, "{pre_tokenizer} of {text:?}");
         }
     }
@@ -78,7 +79,7 @@ fn punctuation_is_that_of_hugging_face_s_tokenizers() {
     let splitter = splitter(vocabulary.split()).expect("a class");
     for character in '\0'..=char::MAX {
         let mut ends = Vec::new();
-        splitter.piece_ends(format!("a{character}a").as_bytes(), &mut ends).expect("a short text");
+        splitter.pretoken_ends(format!("a{character}a").as_bytes(), &mut ends).expect("a short text");
         let expected = ranges.iter().any(|range| range.contains(&u32::from(character)));
         assert_eq!(ends.len() == 3, expected, "U+{:04X}", u32::from(character));
     }

@@ -1,24 +1,7 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// Modules that every stage may import. They import no stage.
-const BELOW: [&str; 16] = [
-    "error",
-    "units",
-    "observer",
-    "parallel",
-    "files",
-    "digest",
-    "format_version",
-    "hashing",
-    "draws",
-    "index",
-    "cast",
-    "lengths",
-    "declared",
-    "panics",
-    "pages",
-    "costly",
-];
+const BELOW: [&str; 3] = ["error", "observer", "base"];
 
 /// The stages in the order of the data flow, each with the paths that it may import in addition to [`BELOW`].
 const GRAPH: [(&str, &[&str]); 10] = [
@@ -36,43 +19,25 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// The modules below the stages, each with the others of them that it may import.
-const BASE: [(&str, &[&str]); 16] = [
-    ("error", &[]),
-    ("units", &["error"]),
-    ("observer", &["error", "units"]),
-    ("parallel", &["error", "units", "observer"]),
-    ("files", &["error", "units", "observer", "digest"]),
-    ("digest", &[]),
-    ("format_version", &["error"]),
-    ("hashing", &["units"]),
-    ("draws", &["units"]),
-    ("index", &["units"]),
-    ("cast", &["units"]),
-    ("lengths", &["units"]),
-    ("declared", &["units"]),
-    ("panics", &[]),
-    ("pages", &[]),
-    ("costly", &[]),
-];
+const BASE: [(&str, &[&str]); 3] =
+    [("error", &[]), ("observer", &["error", "base::int"]), ("base", &["error", "observer"])];
 
 /// Names that `lib.rs` re-exports at the crate root. Any module may import them from there.
 const ROOT_NAMES: [&str; 9] =
     ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId", "VERSION", "FORMAT_VERSION"];
 
 /// Files that may contain `as` casts between numbers.
-const CASTS: [&str; 3] = ["src/units.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
+const CASTS: [&str; 3] = ["src/base/int.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
 
 /// Files that may contain `unsafe`.
 const UNSAFE: [&str; 6] = [
     "src/cli/allocator.rs",
-    "src/pages.rs",
+    "src/base/huge_pages.rs",
     "src/split/scanner/avx512.rs",
     "src/split/scanner/avx2.rs",
     "src/train/scan/avx2.rs",
     "src/train/scan/avx512.rs",
 ];
-
-const MAX_LINES: usize = 800;
 
 /// A Rust source file and its tokens.
 pub(crate) struct File {
@@ -163,7 +128,11 @@ fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> 
         return Err(format!("{stage} may not import {shown}"));
     }
     let is_module = |part: &String| part.starts_with(|c: char| c.is_lowercase());
-    if path.len() > 2 && is_module(&path[1]) && path.last().is_some_and(|last| last != "self") {
+    if head != "base"
+        && path.len() > 2
+        && is_module(&path[1])
+        && path.last().is_some_and(|last| last != "self")
+    {
         return Err(format!("{stage} reaches past {head}'s boundary: {shown}"));
     }
     Ok(())
@@ -303,28 +272,6 @@ pub(crate) fn surroundings(file: &File) -> Vec<Offence> {
         }
     }
     offences
-}
-
-/// Reports a file with more than [`MAX_LINES`] lines.
-pub(crate) fn length(file: &File) -> Vec<Offence> {
-    let lines = file.source.lines().count();
-    if lines <= MAX_LINES {
-        return Vec::new();
-    }
-    vec![Offence { line: lines, what: format!("{lines} lines, {MAX_LINES} at most") }]
-}
-
-/// Finds files and inline modules with vague names such as `utils`.
-pub(crate) fn names(file: &File) -> Vec<Offence> {
-    const VAGUE: [&str; 9] =
-        ["util", "utils", "helper", "helpers", "common", "manager", "handler", "misc", "shared"];
-    let named = file.path.strip_suffix(".rs").unwrap_or(&file.path).split('/').map(|name| (1, name));
-    let inline = file.all.windows(2).filter(|pair| pair[0].text == "mod");
-    named
-        .chain(inline.map(|pair| (pair[1].line, pair[1].text.as_str())))
-        .filter(|(_, name)| VAGUE.contains(name))
-        .map(|(line, name)| Offence { line, what: format!("{name} says nothing about what it holds") })
-        .collect()
 }
 
 /// Reports a stage if its `mod.rs` does not start with module documentation.

@@ -2,6 +2,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
+use tokenmill::base::int::ByteCount;
 use tokenmill::count::Boundary;
 use tokenmill::encode::{MissingBytes, SpecialPolicy};
 use tokenmill::run::recipe::{Choice, named, names};
@@ -10,7 +11,6 @@ use tokenmill::sink::{Compression, OutputFormat, PackRule};
 use tokenmill::source::{self, DocumentRule, OnBadInput};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
-use tokenmill::units::ByteCount;
 use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt, TransformersConfig};
 
 #[derive(Args, Debug)]
@@ -191,7 +191,7 @@ pub(in crate::cli) struct SampleFlags {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pre-tokens")]
-pub(in crate::cli) struct PieceFlags {
+pub(in crate::cli) struct PretokenFlags {
     /// How text is split into pre-tokens [default: gpt4]
     #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
     pub(in crate::cli) split: Option<SplitPattern>,

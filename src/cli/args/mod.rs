@@ -1,16 +1,16 @@
 mod groups;
 
 pub(super) use groups::{
-    CountsArgument, EncodeFlags, InputFlags, MergeFlags, PieceFlags, SampleFlags, SourceFlags,
+    CountsArgument, EncodeFlags, InputFlags, MergeFlags, PretokenFlags, SampleFlags, SourceFlags,
     TokenizerArgument, TokenizerFlags, TokenizerSplit, TrainFlags, TrainInput, TransformersFlags,
 };
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
+use tokenmill::base::int::ByteCount;
 use tokenmill::encode::{MissingBytes, SpecialPolicy};
 use tokenmill::run::MOST_THREADS;
 use tokenmill::sample::Weight;
-use tokenmill::units::ByteCount;
 use tokenmill::vocab;
 
 use groups::{choice, writable};
@@ -128,7 +128,7 @@ pub(in crate::cli) struct TrainArgs {
     #[command(flatten)]
     pub(in crate::cli) sample: SampleFlags,
     #[command(flatten)]
-    pub(in crate::cli) pieces: PieceFlags,
+    pub(in crate::cli) pretokens: PretokenFlags,
     #[command(flatten)]
     pub(in crate::cli) train: TrainFlags,
     #[command(flatten)]
@@ -153,7 +153,7 @@ pub(in crate::cli) struct CountArgs {
     #[command(flatten)]
     pub(in crate::cli) sample: SampleFlags,
     #[command(flatten)]
-    pub(in crate::cli) pieces: PieceFlags,
+    pub(in crate::cli) pretokens: PretokenFlags,
 }
 
 #[derive(Args, Debug)]

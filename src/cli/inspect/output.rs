@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tokenmill::Result;
+use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TOKENIZER_FOLDER, TokenReader};
 use tokenmill::source::Range;
-use tokenmill::units::{ByteCount, amount, ratio};
 use tokenmill::vocab::{LoadOptions, Vocabulary, load};
 
 use crate::cli::failure::Failure;
@@ -67,7 +67,7 @@ impl Output<'_> {
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
         match &self.trained {
             Some(trained) => {
-                let merges = counted(amount(trained.merges().len()), "merge");
+                let merges = counted(to_u64(trained.merges().len()), "merge");
                 writeln!(out, "vocabulary    {} tokens, {merges}", trained.tokens().count())?;
                 self.write_tokenizer(out)?;
             }
@@ -149,5 +149,5 @@ fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> 
     for line in lines.take(LISTED) {
         writeln!(out, "  {line}")?;
     }
-    if hidden > 0 { writeln!(out, "  and {} more (--json has all)", amount(hidden)) } else { Ok(()) }
+    if hidden > 0 { writeln!(out, "  and {} more (--json has all)", to_u64(hidden)) } else { Ok(()) }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
-use tokenmill::units::amount;
 use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, byte_ranges, check, load};
 use tokenmill::{Result, TokenId};
 
@@ -137,7 +137,7 @@ impl Facts {
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
         writeln!(out, "ids below     {}", vocabulary.id_limit())?;
         writeln!(out, "merges        {}", vocabulary.merges().len())?;
-        writeln!(out, "longest token {}", counted(amount(self.longest()), "byte"))?;
+        writeln!(out, "longest token {}", counted(to_u64(self.longest()), "byte"))?;
         writeln!(out, "token bytes   {}", self.lengths())?;
         writeln!(out, "split         {}", copied(&vocabulary.split().to_string()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;

@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::{one_case_in, with_threads};
+use crate::base::int::to_u64;
+use crate::base::test_support::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Silent, Stage};
-use crate::units::amount;
 
 fn document() -> impl Strategy<Value = Option<Vec<u8>>> {
     let word = prop_oneof![
@@ -52,14 +52,14 @@ fn threads_and_batches_change_nothing() {
     one_case_in(8, &inputs, |(documents, weights, joined, pattern)| {
         let boundary = if joined { Boundary::Join } else { Boundary::Document };
         let (config, splitter) = (config(boundary, weights), splitter(pattern));
-        let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
+        let expected = reference::count_pretokens(&documents, splitter.as_ref(), &config).expect("no limits");
         let (mut facts, by_source) = (None, by_source(&documents));
         for (threads, size) in [(1, 1_000_000), (1, 1), (2, 7), (7, 3), (3, 40)] {
             let parts = batches(&documents, size);
             let counted =
-                with_threads(threads, || count_pieces(stream(parts), splitter.as_ref(), &config, &Silent));
+                with_threads(threads, || count_pretokens(stream(parts), splitter.as_ref(), &config, &Silent));
             let counted = counted.expect("no limits");
-            prop_assert_eq!(&counted.pieces, &expected, "{} threads, batches of {}", threads, size);
+            prop_assert_eq!(&counted.pretokens, &expected, "{} threads, batches of {}", threads, size);
             prop_assert_eq!(facts.get_or_insert(counted.facts.clone()), &counted.facts);
             prop_assert_eq!(&counted.facts.sources, &by_source);
             let gathered = gather_documents(stream(batches(&documents, size)), &config, &Silent);
@@ -76,22 +76,22 @@ fn by_source(documents: &[Document]) -> Vec<SourceFacts> {
         let facts = &mut sources[*source];
         facts.documents += u64::from(document.is_some());
         facts.null_documents += u64::from(document.is_none());
-        facts.text_bytes += document.as_ref().map_or(0, |text| amount(text.len()));
+        facts.text_bytes += document.as_ref().map_or(0, |text| to_u64(text.len()));
     }
     sources
 }
 
 #[test]
-fn pieces_of_all_lengths_are_counted() {
+fn pretokens_of_all_lengths_are_counted() {
     // More than one window, more entries than the first slots, and pre-tokens of about 16 bytes.
     let text: String = (0..30_000).map(|n| format!("{} {} ", "x".repeat(n % 40), n % 7_001)).collect();
     let (documents, config) = (documents(&[&text, &text]), CountConfig::default());
     let splitter = splitter("gpt2");
-    let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
+    let expected = reference::count_pretokens(&documents, splitter.as_ref(), &config).expect("no limits");
     for threads in [1, 2, 5] {
         let parts = stream(batches(&documents, 9_999));
-        let counted = with_threads(threads, || count_pieces(parts, splitter.as_ref(), &config, &Silent));
-        assert!(counted.expect("no limits").pieces == expected, "{threads} threads");
+        let counted = with_threads(threads, || count_pretokens(parts, splitter.as_ref(), &config, &Silent));
+        assert!(counted.expect("no limits").pretokens == expected, "{threads} threads");
     }
 }
 
@@ -100,11 +100,11 @@ fn tables_beyond_the_caches_count_alike() {
     let word = |n: usize| if n.is_multiple_of(7) { format!("{n} {n:x<17}y ") } else { format!("{n} ") };
     let text: String = (0..300_000).chain(5..40_000).map(word).collect();
     let (documents, config, splitter) = (documents(&[&text]), CountConfig::default(), splitter("gpt2"));
-    let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
+    let expected = reference::count_pretokens(&documents, splitter.as_ref(), &config).expect("no limits");
     for threads in [1, 2] {
         let parts = stream(batches(&documents, 900_000));
-        let counted = with_threads(threads, || count_pieces(parts, splitter.as_ref(), &config, &Silent));
-        assert!(counted.expect("no limits").pieces == expected, "{threads} threads");
+        let counted = with_threads(threads, || count_pretokens(parts, splitter.as_ref(), &config, &Silent));
+        assert!(counted.expect("no limits").pretokens == expected, "{threads} threads");
     }
 }
 
@@ -118,7 +118,7 @@ fn facts_describe_the_corpus() {
     let config = config(Boundary::Document, vec![0]);
     for size in [2, 100] {
         let counted =
-            count_pieces(stream(batches(&documents, size)), splitter("gpt4").as_ref(), &config, &Silent);
+            count_pretokens(stream(batches(&documents, size)), splitter("gpt4").as_ref(), &config, &Silent);
         let facts = counted.expect("no limits").facts;
         assert_eq!((facts.documents, facts.null_documents), (3, 1));
         assert_eq!((facts.text_bytes, facts.characters, facts.special_tokens), (10, 9, 1));
@@ -126,12 +126,12 @@ fn facts_describe_the_corpus() {
         assert_eq!(lengths.collect::<Vec<_>>(), [(0, 1), (4, 1), (6, 1)]);
     }
     let all = CountConfig { weights: Vec::new(), ..config };
-    let counted = count_pieces(stream(batches(&documents, 9)), splitter("gpt4").as_ref(), &all, &Silent);
+    let counted = count_pretokens(stream(batches(&documents, 9)), splitter("gpt4").as_ref(), &all, &Silent);
     assert_eq!(counted.expect("no limits").facts.distinct_bytes, 9);
 }
 
 #[test]
-fn a_count_that_overflows_is_an_error_that_names_the_piece() {
+fn a_count_that_overflows_is_an_error_that_names_the_pretoken() {
     let config = CountConfig { weights: vec![u64::MAX - 1, 2], ..CountConfig::default() };
     let documents = |texts: [&str; 2]| -> Vec<Document> {
         texts.map(|text| text.as_bytes().to_vec()).into_iter().map(Some).enumerate().collect()
@@ -144,7 +144,7 @@ fn a_count_that_overflows_is_an_error_that_names_the_piece() {
         for threads in [1, 2] {
             let parts = stream(batches(&documents, 1_000));
             let counted =
-                with_threads(threads, || count_pieces(parts, splitter("gpt2").as_ref(), &config, &Silent));
+                with_threads(threads, || count_pretokens(parts, splitter("gpt2").as_ref(), &config, &Silent));
             let error = counted.err().map(|error| error.to_string());
             assert_eq!(error.is_some(), overflows.is_some(), "{texts:?}");
             assert!(error.unwrap_or_default().contains(overflows.unwrap_or_default()));
@@ -178,7 +178,7 @@ fn progress_adds_up_and_a_run_can_be_stopped() {
             let observer = Meter { bytes: AtomicU64::new(0), most };
             let (parts, config) = (stream(batches(&documents, 10)), CountConfig::default());
             let outcome = match split {
-                true => count_pieces(parts, splitter("gpt2").as_ref(), &config, &observer),
+                true => count_pretokens(parts, splitter("gpt2").as_ref(), &config, &observer),
                 false => gather_documents(parts, &config, &observer),
             };
             (outcome.err().map(|error| error.kind()), observer.bytes.into_inner())
@@ -198,7 +198,7 @@ fn an_error_of_the_source_is_passed_on() {
         let (parts, config) =
             (Box::new(broken.chain(batches.clone().into_iter().map(Ok))), CountConfig::default());
         let counted =
-            with_threads(threads, || count_pieces(parts, splitter("gpt2").as_ref(), &config, &Silent));
+            with_threads(threads, || count_pretokens(parts, splitter("gpt2").as_ref(), &config, &Silent));
         assert_eq!(counted.err().map(|error| error.kind()), Some(ErrorKind::Interrupted));
     }
 }
@@ -206,5 +206,5 @@ fn an_error_of_the_source_is_passed_on() {
 #[test]
 fn characters_are_counted_whatever_their_bytes() {
     let all: String = ('\0'..=char::MAX).collect();
-    assert_eq!(characters(all.as_bytes()), crate::units::amount(all.chars().count()));
+    assert_eq!(characters(all.as_bytes()), crate::base::int::to_u64(all.chars().count()));
 }

@@ -19,9 +19,9 @@ fn info(ordered: bool) -> CountsInfo {
     }
 }
 
-fn written(pieces: &PieceCounts, info: &CountsInfo) -> Vec<u8> {
+fn written(pretokens: &PretokenCounts, info: &CountsInfo) -> Vec<u8> {
     let mut file = Vec::new();
-    write_counts(&mut file, "counts.parquet".as_ref(), pieces, info, &Silent)
+    write_counts(&mut file, "counts.parquet".as_ref(), pretokens, info, &Silent)
         .expect("memory takes everything");
     file
 }
@@ -33,8 +33,8 @@ fn read_bytes(bytes: &[u8]) -> Result<CountsFile> {
     read_counts(&path)
 }
 
-fn pieces(entries: &[(&str, u64)]) -> PieceCounts {
-    entries.iter().map(|(piece, count)| (piece.as_bytes(), Count::new(*count))).collect()
+fn pretokens(entries: &[(&str, u64)]) -> PretokenCounts {
+    entries.iter().map(|(pretoken, count)| (pretoken.as_bytes(), Count::new(*count))).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn writing_can_be_stopped() {
         }
     }
     for ordered in [true, false] {
-        let stopped = write_counts(Vec::new(), "x".as_ref(), &pieces(&[("a", 1)]), &info(ordered), &Stops);
+        let stopped = write_counts(Vec::new(), "x".as_ref(), &pretokens(&[("a", 1)]), &info(ordered), &Stops);
         assert_eq!(stopped.expect_err("stopped").kind(), ErrorKind::Interrupted);
     }
 }
@@ -54,13 +54,14 @@ fn writing_can_be_stopped() {
 #[test]
 fn counts_of_a_later_version_are_refused_by_name() {
     let later = CountsInfo { format_version: 2, ..info(false) };
-    let refused = read_bytes(&written(&pieces(&[("a", 1)]), &later)).expect_err("nobody knows it yet");
+    let refused = read_bytes(&written(&pretokens(&[("a", 1)]), &later)).expect_err("nobody knows it yet");
     assert!(refused.to_string().contains("counts.parquet: format version 2"), "{refused}");
 }
 
 #[test]
 fn what_is_written_is_read() {
-    let counted = pieces(&[(" the", u64::MAX), ("a", 3), ("\n", 1), (" a longer piece than fifteen", 7)]);
+    let counted =
+        pretokens(&[(" the", u64::MAX), ("a", 3), ("\n", 1), (" a longer pretoken than fifteen", 7)]);
     for ordered in [true, false] {
         let read = read_bytes(&written(&counted, &info(ordered))).expect("a right file");
         assert_eq!(read.info, info(ordered));
@@ -68,18 +69,18 @@ fn what_is_written_is_read() {
         if !ordered {
             expected.sort();
         }
-        assert_eq!(read.pieces.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(read.pretokens.iter().collect::<Vec<_>>(), expected);
     }
-    let empty = read_bytes(&written(&PieceCounts::new(), &info(false))).expect("a right file");
-    assert!(empty.pieces.is_empty());
+    let empty = read_bytes(&written(&PretokenCounts::new(), &info(false))).expect("a right file");
+    assert!(empty.pretokens.is_empty());
 }
 
 #[test]
-fn equal_pieces_are_written_once() {
-    let counted = pieces(&[("b", 1), ("a", 2), ("", 3), ("b", 4), ("c", 0), ("b", 5)]);
+fn equal_pretokens_are_written_once() {
+    let counted = pretokens(&[("b", 1), ("a", 2), ("", 3), ("b", 4), ("c", 0), ("b", 5)]);
     let read = read_bytes(&written(&counted, &info(false))).expect("a right file");
-    assert_eq!(read.pieces, pieces(&[("a", 2), ("b", 10)]));
-    let often = pieces(&[("b", u64::MAX), ("b", 1)]);
+    assert_eq!(read.pretokens, pretokens(&[("a", 2), ("b", 10)]));
+    let often = pretokens(&[("b", u64::MAX), ("b", 1)]);
     let error = write_counts(Vec::new(), "x".as_ref(), &often, &info(false), &Silent).expect_err("too often");
     assert!(error.to_string().contains(r#""b" does not fit in 64 bits"#), "{error}");
 }
@@ -87,9 +88,9 @@ fn equal_pieces_are_written_once() {
 #[test]
 fn many_rows_keep_their_order() {
     let names: Vec<String> = (0..150_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
-    let counted: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    let counted: PretokenCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
     let read = read_bytes(&written(&counted, &info(true))).expect("a right file");
-    assert!(read.pieces == counted);
+    assert!(read.pretokens == counted);
 }
 
 #[test]
@@ -99,7 +100,9 @@ fn wrong_counts_are_refused() {
             let (mut file, info) = (Vec::new(), info(ordered));
             let writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info, &Silent);
             let mut writer = writer.expect("memory takes everything");
-            entries.iter().for_each(|piece| writer.push(piece.as_bytes(), Count::ONE).expect("as before"));
+            entries
+                .iter()
+                .for_each(|pretoken| writer.push(pretoken.as_bytes(), Count::ONE).expect("as before"));
             writer.end().expect("as before");
             let error = read_bytes(&file).expect_err("twice the same");
             assert!(error.to_string().contains("row"), "{error}");
@@ -116,8 +119,8 @@ fn wrong_counts_are_refused() {
     let error = read_bytes(&file).expect_err("twice the same");
     assert!(error.to_string().contains("row 8192"), "{error}");
     let unsplit = CountsInfo { pattern: SplitPattern::None, ..info(false) };
-    let error =
-        write_counts(Vec::new(), "x".as_ref(), &PieceCounts::new(), &unsplit, &Silent).expect_err("no split");
+    let error = write_counts(Vec::new(), "x".as_ref(), &PretokenCounts::new(), &unsplit, &Silent)
+        .expect_err("no split");
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
@@ -127,7 +130,7 @@ fn a_foreign_or_missing_file_is_an_error() {
     for bytes in [&b""[..], b"PAR1", b"no parquet at all, but long enough for a footer"] {
         assert!(read_bytes(bytes).is_err());
     }
-    let mut file = written(&pieces(&[("a", 1)]), &info(false));
+    let mut file = written(&pretokens(&[("a", 1)]), &info(false));
     let metadata = &b"\"ordered\":false"[..];
     let at =
         file.windows(metadata.len()).position(|bytes| bytes == metadata).expect("metadata is plain JSON");
@@ -150,21 +153,21 @@ impl io::Write for Full {
 
 #[test]
 fn a_full_disk_is_told_as_such() {
-    let error = write_counts(Full, "counts.parquet".as_ref(), &pieces(&[("a", 1)]), &info(false), &Silent);
+    let error = write_counts(Full, "counts.parquet".as_ref(), &pretokens(&[("a", 1)]), &info(false), &Silent);
     assert_eq!(error.expect_err("nothing fits").kind(), ErrorKind::DiskFull);
 }
 
 proptest! {
     #[test]
     fn damaged_files_are_errors_or_right(at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
-        let names: Vec<String> = (0..500).map(|n| format!("piece {n}")).collect();
+        let names: Vec<String> = (0..500).map(|n| format!("pretoken {n}")).collect();
         let counts = (1..).map(|n| Count::new(n * n));
-        let counted: PieceCounts = names.iter().map(String::as_bytes).zip(counts).collect();
+        let counted: PretokenCounts = names.iter().map(String::as_bytes).zip(counts).collect();
         let mut file = written(&counted, &info(true));
         let place = at.index(file.len());
         file[place] = byte;
         let read = read_bytes(&file);
-        prop_assert!(read.is_err() || read.is_ok_and(|read| read.pieces == counted && read.info == info(true)));
+        prop_assert!(read.is_err() || read.is_ok_and(|read| read.pretokens == counted && read.info == info(true)));
         file.truncate(cut.index(file.len()));
         prop_assert!(read_bytes(&file).is_err());
     }

@@ -29,7 +29,7 @@ fn in_parts(text: &[u8]) -> Documents<'static> {
 }
 
 #[test]
-fn a_piece_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
+fn a_pretoken_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let custom = SplitPattern::Custom("[^ ]+| +".to_owned());
     let named = ["gpt4", "gpt2"].map(|name| name.parse().expect("a name"));
@@ -50,7 +50,7 @@ fn a_piece_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
                     };
                     assert!(!fits, "{name}, {boundary:?}, {length}: {error}");
                     assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
-                    let found = error.get_ref().downcast_ref::<TooLongForMemory>().expect("of a piece");
+                    let found = error.get_ref().downcast_ref::<TooLongForMemory>().expect("of a pre-token");
                     assert_eq!((found.source_number, found.unit), (0, 0));
                     assert!(
                         found.row == 1 || boundary == Boundary::Join,
@@ -70,7 +70,7 @@ fn documents_that_do_not_fit_are_not_gathered() {
     for (limit, fits) in [(160, true), (100, false), (89, false), (59, false)] {
         let outcome = gather_documents(documents(), &within(limit, Boundary::Document, &folder), &Silent);
         match outcome {
-            Ok(counted) => assert!(fits && counted.pieces.len() == 2, "{limit}"),
+            Ok(counted) => assert!(fits && counted.pretokens.len() == 2, "{limit}"),
             Err(error) => assert!(!fits && error.kind() == ErrorKind::Memory, "{limit}: {error}"),
         }
     }
@@ -78,5 +78,5 @@ fn documents_that_do_not_fit_are_not_gathered() {
 }
 
 fn count_of_all(documents: Documents<'_>) -> usize {
-    gather_documents(documents, &CountConfig::default(), &Silent).expect("no limit").pieces.len()
+    gather_documents(documents, &CountConfig::default(), &Silent).expect("no limit").pretokens.len()
 }

@@ -8,9 +8,9 @@ mod summing;
 use arrow_array::BinaryViewArray;
 
 use super::*;
+use crate::base::int::Count;
 use crate::source::Batch;
 use crate::split::SplitPattern;
-use crate::units::Count;
 
 /// A document and the number of its source.
 type Document = (usize, Option<Vec<u8>>);

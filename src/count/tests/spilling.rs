@@ -3,11 +3,11 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::{one_case_in, with_threads};
+use crate::base::int::ByteCount;
+use crate::base::test_support::{one_case_in, with_threads};
 use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::split::Named;
-use crate::units::ByteCount;
 
 fn limited(tables: u64, scratch: &std::path::Path) -> CountConfig {
     let limit = MemoryLimit { tables: ByteCount(tables), scratch: scratch.to_path_buf() };

@@ -7,28 +7,28 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::base::int::{ByteCount, to_u64};
+use crate::base::test_support::one_case_in;
 use crate::error::ErrorKind;
 use crate::observer::Silent;
-use crate::units::{ByteCount, amount};
 
 /// No limit of memory.
 const ANY: ByteCount = ByteCount(u64::MAX);
 
-fn write(folder: &Path, name: &str, pieces: &PieceCounts, ordered: bool) -> WeightedFile {
+fn write(folder: &Path, name: &str, pretokens: &PretokenCounts, ordered: bool) -> WeightedFile {
     let info = CountsInfo { pattern: "gpt4".parse().expect("a name"), ordered, ..CountsInfo::default() };
     let path = folder.join(name);
     let file = File::create(&path).expect("a writable folder");
-    write_counts(file, &path, pieces, &info, &Silent).expect("room for a small file");
+    write_counts(file, &path, pretokens, &info, &Silent).expect("room for a small file");
     WeightedFile { path, weight: 1 }
 }
 
-fn counts(entries: &[(&str, u64)]) -> PieceCounts {
-    entries.iter().map(|(piece, count)| (piece.as_bytes(), Count::new(*count))).collect()
+fn counts(entries: &[(&str, u64)]) -> PretokenCounts {
+    entries.iter().map(|(pretoken, count)| (pretoken.as_bytes(), Count::new(*count))).collect()
 }
 
 #[test]
-fn a_sum_that_overflows_names_the_piece() {
+fn a_sum_that_overflows_names_the_pretoken() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     for ordered in [true, false] {
         let full = write(folder.path(), "full", &counts(&[("a", 1), ("often", u64::MAX)]), ordered);
@@ -46,11 +46,11 @@ fn a_sum_that_overflows_names_the_piece() {
 #[test]
 fn a_sum_that_passes_the_limit_of_memory_is_refused() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    let names: Vec<String> = (0..1_000).map(|number| format!("piece {number}")).collect();
-    let pieces: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    let names: Vec<String> = (0..1_000).map(|number| format!("pretoken {number}")).collect();
+    let pretokens: PretokenCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
     for (one, other) in [(true, true), (true, false), (false, false)] {
         let files = [
-            write(folder.path(), "one", &pieces, one),
+            write(folder.path(), "one", &pretokens, one),
             write(folder.path(), "other", &counts(&[("a", 1)]), other),
         ];
         assert!(sum_counts(&files, ByteCount(70_000), &Silent).is_ok());
@@ -59,17 +59,19 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
     }
     // The pre-tokens of several files in memory keep within the limit together.
     let mut files: Vec<WeightedFile> =
-        (0..5).map(|number| write(folder.path(), &format!("ordered {number}"), &pieces, true)).collect();
-    files.push(write(folder.path(), "by bytes", &pieces, false));
+        (0..5).map(|number| write(folder.path(), &format!("ordered {number}"), &pretokens, true)).collect();
+    files.push(write(folder.path(), "by bytes", &pretokens, false));
     assert!(sum_counts(&files, ByteCount(5 * 35_000 + 70_000), &Silent).is_ok());
     let error = sum_counts(&files, ByteCount(70_000), &Silent).expect_err("five of them are held");
     assert_eq!(error.kind(), ErrorKind::Memory);
     // Each file fits by itself.
     let others: Vec<String> = names.iter().map(|name| format!("other {name}")).collect();
-    let others: PieceCounts = others.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    let others: PretokenCounts = others.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
     for ordered in [true, false] {
-        let files =
-            [write(folder.path(), "one", &pieces, ordered), write(folder.path(), "other", &others, ordered)];
+        let files = [
+            write(folder.path(), "one", &pretokens, ordered),
+            write(folder.path(), "other", &others, ordered),
+        ];
         let limit = ByteCount(if ordered { 70_000 } else { 35_000 });
         assert!(files.iter().all(|file| sum_counts(from_ref(file), limit, &Silent).is_ok()));
         let error = sum_counts(&files, limit, &Silent).expect_err("too many");
@@ -82,14 +84,15 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
 fn parts_of_a_sum_keep_within_the_limit_together() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let file = |number: u32| {
-        let names: Vec<String> = (0..500).map(|piece| format!("piece {piece} of {number}")).collect();
-        let pieces = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
-        write(folder.path(), &number.to_string(), &pieces, false)
+        let names: Vec<String> =
+            (0..500).map(|pretoken| format!("pretoken {pretoken} of {number}")).collect();
+        let pretokens = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+        write(folder.path(), &number.to_string(), &pretokens, false)
     };
     let files: Vec<WeightedFile> = (0..7).map(file).collect();
     let sum = |limit| write_sum(&files, Vec::new(), "sum".as_ref(), ByteCount(limit), &Silent);
     // Three files have about 60 kB, seven about 140 kB.
-    assert_eq!(sum(150_000).expect("they fit").pieces, 3_500);
+    assert_eq!(sum(150_000).expect("they fit").pretokens, 3_500);
     assert_eq!(sum(100_000).expect_err("each part fits").kind(), ErrorKind::Memory);
 }
 
@@ -105,14 +108,14 @@ fn sums_are_those_of_a_map() {
             let mut seen = std::collections::HashSet::new();
             let distinct: Vec<(&str, u64)> = entries
                 .iter()
-                .filter(|(piece, _)| seen.insert(piece))
-                .map(|(piece, count)| (piece.as_str(), *count))
+                .filter(|(pretoken, _)| seen.insert(pretoken))
+                .map(|(pretoken, count)| (pretoken.as_str(), *count))
                 .collect();
-            for (piece, count) in &distinct {
-                if !sums.contains_key(*piece) {
-                    order.push((*piece).to_owned());
+            for (pretoken, count) in &distinct {
+                if !sums.contains_key(*pretoken) {
+                    order.push((*pretoken).to_owned());
                 }
-                *sums.entry((*piece).to_owned()).or_default() += count * weight;
+                *sums.entry((*pretoken).to_owned()).or_default() += count * weight;
             }
             let file = write(folder.path(), &number.to_string(), &counts(&distinct), *ordered);
             written.push(WeightedFile { weight: *weight, ..file });
@@ -122,17 +125,17 @@ fn sums_are_those_of_a_map() {
             order.sort();
         }
         let expected: Vec<(&[u8], Count)> =
-            order.iter().map(|piece| (piece.as_bytes(), Count::new(sums[piece]))).collect();
+            order.iter().map(|pretoken| (pretoken.as_bytes(), Count::new(sums[pretoken]))).collect();
         let sum = sum_counts(&written, ANY, &Silent).expect("small counts");
-        prop_assert_eq!(sum.pieces.iter().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(sum.pretokens.iter().collect::<Vec<_>>(), expected);
         prop_assert_eq!(sum.info.ordered, ordered);
 
         let path = folder.path().join("sum");
         let file = File::create(&path).expect("a writable folder");
         let said = write_sum(&written, file, &path, ANY, &Silent).expect("small counts");
         let expected = Sum {
-            pieces: amount(order.len()),
-            piece_bytes: order.iter().map(|piece| amount(piece.len())).sum(),
+            pretokens: to_u64(order.len()),
+            pretoken_bytes: order.iter().map(|pretoken| to_u64(pretoken.len())).sum(),
             info: sum.info.clone(),
         };
         prop_assert_eq!(said, expected);

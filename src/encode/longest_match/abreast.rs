@@ -5,7 +5,7 @@ use std::array;
 use super::longest::Longest;
 use super::path::{Finder, Path};
 use super::{Matches, NONE};
-use crate::units::{TokenId, place};
+use crate::base::int::{TokenId, to_usize};
 
 /// Texts, or chunks of one text, that are encoded at the same time.
 const LANES: usize = 6;
@@ -191,10 +191,10 @@ impl Matches {
         let found = self.longest.find_all(text, runs.each_ref().map(|run| run.at));
         found.iter().for_each(|found| self.fetch(found.0));
         for (run, (token, _)) in runs.iter().zip(found) {
-            self.fitting.fetch(run.row, self.tokens[place(token)].column);
+            self.fitting.fetch(run.row, self.tokens[to_usize(token)].column);
         }
         for (run, (token, length)) in runs.iter_mut().zip(found) {
-            let ends_before = length > 0 && run.at + place(length) <= run.end;
+            let ends_before = length > 0 && run.at + to_usize(length) <= run.end;
             let token = if ends_before { token } else { self.longest.find(&text[run.at..run.end]).0 };
             self.go_on(run, token, text, ids);
         }
@@ -210,8 +210,8 @@ impl Matches {
         let mut candidate = longest;
         loop {
             while candidate != NONE {
-                let token = &self.tokens[place(candidate)];
-                let end = run.at + place(token.length);
+                let token = &self.tokens[to_usize(candidate)];
+                let end = run.at + to_usize(token.length);
                 let leads_on = end == run.end || token.can_precede(self.classes[usize::from(text[end])]);
                 if leads_on && self.fitting.fits(run.row, token.column) {
                     ids[run.next] = TokenId::new(candidate);
@@ -230,7 +230,7 @@ impl Matches {
             // A token precedes: every text has an encoding, so some token leads on from its start.
             run.next -= 1;
             let last = &self.tokens[ids[run.next].index()];
-            run.at -= place(last.length);
+            run.at -= to_usize(last.length);
             let before = ids[run.first..run.next].last();
             run.row = before.map_or(START, |before| self.tokens[before.index()].row);
             candidate = last.shorter;

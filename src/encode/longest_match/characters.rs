@@ -3,7 +3,7 @@
 use super::document::Scratch;
 use super::path::Path;
 use super::{Matches, NONE};
-use crate::units::{TokenId, amount, low32, place64};
+use crate::base::int::{TokenId, to_u64, truncate_to_u32, u64_to_usize};
 use crate::vocab::Vocabulary;
 
 /// Longest pre-token, in bytes, that is cut into characters. Longer ones check in between whether to stop.
@@ -212,8 +212,8 @@ fn has(bits: &[u64], at: usize) -> bool {
 /// The hash of a pair of parts.
 #[inline(always)]
 fn pair(left: Part, right: Part) -> usize {
-    let hash = amount(left.0 << PAIR_BITS | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    place64(hash >> (u64::BITS - PAIR_BITS))
+    let hash = to_u64(left.0 << PAIR_BITS | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    u64_to_usize(hash >> (u64::BITS - PAIR_BITS))
 }
 
 /// Cached facts about a character: the tokens that it encodes to by itself, and the sides on which it is
@@ -226,14 +226,14 @@ impl Known {
     fn new(ids: &[TokenId], open: [bool; 2]) -> Known {
         let packed = ids.iter().rfold(0, |packed, id| packed << ID_BITS | u64::from(id.get()));
         let [left, right] = open.map(u64::from);
-        Known(packed << IDS_AT | right << 3 | left << 2 | amount(ids.len()))
+        Known(packed << IDS_AT | right << 3 | left << 2 | to_u64(ids.len()))
     }
 
     /// The tokens and their number.
     #[inline(always)]
     fn tokens(self) -> ([TokenId; MOST_BYTES], usize) {
-        let id = |number| place64(self.0 >> (IDS_AT + number * ID_BITS)) & ((1 << ID_BITS) - 1);
-        (std::array::from_fn(|number| TokenId::new(low32(id(number)))), place64(self.0 & 3))
+        let id = |number| u64_to_usize(self.0 >> (IDS_AT + number * ID_BITS)) & ((1 << ID_BITS) - 1);
+        (std::array::from_fn(|number| TokenId::new(truncate_to_u32(id(number)))), u64_to_usize(self.0 & 3))
     }
 
     /// Whether some token may span the border between this character and the next with a proper part of a
@@ -254,9 +254,9 @@ impl Matches {
     /// Whether a pre-token should be cut into characters: whether it ends with a character of several bytes and
     /// is not too long. English is not cut, since its letters are seldom tokens of their own. Characters of
     /// scripts that a vocabulary has learned little of often are.
-    pub(crate) fn by_characters(&self, piece: &[u8]) -> bool {
-        piece.last().is_some_and(|&last| is_inner(last))
-            && piece.len() <= LONGEST
+    pub(crate) fn by_characters(&self, pretoken: &[u8]) -> bool {
+        pretoken.last().is_some_and(|&last| is_inner(last))
+            && pretoken.len() <= LONGEST
             && self.tokens.len() <= 1 << ID_BITS
     }
 }
@@ -264,30 +264,30 @@ impl Matches {
 impl Scratch {
     /// Appends the tokens of a pre-token to `ids`. Cuts it at borders and looks up characters that are alone
     /// between two borders.
-    pub(super) fn encode_characters(&mut self, matches: &Matches, piece: &[u8], ids: &mut Vec<TokenId>) {
+    pub(super) fn encode_characters(&mut self, matches: &Matches, pretoken: &[u8], ids: &mut Vec<TokenId>) {
         self.characters.0.resize(CHARACTERS, Known::default());
         let mut path = Path::new(std::mem::take(ids), 0);
         let (mut start, mut at) = (0, 0);
         // The character that ends at the current position, and its start.
         let mut before: Option<((Character, Known), usize)> = None;
-        while at < piece.len() {
-            let Some((character, length)) = Character::first(&piece[at..]) else {
+        while at < pretoken.len() {
+            let Some((character, length)) = Character::first(&pretoken[at..]) else {
                 (at, before) = (at + 1, None);
                 continue;
             };
-            let this = (character, self.known(matches, character, &piece[at..at + length]));
+            let this = (character, self.known(matches, character, &pretoken[at..at + length]));
             if let Some((left, left_at)) = before
                 && !matches.borders.may_be_spanned(left, this)
             {
                 let alone = (left_at == start).then_some(left.1);
-                self.encode_part(matches, &piece[start..at], alone, &mut path);
+                self.encode_part(matches, &pretoken[start..at], alone, &mut path);
                 start = at;
             }
             before = Some((this, at));
             at += length;
         }
         let alone = before.filter(|before| before.1 == start).map(|before| before.0.1);
-        self.encode_part(matches, &piece[start..], alone, &mut path);
+        self.encode_part(matches, &pretoken[start..], alone, &mut path);
         *ids = path.ids;
     }
 
@@ -325,9 +325,9 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::int::Count;
     use crate::split::SplitPattern;
     use crate::train::{Merge, Merges};
-    use crate::units::Count;
     use crate::vocab::SpecialTokensAt;
 
     /// A vocabulary of these tokens, each merged byte by byte from its beginning.
@@ -342,7 +342,7 @@ mod tests {
                     made.push(&token[..end]);
                     merges.push(Merge { left, right: token[end - 1].into(), count: Count::ONE });
                 }
-                left = low32(256 + known.unwrap_or(made.len() - 1));
+                left = truncate_to_u32(256 + known.unwrap_or(made.len() - 1));
             }
         }
         let vocabulary =
@@ -437,7 +437,7 @@ mod tests {
             assert_eq!((Character::first(bytes), Character::last(bytes)), (None, None), "{bytes:x?}");
         }
         for character in ["\0", "\u{7f}", "\u{80}", "\u{7ff}", "\u{800}", "\u{ffff}"] {
-            let number = character.chars().next().map_or(0, |one| place64(u32::from(one).into()));
+            let number = character.chars().next().map_or(0, |one| u64_to_usize(u32::from(one).into()));
             let expected = (Character(number), character.len());
             assert_eq!(Character::first(character.as_bytes()), Some(expected));
             assert_eq!(expected.0.length(), expected.1);

@@ -6,9 +6,9 @@ use super::automaton::{Automaton, Tail, Walk};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use super::{EncodedPart, Matches, NONE};
+use crate::base::int::TokenId;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::TokenId;
 
 /// Bytes between two checks of the observer.
 const WINDOW: usize = 1 << 18;
@@ -127,8 +127,8 @@ impl Scratch {
     fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
         let tokens = matches.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
-        let pieces = if tokens.are_all() { 1 } else { WORTH_OF_PIECES };
-        let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * pieces;
+        let pretokens = if tokens.are_all() { 1 } else { WORTH_OF_PIECES };
+        let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * pretokens;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;

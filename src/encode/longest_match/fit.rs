@@ -1,7 +1,7 @@
 use super::follow::Misfits;
 use super::lists::{Item, Lists};
-use crate::pages;
-use crate::units::{low32, place};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Columns in a group (64 words), and in a word.
 const GROUP: u32 = 4096;
@@ -40,7 +40,7 @@ impl Group {
     /// Index of a word of this group, if it is stored.
     #[inline(always)]
     fn place(self, word: u32) -> usize {
-        place(self.first + (self.kept & ((1 << word) - 1)).count_ones())
+        to_usize(self.first + (self.kept & ((1 << word) - 1)).count_ones())
     }
 }
 
@@ -55,7 +55,7 @@ impl Fitting {
     /// returns the column of each number. `None` if the matrix would take too much memory.
     pub(super) fn new(sets: &Lists<Misfits>, numbers: usize) -> Option<(Fitting, Vec<u32>)> {
         let columns = columns(sets, numbers);
-        let groups_a_row = place(columns[numbers] / GROUP) + 1;
+        let groups_a_row = to_usize(columns[numbers] / GROUP) + 1;
         if sets.len().saturating_mul(groups_a_row) > MOST_GROUPS {
             return None;
         }
@@ -63,10 +63,10 @@ impl Fitting {
         let mut words = Lists::new(&[]);
         let mut row = Row::default();
         for set in 0..sets.len() {
-            let misfits = sets.get(low32(set)).iter();
+            let misfits = sets.get(truncate_to_u32(set)).iter();
             let mut misfits =
-                misfits.map(|&(first, end)| (columns[place(first)], columns[place(end)])).peekable();
-            for group in (0..low32(groups_a_row)).map(|group| group * GROUP) {
+                misfits.map(|&(first, end)| (columns[to_usize(first)], columns[to_usize(end)])).peekable();
+            for group in (0..truncate_to_u32(groups_a_row)).map(|group| group * GROUP) {
                 row.clear();
                 while let Some(&(first, end)) = misfits.peek().filter(|(first, _)| *first < group + GROUP) {
                     row.add(first.max(group) - group, end.min(group + GROUP) - group);
@@ -77,7 +77,7 @@ impl Fitting {
                 }
                 // Most groups have no set bit.
                 let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
-                groups.push(Group { kept: row.kept, first: low32(words.range(list).start) });
+                groups.push(Group { kept: row.kept, first: truncate_to_u32(words.range(list).start) });
             }
             if words.items() > MOST_WORDS {
                 return None;
@@ -101,19 +101,19 @@ impl Fitting {
     /// The group of a column, and the index of the column's word within it.
     #[inline(always)]
     fn group(&self, row: u32, column: u32) -> (Group, u32) {
-        (self.groups[place(row + column / GROUP)], column / WORD % (GROUP / WORD))
+        (self.groups[to_usize(row + column / GROUP)], column / WORD % (GROUP / WORD))
     }
 
     /// Prefetches the group, which a lookup reads first.
     pub(super) fn fetch(&self, row: u32, column: u32) {
-        pages::fetch(&self.groups, place(row + column / GROUP));
+        huge_pages::fetch(&self.groups, to_usize(row + column / GROUP));
     }
 
     /// Prefetches the word, which a lookup reads second.
     #[inline]
     pub(super) fn fetch_word(&self, row: u32, column: u32) {
         let (group, word) = self.group(row, column);
-        pages::fetch(&self.words, group.place(word));
+        huge_pages::fetch(&self.words, group.place(word));
     }
 }
 
@@ -150,8 +150,8 @@ impl Row {
 fn columns(sets: &Lists<Misfits>, numbers: usize) -> Vec<u32> {
     let mut begins = vec![false; numbers + 1];
     for set in 0..sets.len() {
-        for &(first, end) in sets.get(low32(set)) {
-            (begins[place(first)], begins[place(end)]) = (true, true);
+        for &(first, end) in sets.get(truncate_to_u32(set)) {
+            (begins[to_usize(first)], begins[to_usize(end)]) = (true, true);
         }
     }
     let column = |column: &mut u32, begins: bool| {
@@ -194,12 +194,12 @@ mod tests {
             let apart = |set: &&Vec<Misfits>| set.windows(2).all(|pair| pair[0].1 < pair[1].0);
             let numbered: Vec<(u32, &Vec<Misfits>)> =
                 sets.iter().filter(apart).map(|set| (lists.number(set), set)).collect();
-            let numbers = sets.iter().flatten().map(|misfits| place(misfits.1)).max().unwrap_or(0) + more;
+            let numbers = sets.iter().flatten().map(|misfits| to_usize(misfits.1)).max().unwrap_or(0) + more;
             let (fitting, columns) = Fitting::new(&lists, numbers).expect("little memory");
             for (list, set) in numbered {
                 let row = Fitting::row(list, &columns);
                 let mut fit = vec![true; numbers];
-                set.iter().for_each(|&(first, end)| fit[place(first)..place(end)].fill(false));
+                set.iter().for_each(|&(first, end)| fit[to_usize(first)..to_usize(end)].fill(false));
                 for (number, (fit, &column)) in fit.into_iter().zip(&columns).enumerate() {
                     prop_assert_eq!(fitting.fits(row, column), fit, "{}", number);
                 }

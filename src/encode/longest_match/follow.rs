@@ -8,7 +8,7 @@ use rayon::iter::ParallelIterator;
 use rayon::slice::ParallelSlice;
 
 use super::lists::{Item, Lists};
-use crate::units::{low32, place, place64};
+use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 use crate::vocab::{RankedMerge, Vocabulary};
 
 /// Most intervals of incompatible tokens that are examined: `PATIENCE` per token and `LEAST_PATIENCE` more. This
@@ -100,12 +100,12 @@ impl Order {
 
     /// The number of a token.
     pub(super) fn number(&self, token: u32) -> u32 {
-        self.number[place(token)]
+        self.number[to_usize(token)]
     }
 
     /// How many numbers are in use.
     pub(super) fn numbers(&self) -> usize {
-        self.classes.last().map_or(0, |last| place(last.end))
+        self.classes.last().map_or(0, |last| to_usize(last.end))
     }
 
     /// One bit per byte class, clear if all tokens that begin with a byte of the class are among `misfits`, so
@@ -127,7 +127,7 @@ impl Order {
         let mut sets = Lists::new(&[]);
         let mut sets_after = Vec::with_capacity(self.ends.len());
         let patience = AtomicUsize::new(LEAST_PATIENCE + PATIENCE * self.ends.len());
-        let tokens: Vec<u32> = (0..low32(self.ends.len())).collect();
+        let tokens: Vec<u32> = (0..truncate_to_u32(self.ends.len())).collect();
         for tokens in tokens.chunks(AT_A_TIME) {
             let found: Vec<Option<Found>> =
                 tokens.par_chunks(PART).map(|tokens| self.misfits_of(tokens, &patience)).collect();
@@ -158,9 +158,9 @@ impl Order {
         // From the token itself, which no merge absorbs, down to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
-            let merges = self.kept_off[place(left)].iter().take_while(|(rank, _)| *rank < until);
+            let merges = self.kept_off[to_usize(left)].iter().take_while(|(rank, _)| *rank < until);
             found.sorted.extend(merges.map(|(_, misfits)| misfits.bits()));
-            at_border = self.ends[place(left)];
+            at_border = self.ends[to_usize(left)];
             steps += 1;
         }
         found.sorted.sort_unstable();
@@ -185,11 +185,11 @@ impl Order {
     /// The number after the last token that begins with `token` and is that token, or absorbs it at this rank or
     /// later.
     fn end_from(&self, token: u32, rank: u32) -> u32 {
-        let merges = &self.merges[place(token)];
+        let merges = &self.merges[to_usize(token)];
         let earlier = merges.partition_point(|merge| merge.rank < rank);
         match earlier.checked_sub(1) {
             Some(latest) => self.number(merges[latest].result.get()),
-            None => self.end[place(token)],
+            None => self.end[to_usize(token)],
         }
     }
 
@@ -219,20 +219,20 @@ impl Order {
         let mut open = vec![(byte, false)];
         while let Some((token, done)) = open.pop() {
             if done {
-                self.end[place(token)] = *next;
+                self.end[to_usize(token)] = *next;
                 continue;
             }
-            self.number[place(token)] = *next;
+            self.number[to_usize(token)] = *next;
             *next += 1;
             open.push((token, true));
             // The last one pushed is popped first.
-            open.extend(self.merges[place(token)].iter().map(|merge| (merge.result.get(), false)));
+            open.extend(self.merges[to_usize(token)].iter().map(|merge| (merge.result.get(), false)));
         }
     }
 }
 
 /// The interval with these [bits](Item::bits).
 fn interval(bits: u64) -> Misfits {
-    let low = |bits: u64| low32(place64(bits & u64::from(u32::MAX)));
+    let low = |bits: u64| truncate_to_u32(u64_to_usize(bits & u64::from(u32::MAX)));
     (low(bits >> u32::BITS), low(bits))
 }

@@ -1,7 +1,7 @@
 use super::path::Path;
 use super::{Matches, NONE, Scratch};
+use crate::base::int::TokenId;
 use crate::encode::ids::TokenIds;
-use crate::units::TokenId;
 
 /// Tokens at the start of a chunk that are kept in a separate list: usually more than change when the chunk is
 /// stitched to the text before it.

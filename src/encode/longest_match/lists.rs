@@ -1,9 +1,9 @@
 use std::ops::Range;
 
 use super::follow::Misfits;
-use crate::index::HashIndex;
-use crate::pages;
-use crate::units::{amount, low32, place};
+use crate::base::hash_index::HashIndex;
+use crate::base::huge_pages;
+use crate::base::int::{to_u64, to_usize, truncate_to_u32};
 
 /// Short lists without duplicates, each identified by a number.
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl<T: Item> Lists<T> {
 
     /// The range of a list among the items of all lists.
     pub(super) fn range(&self, number: u32) -> Range<usize> {
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[place(before)]);
-        place(start)..place(self.ends[place(number)])
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[to_usize(before)]);
+        to_usize(start)..to_usize(self.ends[to_usize(number)])
     }
 
     /// Prefetches the item at an index.
     pub(super) fn fetch(&self, at: usize) {
-        pages::fetch(&self.items, at);
+        huge_pages::fetch(&self.items, at);
     }
 
     /// The item at an index.
@@ -72,15 +72,15 @@ impl<T: Item> Lists<T> {
 
     /// The number of a list; adds it if it is new.
     pub(super) fn number(&mut self, list: &[T]) -> u32 {
-        let hash = list.iter().fold(amount(list.len()), |hash, item| mixed(hash ^ item.bits()));
+        let hash = list.iter().fold(to_u64(list.len()), |hash, item| mixed(hash ^ item.bits()));
         // The index uses numbers from 1 on.
-        if let Some(known) = self.index.find(hash, |known| self.get(low32(known - 1)) == list) {
-            return low32(known - 1);
+        if let Some(known) = self.index.find(hash, |known| self.get(truncate_to_u32(known - 1)) == list) {
+            return truncate_to_u32(known - 1);
         }
         self.items.extend_from_slice(list);
-        self.ends.push(low32(self.items.len()));
+        self.ends.push(truncate_to_u32(self.items.len()));
         self.index.insert(hash, self.len()).expect("a full table comes first");
-        low32(self.len() - 1)
+        truncate_to_u32(self.len() - 1)
     }
 }
 

@@ -1,8 +1,8 @@
 use std::hint::select_unpredictable;
 
 use super::trie::{self, Prefix, Trie};
-use crate::pages;
-use crate::units::{low32, place};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 
 /// Limit of token ids and of positions in the double array. Below it, a byte fits next to them in 32 bits.
@@ -61,9 +61,9 @@ impl Longest {
             children.extend(trie.children(prefix).map(|(number, child)| (child.byte, number)));
             if prefix.length >= 2 && !children.is_empty() {
                 let base = array.take(&children);
-                nodes[number].base |= low32(base) << 8;
+                nodes[number].base |= truncate_to_u32(base) << 8;
                 for &(byte, child) in &children {
-                    places[place(child)] = base ^ usize::from(byte);
+                    places[to_usize(child)] = base ^ usize::from(byte);
                 }
             }
             if array.nodes.len() > LIMIT {
@@ -75,7 +75,7 @@ impl Longest {
         }
         array.close();
         let (one, two) = roots(trie, &nodes);
-        let most_bytes = prefixes.iter().map(|prefix| place(prefix.length)).max().unwrap_or_default();
+        let most_bytes = prefixes.iter().map(|prefix| to_usize(prefix.length)).max().unwrap_or_default();
         Some(Longest { one, two, nodes: array.nodes.into(), most_bytes })
     }
 
@@ -116,7 +116,7 @@ impl Longest {
 
     /// Prefetches what [`walk`](Longest::walk) reads.
     pub(super) fn fetch(&self, text: &[u8], at: usize) {
-        pages::fetch(&*self.two, trie::two([text[at], text[at + 1]]));
+        huge_pages::fetch(&*self.two, trie::two([text[at], text[at + 1]]));
     }
 
     /// Begins a walk at `at` that goes no further than `end`. `end` must be greater than `at`, and the text must
@@ -128,7 +128,7 @@ impl Longest {
             1 => Walk { node: self.one[usize::from(two[0])], at: end, end },
             _ => Walk { node: self.two[trie::two(two)], at: at + 2, end },
         };
-        pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
+        huge_pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
         walk
     }
 
@@ -141,7 +141,7 @@ impl Longest {
         let on = child.is_by(byte) & (walk.at < walk.end);
         walk.node = if on { child } else { walk.node };
         walk.at += usize::from(on);
-        pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
+        huge_pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
         on
     }
 }
@@ -156,7 +156,7 @@ impl Node {
     /// Position of the child by this byte, if this node has one.
     #[inline]
     fn child(self, byte: u8) -> usize {
-        place(self.base >> 8 ^ u32::from(byte))
+        to_usize(self.base >> 8 ^ u32::from(byte))
     }
 
     /// Whether this byte leads to this node.
@@ -206,11 +206,11 @@ fn roots(trie: &Trie, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
     let mut one = [Node::default(); 256];
     let mut two = vec![Node::default(); 1 << 16];
     for (number, first) in trie.children(&trie.prefixes()[0]) {
-        let node = nodes[place(number)];
+        let node = nodes[to_usize(number)];
         one[usize::from(first.byte)] = node;
         two.iter_mut().skip(usize::from(first.byte)).step_by(256).for_each(|two| *two = node);
         for (number, second) in trie.children(first) {
-            two[trie::two([first.byte, second.byte])] = nodes[place(number)];
+            two[trie::two([first.byte, second.byte])] = nodes[to_usize(number)];
         }
     }
     (one, two.try_into().expect("so many were made"))
@@ -259,7 +259,7 @@ impl DoubleArray {
         (block * 4..self.free.len()).flat_map(|word| {
             let rest = |bits: u64| Some(bits).filter(|&bits| bits != 0);
             let bits = std::iter::successors(rest(self.free[word]), move |&bits| rest(bits & (bits - 1)));
-            bits.map(move |bits| word * 64 + place(bits.trailing_zeros()))
+            bits.map(move |bits| word * 64 + to_usize(bits.trailing_zeros()))
         })
     }
 
@@ -290,7 +290,7 @@ impl DoubleArray {
             for place in places {
                 if self.is_free(place) {
                     let byte = place ^ base.expect("fewer bases are taken than places");
-                    self.nodes[place].base = low32(byte);
+                    self.nodes[place].base = truncate_to_u32(byte);
                 }
             }
         }

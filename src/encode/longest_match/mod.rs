@@ -49,8 +49,8 @@ pub(super) use joining::{EncodedPart, Ending};
 pub(super) use path::Path;
 pub(super) use together::Together;
 
-use crate::pages;
-use crate::units::{low32, place};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 use automaton::{Automata, Tokens, early_merges};
 use characters::Borders;
@@ -117,16 +117,17 @@ impl Matches {
         );
         let (longest, shorter) = longest?;
         let (order, sets_after, sets, fitting, columns) = after?;
-        let followers: Vec<u64> = (0..sets.len()).map(|set| order.followers(sets.get(low32(set)))).collect();
+        let followers: Vec<u64> =
+            (0..sets.len()).map(|set| order.followers(sets.get(truncate_to_u32(set)))).collect();
         let unused = Token { followers: 0, row: 0, column: 0, length: 0, shorter: NONE };
         let mut tokens = vec![unused; shorter.len()];
         for (id, bytes) in vocabulary.ordinary() {
             let set = sets_after[id.index()];
             tokens[id.index()] = Token {
-                followers: followers[place(set)],
+                followers: followers[to_usize(set)],
                 row: Fitting::row(set, &columns),
-                column: columns[place(order.number(id.get()))],
-                length: low32(bytes.len()),
+                column: columns[to_usize(order.number(id.get()))],
+                length: truncate_to_u32(bytes.len()),
                 shorter: shorter[id.index()],
             };
         }
@@ -144,7 +145,7 @@ impl Matches {
 
     /// Length of a token in bytes.
     fn length(&self, token: u32) -> usize {
-        place(self.tokens[place(token)].length)
+        to_usize(self.tokens[to_usize(token)].length)
     }
 
     /// Whether texts can be encoded interleaved. That needs padding as long as the longest token after each text.
@@ -155,18 +156,18 @@ impl Matches {
     /// Whether two tokens are compatible: whether the bytes of both together encode to the two.
     #[inline(always)] // Once per token.
     fn fit(&self, left: u32, right: u32) -> bool {
-        self.fitting.fits(self.tokens[place(left)].row, self.tokens[place(right)].column)
+        self.fitting.fits(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column)
     }
 
     /// Whether any token that begins with this byte is compatible after `token`.
     #[inline]
     fn can_follow(&self, token: u32, byte: u8) -> bool {
-        self.tokens[place(token)].can_precede(self.classes[usize::from(byte)])
+        self.tokens[to_usize(token)].can_precede(self.classes[usize::from(byte)])
     }
 
     /// The longest token that is a proper prefix of this one, or [`NONE`].
     fn shorter(&self, token: u32) -> u32 {
-        self.tokens[place(token)].shorter
+        self.tokens[to_usize(token)].shorter
     }
 
     /// The longest token that a text begins with, and its length in bytes. The text must not be empty.
@@ -180,22 +181,22 @@ impl Matches {
     fn sized(&self, (token, length): (u32, u32)) -> (u32, usize) {
         match length {
             0 => (token, self.length(token)),
-            length => (token, place(length)),
+            length => (token, to_usize(length)),
         }
     }
 
     /// Prefetches the entry of a token.
     fn fetch(&self, token: u32) {
-        pages::fetch(&self.tokens, place(token));
+        huge_pages::fetch(&self.tokens, to_usize(token));
     }
 
     /// Prefetches the first of the two words that say whether two tokens are compatible.
     fn fetch_fit(&self, left: u32, right: u32) {
-        self.fitting.fetch(self.tokens[place(left)].row, self.tokens[place(right)].column);
+        self.fitting.fetch(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
     }
 
     /// Prefetches the second of these words. The first must have arrived, as its content gives the address.
     fn fetch_fit_word(&self, left: u32, right: u32) {
-        self.fitting.fetch_word(self.tokens[place(left)].row, self.tokens[place(right)].column);
+        self.fitting.fetch_word(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
     }
 }

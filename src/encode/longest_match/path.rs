@@ -1,7 +1,7 @@
 use rustc_hash::FxHashSet;
 
 use super::{Matches, NONE};
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 /// Length in bytes from which a token may be part of a run of a shorter one. [`step`](Finder::step) handles it,
 /// as it tries the shorter one first.

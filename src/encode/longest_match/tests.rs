@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use super::abreast::Abreast;
 use super::path::{DeadEnds, Finder};
 use super::*;
-use crate::costly::one_case_in;
-use crate::count::PieceCounts;
+use crate::base::int::{ByteCount, Count, TokenId};
+use crate::base::test_support::one_case_in;
+use crate::count::PretokenCounts;
 use crate::encode::method::TOO_MUCH;
 use crate::encode::tests::{decoded, prepared, text};
 use crate::encode::{EncodeConfig, Method, TokenIds, reference};
 use crate::observer::Silent;
 use crate::split::SplitPattern;
 use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
-use crate::units::{ByteCount, Count, TokenId};
 use crate::vocab::SpecialTokensAt;
 
 const TIE_RULES: [TieBreak; 5] =
@@ -39,7 +39,7 @@ fn learned_from(text: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = V
         };
         let texts: Vec<&Vec<u8>> = texts.iter().filter(|text| !text.is_empty()).collect();
         let counts = |texts: &[&Vec<u8>]| {
-            texts.iter().map(|text| (text.as_slice(), Count::ONE)).collect::<PieceCounts>()
+            texts.iter().map(|text| (text.as_slice(), Count::ONE)).collect::<PretokenCounts>()
         };
         let (first, rest) = texts.split_at(texts.len() * base / 2);
         let short = TrainConfig { merges: size / 2, ..config.clone() };
@@ -136,7 +136,7 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     assert_eq!(encoder.method(), TOO_MUCH);
     let text = [1, 2, 200, 3, 4, 200, 200, 54, 54, 55, 54];
     let ids = encoder.worker().encode(&text).expect("any bytes encode").to_vec();
-    assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
+    assert_eq!(ids, reference::encode_pretoken(&vocabulary, &text));
 }
 
 /// First a vocabulary of tokens that continue after a run of one byte, then one of ever longer runs. Tokens of
@@ -156,14 +156,14 @@ fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
 proptest! {
     /// Pre-tokens in a batch encode as they do alone.
     #[test]
-    fn pieces_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
+    fn pretokens_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
         let (matches, mut together) = (matches(&vocabulary), Together::default());
         // Few pre-tokens after many, and many after few.
         for cut in [cut, 300, cut] {
-            let pieces: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            together.encode(&matches, &pieces);
-            for (number, piece) in pieces.iter().enumerate() {
-                prop_assert_eq!(together.ids(number), reference::encode_piece(&vocabulary, piece));
+            let pretokens: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
+            together.encode(&matches, &pretokens);
+            for (number, pretoken) in pretokens.iter().enumerate() {
+                prop_assert_eq!(together.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
             }
         }
     }
@@ -183,14 +183,14 @@ proptest! {
         for (left, right) in pairs {
             let (left, right) = (token(left), token(right));
             let bytes = |id| vocabulary.bytes(id).expect("in use");
-            let alone = reference::merge_piece(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
+            let alone = reference::merge_pretoken(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
             prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
         }
     }
 
     /// Cutting pre-tokens into characters does not change their tokens.
     #[test]
-    fn pieces_are_taken_apart_into_characters_exactly(
+    fn pretokens_are_taken_apart_into_characters_exactly(
         (vocabulary, texts) in learned_from(characters()).prop_flat_map(|vocabulary| (Just(vocabulary), vec(characters(), 1..4))),
         begin in 0..4usize,
     ) {
@@ -198,7 +198,7 @@ proptest! {
         for text in texts.iter().chain(&texts).filter(|text| text.len() > begin) {
             let mut ids = vec![TokenId::new(7)];
             scratch.encode_characters(&matches, &text[begin..], &mut ids);
-            prop_assert_eq!(&ids[1..], reference::encode_piece(&vocabulary, &text[begin..]));
+            prop_assert_eq!(&ids[1..], reference::encode_pretoken(&vocabulary, &text[begin..]));
         }
     }
 
@@ -233,7 +233,7 @@ proptest! {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             abreast.encode(&matches, &texts);
             for (nth, text) in texts.iter().enumerate() {
-                let whole = reference::encode_piece(&vocabulary, text);
+                let whole = reference::encode_pretoken(&vocabulary, text);
                 prop_assert!(abreast.ids(nth).is_none_or(|ids| ids == whole));
                 // The patience suffices for all candidates of a text of three bytes.
                 prop_assert!(abreast.ids(nth).is_some() || text.len() > 3);
@@ -249,7 +249,10 @@ fn encodings_of_parts_are_joined_exactly() {
     one_case_in(2, &inputs, |((vocabulary, texts), length)| {
         for text in texts.iter().filter(|text| !text.is_empty()) {
             let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
-            prop_assert_eq!(in_parts(&vocabulary, text, &ends), reference::encode_piece(&vocabulary, text));
+            prop_assert_eq!(
+                in_parts(&vocabulary, text, &ends),
+                reference::encode_pretoken(&vocabulary, text)
+            );
         }
         Ok(())
     });
@@ -265,7 +268,7 @@ fn text_that_is_expected_changes_no_ids() {
         let mut worker = encoder.worker();
         for text in &texts {
             let ids = worker.encode(text).expect("any bytes encode");
-            prop_assert_eq!(ids, reference::encode_piece(&vocabulary, text));
+            prop_assert_eq!(ids, reference::encode_pretoken(&vocabulary, text));
         }
         Ok(())
     });
@@ -280,7 +283,7 @@ fn learned_vocabularies_are_encoded_by_longest_matches() {
         let mut worker = encoder.worker();
         for text in texts.iter().chain(&texts) {
             let ids = worker.encode(text).expect("any bytes encode");
-            prop_assert_eq!(ids, reference::encode_piece(&vocabulary, text));
+            prop_assert_eq!(ids, reference::encode_pretoken(&vocabulary, text));
             prop_assert_eq!(&decoded(&vocabulary, ids), text);
         }
         Ok(())
@@ -302,7 +305,7 @@ fn a_path_goes_on_by_parts_abreast() {
         let end = end.index(text.len() + 1);
         abreast.go_on(&mut finder, &mut path, end);
         prop_assert!(path.at >= end);
-        let so_far = reference::encode_piece(&vocabulary, &text[..path.at]);
+        let so_far = reference::encode_pretoken(&vocabulary, &text[..path.at]);
         prop_assert_eq!(&path.ids[1..], &so_far[..]);
         prop_assert_eq!(path.last, so_far.last().map_or(NONE, |id| id.get()));
         Ok(())
@@ -320,7 +323,7 @@ fn an_easy_text_goes_on_by_parts() {
     for windows in 1..=2 {
         assert!(abreast.parts(&mut finder, &mut path, 20));
         assert!(path.at >= windows * 6 * 20);
-        assert_eq!(path.ids, reference::encode_piece(&vocabulary, &text[..path.at]));
+        assert_eq!(path.ids, reference::encode_pretoken(&vocabulary, &text[..path.at]));
     }
 }
 
@@ -359,7 +362,7 @@ fn more_tokens_than_were_looked_at_are_given_back() {
         {
             assert_eq!(
                 in_parts(&vocabulary, text, &ends),
-                reference::encode_piece(&vocabulary, text),
+                reference::encode_pretoken(&vocabulary, text),
                 "{ends:?}"
             );
         }
@@ -375,12 +378,12 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
     // By then the second chunk is `aa aa aa`. Its last token was tried before the longer `aac`, as part of a run.
     // After stitching, `baa` comes before it and the path shows no run. Yet `aac` must be tried, to continue with `c`.
     let text = b"baaaaaac";
-    assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_piece(&vocabulary, text));
+    assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_pretoken(&vocabulary, text));
     for (first, second) in (1..8).flat_map(|first| (first..8).map(move |second| (first, second))) {
         let ends = [first, second, 8];
         assert_eq!(
             in_parts(&vocabulary, text, &ends),
-            reference::encode_piece(&vocabulary, text),
+            reference::encode_pretoken(&vocabulary, text),
             "{ends:?}"
         );
     }
@@ -395,6 +398,6 @@ fn an_automaton_begins_at_once_if_much_text_is_expected() {
         let (mut scratch, mut ids) = (Scratch::expecting(expected), Vec::new());
         scratch.encode(&matches, text, &mut ids, &Silent).expect("nobody stops it");
         assert_eq!(scratch.has_automaton(), begins);
-        assert_eq!(ids, reference::encode_piece(&vocabulary, text));
+        assert_eq!(ids, reference::encode_pretoken(&vocabulary, text));
     }
 }

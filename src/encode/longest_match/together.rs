@@ -1,7 +1,7 @@
 use super::longest::Walk;
 use super::path::{DeadEnds, Finder, Path};
 use super::{Matches, NONE};
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 
 /// Encodes pre-tokens in a batch.
 ///
@@ -34,41 +34,41 @@ struct Progress {
 
 impl Together {
     /// Encodes pre-tokens, none of them empty.
-    pub(crate) fn encode(&mut self, matches: &Matches, pieces: &[&[u8]]) {
-        self.begin(pieces);
+    pub(crate) fn encode(&mut self, matches: &Matches, pretokens: &[&[u8]]) {
+        self.begin(pretokens);
         while !self.open.is_empty() {
-            self.walk(matches, pieces);
-            self.go_on(matches, pieces);
+            self.walk(matches, pretokens);
+            self.go_on(matches, pretokens);
         }
     }
 
     /// The tokens of one of the pre-tokens.
-    pub(crate) fn ids(&self, piece: usize) -> &[TokenId] {
-        &self.progress[piece].path.ids
+    pub(crate) fn ids(&self, pretoken: usize) -> &[TokenId] {
+        &self.progress[pretoken].path.ids
     }
 
     /// Copies the pre-tokens and resets their progress.
-    fn begin(&mut self, pieces: &[&[u8]]) {
+    fn begin(&mut self, pretokens: &[&[u8]]) {
         self.text.clear();
-        self.progress.resize_with(self.progress.len().max(pieces.len()), Progress::new);
-        for (piece, progress) in pieces.iter().zip(&mut self.progress) {
+        self.progress.resize_with(self.progress.len().max(pretokens.len()), Progress::new);
+        for (pretoken, progress) in pretokens.iter().zip(&mut self.progress) {
             progress.begin(self.text.len());
-            self.text.extend_from_slice(piece);
+            self.text.extend_from_slice(pretoken);
             self.text.push(0);
         }
-        self.open.extend(0..pieces.len());
+        self.open.extend(0..pretokens.len());
     }
 
     /// Finds the longest token at the current position of each open pre-token, and prefetches what the next step
     /// reads.
-    fn walk(&mut self, matches: &Matches, pieces: &[&[u8]]) {
+    fn walk(&mut self, matches: &Matches, pretokens: &[&[u8]]) {
         let (text, progress) = (&self.text[..], &mut self.progress[..]);
-        for &piece in &self.open {
-            matches.longest.fetch(text, progress[piece].at());
+        for &pretoken in &self.open {
+            matches.longest.fetch(text, progress[pretoken].at());
         }
-        for &piece in &self.open {
-            let progress = &mut progress[piece];
-            let end = progress.start + pieces[piece].len();
+        for &pretoken in &self.open {
+            let progress = &mut progress[pretoken];
+            let end = progress.start + pretokens[pretoken].len();
             progress.walk = matches.longest.walk(text, progress.at(), end);
         }
         self.walking.clone_from(&self.open);
@@ -76,18 +76,18 @@ impl Together {
         while !walking.is_empty() {
             let mut kept = 0;
             for place in 0..walking.len() {
-                let piece = walking[place];
-                walking[kept] = piece;
-                kept += usize::from(matches.longest.step(&mut progress[piece].walk, text));
+                let pretoken = walking[place];
+                walking[kept] = pretoken;
+                kept += usize::from(matches.longest.step(&mut progress[pretoken].walk, text));
             }
             walking = &mut walking[..kept];
         }
-        for &piece in &self.open {
-            matches.fetch(progress[piece].walk.found().0);
+        for &pretoken in &self.open {
+            matches.fetch(progress[pretoken].walk.found().0);
         }
         for fetch in [Matches::fetch_fit, Matches::fetch_fit_word] {
-            for &piece in &self.open {
-                let Progress { path, walk, .. } = &progress[piece];
+            for &pretoken in &self.open {
+                let Progress { path, walk, .. } = &progress[pretoken];
                 if path.last != NONE {
                     fetch(matches, path.last, walk.found().0);
                 }
@@ -96,21 +96,21 @@ impl Together {
     }
 
     /// Takes the token that was found for each open pre-token, or another one that is compatible.
-    fn go_on(&mut self, matches: &Matches, pieces: &[&[u8]]) {
+    fn go_on(&mut self, matches: &Matches, pretokens: &[&[u8]]) {
         let Together { progress, open, hard, .. } = self;
         let progress = &mut progress[..];
         let mut kept = 0;
         for place in 0..open.len() {
-            let piece = open[place];
-            let Progress { path, dead, walk, .. } = &mut progress[piece];
+            let pretoken = open[place];
+            let Progress { path, dead, walk, .. } = &mut progress[pretoken];
             let (longest, length) = matches.sized(walk.found());
-            let finder = Finder { matches, text: pieces[piece], dead };
+            let finder = Finder { matches, text: pretokens[pretoken], dead };
             if finder.plain_step(path, longest, length) {
-                open[kept] = piece;
-                kept += usize::from(path.at < pieces[piece].len());
+                open[kept] = pretoken;
+                kept += usize::from(path.at < pretokens[pretoken].len());
                 continue;
             }
-            hard.push(piece);
+            hard.push(pretoken);
             let shorter = matches.shorter(longest);
             matches.fetch(shorter);
             if path.last != NONE && shorter != NONE {
@@ -118,10 +118,10 @@ impl Together {
             }
         }
         open.truncate(kept);
-        for piece in hard.drain(..) {
-            let Progress { path, dead, walk, .. } = &mut progress[piece];
-            Finder { matches, text: pieces[piece], dead }.step(path, walk.found().0);
-            open.extend((path.at < pieces[piece].len()).then_some(piece));
+        for pretoken in hard.drain(..) {
+            let Progress { path, dead, walk, .. } = &mut progress[pretoken];
+            Finder { matches, text: pretokens[pretoken], dead }.step(path, walk.found().0);
+            open.extend((path.at < pretokens[pretoken].len()).then_some(pretoken));
         }
     }
 }

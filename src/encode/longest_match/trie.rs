@@ -1,7 +1,7 @@
 use std::iter;
 
 use super::NONE;
-use crate::units::{low32, place};
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 
 /// Bytes examined per byte of text above which longest matches are slower than merging.
@@ -55,7 +55,7 @@ impl Trie {
             (end.token, end.token_length) = (id.get(), end.length);
         }
         for number in 1..trie.prefixes.len() {
-            let parent = trie.prefixes[place(trie.prefixes[number].parent)];
+            let parent = trie.prefixes[to_usize(trie.prefixes[number].parent)];
             let prefix = &mut trie.prefixes[number];
             if !prefix.is_token() {
                 (prefix.token, prefix.token_length) = (parent.token, parent.token_length);
@@ -72,7 +72,7 @@ impl Trie {
     /// The prefixes that are one byte longer than this one, with their numbers, in the order in which they were
     /// added.
     pub(super) fn children(&self, prefix: &Prefix) -> impl Iterator<Item = (u32, &Prefix)> {
-        let numbered = |number: u32| (number != EMPTY).then(|| (number, &self.prefixes[place(number)]));
+        let numbered = |number: u32| (number != EMPTY).then(|| (number, &self.prefixes[to_usize(number)]));
         iter::successors(numbered(prefix.child), move |(_, child)| numbered(child.sibling))
     }
 
@@ -85,9 +85,9 @@ impl Trie {
         self.prefixes.iter().filter(long).any(|prefix| {
             let text = self.spelled(prefix.parent);
             let (mut at, mut looked_at) = (0, 0);
-            while at < text.len() && looked_at <= place(MOST_LOOKED_AT) * text.len() {
+            while at < text.len() && looked_at <= to_usize(MOST_LOOKED_AT) * text.len() {
                 let (prefix, length) = self.walk(&text[at..]);
-                at += place(self.prefixes[place(prefix)].token_length);
+                at += to_usize(self.prefixes[to_usize(prefix)].token_length);
                 looked_at += length;
             }
             at < text.len()
@@ -98,16 +98,17 @@ impl Trie {
     pub(super) fn shorter(&self, ids: usize) -> Vec<u32> {
         let mut shorter = vec![NONE; ids];
         for prefix in self.prefixes.iter().skip(1).filter(|prefix| prefix.is_token()) {
-            shorter[place(prefix.token)] = self.prefixes[place(prefix.parent)].token;
+            shorter[to_usize(prefix.token)] = self.prefixes[to_usize(prefix.parent)].token;
         }
         shorter
     }
 
     /// The bytes of a prefix.
     fn spelled(&self, prefix: u32) -> Vec<u8> {
-        let on_the_way = iter::successors(Some(prefix), |&prefix| Some(self.prefixes[place(prefix)].parent));
+        let on_the_way =
+            iter::successors(Some(prefix), |&prefix| Some(self.prefixes[to_usize(prefix)].parent));
         let on_the_way = on_the_way.take_while(|&prefix| prefix != EMPTY);
-        let mut bytes: Vec<u8> = on_the_way.map(|prefix| self.prefixes[place(prefix)].byte).collect();
+        let mut bytes: Vec<u8> = on_the_way.map(|prefix| self.prefixes[to_usize(prefix)].byte).collect();
         bytes.reverse();
         bytes
     }
@@ -123,7 +124,7 @@ impl Trie {
 
     /// The number of the child of a prefix by a byte, if any.
     fn child(&self, parent: u32, byte: u8) -> Option<u32> {
-        let prefix = &self.prefixes[place(parent)];
+        let prefix = &self.prefixes[to_usize(parent)];
         let child = match prefix.length {
             // The single bytes come first, in order.
             0 => 1 + u32::from(byte),
@@ -132,7 +133,7 @@ impl Trie {
                 return self.children(prefix).find(|(_, child)| child.byte == byte).map(|(number, _)| number);
             }
         };
-        (child != EMPTY && place(child) < self.prefixes.len()).then_some(child)
+        (child != EMPTY && to_usize(child) < self.prefixes.len()).then_some(child)
     }
 
     /// The prefix with these bytes; adds it and its own prefixes if they are new. `None` if the trie then has
@@ -145,18 +146,18 @@ impl Trie {
                 return None;
             }
         }
-        Some(&mut self.prefixes[place(prefix)])
+        Some(&mut self.prefixes[to_usize(prefix)])
     }
 
     /// Adds a child to a prefix and returns its number.
     fn add_child(&mut self, parent: u32, byte: u8) -> u32 {
-        let number = low32(self.prefixes.len());
-        let last = self.children(&self.prefixes[place(parent)]).last().map(|(last, _)| last);
+        let number = truncate_to_u32(self.prefixes.len());
+        let last = self.children(&self.prefixes[to_usize(parent)]).last().map(|(last, _)| last);
         match last {
-            Some(last) => self.prefixes[place(last)].sibling = number,
-            None => self.prefixes[place(parent)].child = number,
+            Some(last) => self.prefixes[to_usize(last)].sibling = number,
+            None => self.prefixes[to_usize(parent)].child = number,
         }
-        let Prefix { length, byte: first, .. } = self.prefixes[place(parent)];
+        let Prefix { length, byte: first, .. } = self.prefixes[to_usize(parent)];
         if length == 1 {
             self.two[two([first, byte])] = number;
         }

@@ -9,12 +9,12 @@ use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 use super::super::batches::encode_in_stretches;
 use super::super::stretches;
 use super::*;
-use crate::costly::{one_case_in, with_threads};
+use crate::base::int::to_u64;
+use crate::base::test_support::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::Batch;
 use crate::train::Merges;
-use crate::units::amount;
 
 type Row = Option<Vec<u8>>;
 
@@ -36,7 +36,7 @@ fn batch(rows: &[Row], first_row: u64) -> Batch {
 
 /// Rows in batches of `size`.
 fn documents(rows: &[Row], size: usize) -> Vec<Batch> {
-    rows.chunks(size).enumerate().map(|(number, rows)| batch(rows, amount(number * size))).collect()
+    rows.chunks(size).enumerate().map(|(number, rows)| batch(rows, to_u64(number * size))).collect()
 }
 
 /// Encodes batches on a number of threads, and collects the results.
@@ -71,7 +71,7 @@ fn check_places(batches: &[TokenBatch]) {
         let columns = batch.columns.as_ref().expect("they pass through");
         assert_eq!(columns.num_rows(), batch.len());
         assert_eq!(batch.text_lengths.iter().sum::<u64>(), batch.text_bytes);
-        row += amount(batch.len());
+        row += to_u64(batch.len());
     }
 }
 
@@ -96,11 +96,11 @@ fn batches_and_threads_change_nothing() {
             check_places(&taken);
             let present = texts.iter().flatten();
             let facts_alone = EncodeFacts {
-                documents: amount(texts.len()),
-                null_documents: amount(texts.iter().filter(|text| text.is_none()).count()),
-                empty_documents: amount(present.clone().filter(|text| text.is_empty()).count()),
-                text_bytes: amount(present.map(Vec::len).sum()),
-                tokens: amount(alone.iter().flatten().map(Vec::len).sum()),
+                documents: to_u64(texts.len()),
+                null_documents: to_u64(texts.iter().filter(|text| text.is_none()).count()),
+                empty_documents: to_u64(present.clone().filter(|text| text.is_empty()).count()),
+                text_bytes: to_u64(present.map(Vec::len).sum()),
+                tokens: to_u64(alone.iter().flatten().map(Vec::len).sum()),
                 specials: 0,
             };
             prop_assert_eq!(facts, facts_alone);
@@ -192,19 +192,19 @@ fn stretches_of_long_documents_change_nothing() {
 /// If ids take two bytes, a long pre-token is encoded chunk by chunk, and the following tokens are appended to
 /// its chunks.
 #[test]
-fn a_long_piece_encodes_as_its_merges_do() {
+fn a_long_pretoken_encodes_as_its_merges_do() {
     let inputs = (vec((0..3usize, prop_oneof![Just(1usize), 1..40usize]), 1_000..2_000), any::<bool>());
     one_case_in(4, &inputs, |(runs, split)| {
-        let piece: Vec<u8> =
+        let pretoken: Vec<u8> =
             runs.iter().flat_map(|&(letter, run)| std::iter::repeat_n(b"abc"[letter], run)).collect();
         let split = if split { SplitPattern::Named(Named::Gpt2) } else { SplitPattern::None };
-        let vocabulary = trained(&piece[..500], split);
+        let vocabulary = trained(&pretoken[..500], split);
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut expected = Vec::new();
         Merger::default()
-            .merge(&encoder.pairs, &encoder.byte_ids, &piece, &mut expected, &Silent)
+            .merge(&encoder.pairs, &encoder.byte_ids, &pretoken, &mut expected, &Silent)
             .expect("merged");
-        let texts = [Some(piece.clone()), Some(b"a".to_vec()), Some(piece)];
+        let texts = [Some(pretoken.clone()), Some(b"a".to_vec()), Some(pretoken)];
         let (_, taken) = encode(1, documents(&texts, 3), &encoder, &Silent).expect("encodes");
         let all = rows(&taken);
         prop_assert!(all[0].as_deref() == Some(&expected) && all[2] == all[0]);
@@ -367,7 +367,7 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
 /// Texts, and what exceeds the limit in them: pre-tokens of 1 MiB and documents of 2 million tokens never do.
 #[test]
 fn what_does_not_fit_the_memory_is_refused_by_its_row() {
-    use crate::units::ByteCount;
+    use crate::base::int::ByteCount;
 
     let long = "a".repeat((1 << 20) + 1);
     let short = "a".repeat(1 << 20);

@@ -76,11 +76,11 @@ fn what_bytes_without_a_token_become_is_the_same_however_it_is_encoded() {
             }
             let split = after_spaces(&vocabulary, config);
             for text in &texts {
-                let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
-                let lacks = |piece: &&[u8]| reference::lacks_token(&vocabulary, piece);
-                let fails = missing_bytes == MissingBytes::Error && pieces.iter().any(lacks);
+                let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+                let lacks = |pretoken: &&[u8]| reference::lacks_token(&vocabulary, pretoken);
+                let fails = missing_bytes == MissingBytes::Error && pretokens.iter().any(lacks);
                 let ids = split.worker().encode(text).map(<[TokenId]>::to_vec).ok();
-                prop_assert_eq!(ids, (!fails).then(|| expected(&vocabulary, &pieces)));
+                prop_assert_eq!(ids, (!fails).then(|| expected(&vocabulary, &pretokens)));
             }
         }
         Ok(())

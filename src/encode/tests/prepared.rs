@@ -194,7 +194,7 @@ fn text_is_left_where_nothing_is_changed_or_found() {
 /// With `ignore_merges`, a pre-token that equals an added token gives that token only if it is also an ordinary
 /// one.
 #[test]
-fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
+fn whole_pretokens_become_added_tokens_only_where_these_merge_too() {
     let mut tokens = bytes();
     tokens.push((TokenId::new(256), Box::from(*b"ab")));
     let apart = added(257, "cd", |token| token.single_word = true);

@@ -30,7 +30,7 @@ fn special(special: SpecialPolicy) -> EncodeConfig {
 
 /// As text, a special token is encoded byte by byte, even with `ignore_merges`.
 #[test]
-fn as_text_they_are_ordinary_even_as_a_whole_piece() {
+fn as_text_they_are_ordinary_even_as_a_whole_pretoken() {
     let ids = encode(special(SpecialPolicy::Text), "<|end|>").expect("encodes");
     assert_eq!(ids, b"<|end|>".map(u32::from));
 }

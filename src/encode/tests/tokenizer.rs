@@ -1,7 +1,7 @@
 //! [`Tokenizer`] and [`DecodeStream`](crate::encode::DecodeStream): the same results as their parts.
 
 use super::*;
-use crate::costly::with_threads;
+use crate::base::test_support::with_threads;
 use crate::error::ErrorKind;
 use crate::vocab::{Format, write};
 
@@ -12,7 +12,7 @@ fn tokenizer(vocabulary: Vocabulary) -> Tokenizer {
 
 /// A tokenizer of single bytes and the special token `<end>`.
 fn with_specials() -> Tokenizer {
-    let learned = train::reference::learn_merges(&PieceCounts::new(), &TrainConfig::new(0));
+    let learned = train::reference::learn_merges(&PretokenCounts::new(), &TrainConfig::new(0));
     let specials = ["<end>".to_owned()];
     let split = SplitPattern::Named(Named::Gpt4);
     let vocabulary = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, split);
@@ -70,7 +70,7 @@ proptest! {
         let learned_from = if merged { [characters.as_bytes(), &bytes].concat() } else { Vec::new() };
         let tokenizer = tokenizer(trained(&learned_from, SplitPattern::None));
         let mut ids = tokenizer.encode([characters.as_bytes(), &bytes].concat()).expect("encodes");
-        let limit = low32(tokenizer.vocabulary().id_limit());
+        let limit = truncate_to_u32(tokenizer.vocabulary().id_limit());
         ids.extend(more.iter().map(|&id| u32::from(id) % limit));
         let mut stream = tokenizer.decode_stream();
         let mut text = String::new();

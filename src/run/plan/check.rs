@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use super::path::{self, Unexpanded};
 use super::{Plan, Surroundings, hash};
+use crate::base::int::{ByteCount, u64_to_usize};
 use crate::run::recipe::{
     Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
 };
 use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec, check_template};
-use crate::units::{ByteCount, place64};
 
 /// Number of threads, at most. More threads than any machine has cores slow each other down.
 pub const MOST_THREADS: u64 = 1024;
@@ -21,7 +21,7 @@ pub const MOST_THREADS: u64 = 1024;
 /// ```
 /// use tokenmill::run::recipe::{self, Mistakes};
 /// use tokenmill::run::{Surroundings, plan};
-/// use tokenmill::units::ByteCount;
+/// use tokenmill::base::int::ByteCount;
 ///
 /// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let recipe = recipe::read("run.toml", "[source]\nuri = \"data/*.parquet\"\n[train]\nvocab_size = 100\n")?;
@@ -249,7 +249,7 @@ impl Check<'_> {
             let problem = format!("{} is more than {MOST_THREADS}", given.value);
             self.wrong("threads", given, &problem, "one for each core is enough");
         }
-        threads.map_or(self.surroundings.threads, place64)
+        threads.map_or(self.surroundings.threads, u64_to_usize)
     }
 
     /// Memory limit in bytes: by default the limit in the environment. Reports less than [`LEAST_MEMORY`].

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
+use crate::base::int::{ByteCount, u64_to_usize};
 use crate::run::recipe::{EncodeKeys, Field, Given, Origin, OutputKeys, Recipe};
 use crate::sink::{
     INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
 };
 use crate::source::tokenizer_address;
-use crate::units::{ByteCount, place64};
 use crate::vocab::LoadOptions;
 
 /// Default of `split_name`.
@@ -165,7 +165,7 @@ impl Check<'_> {
             let help = "it is the number of token ids in a row, such as 2048";
             self.missing("length", pack.span.clone(), &problem, help);
         }
-        let length = self.at_least_one("length", field).map_or(1, place64);
+        let length = self.at_least_one("length", field).map_or(1, u64_to_usize);
         if let Some(given) = field.as_ref().filter(|_| length > MAX_PACKED_LENGTH) {
             self.wrong("length", given, "is too long", &format!("it is {MAX_PACKED_LENGTH} at most"));
         }

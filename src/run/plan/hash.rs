@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{EncodePlan, Plan, TrainPlan};
-use crate::digest::sha256;
+use crate::base::digest::sha256;
 use crate::encode::MissingBytes;
 use crate::source::SourceSpec;
 use crate::vocab::TransformersConfig;

@@ -18,6 +18,7 @@ pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::base::int::ByteCount;
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::sample::SampleConfig;
@@ -25,7 +26,6 @@ use crate::sink::{Compression, OutputFormat, Packing};
 use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
-use crate::units::ByteCount;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
 /// The settings of a run, which [`plan`] makes. Its `recipe_hash`, which tells the results of jobs apart, is

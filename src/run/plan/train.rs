@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::check::{Check, value_of};
 use super::{SmallerPlan, TrainPlan};
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::run::recipe::{BYTE_TOKENS, Command, Field, Given, Origin, Recipe, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{Merges, TrainConfig};
-use crate::units::{amount, place64};
 use crate::vocab::{self, Format, TransformersConfig, Vocabulary, WriteOptions};
 
 /// Number of tokens in a vocabulary, at most (2³¹): ids are written as 32-bit signed integers.
@@ -23,23 +23,23 @@ impl Check<'_> {
     /// folder within it.
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
         let specials = self.specials(keys);
-        let merges = self.merges(keys, recipe, amount(specials.len()));
+        let merges = self.merges(keys, recipe, to_u64(specials.len()));
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
-        let smaller = smaller(keys, recipe, amount(specials.len()), &folder);
-        let defaults = TrainConfig::new(place64(merges));
+        let smaller = smaller(keys, recipe, to_u64(specials.len()), &folder);
+        let defaults = TrainConfig::new(u64_to_usize(merges));
         let [bos, eos] = [&keys.bos, &keys.eos].map(|field| value_of(field).flatten());
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
             config: TrainConfig {
                 min_frequency: value_of(&keys.min_frequency).unwrap_or(defaults.min_frequency),
-                max_token_bytes: max_token_bytes.map(place64),
+                max_token_bytes: max_token_bytes.map(u64_to_usize),
                 tie_break: value_of(&keys.tie_break).unwrap_or_default(),
                 score: value_of(&keys.score).unwrap_or_default(),
-                history_every: history_every.map_or(defaults.history_every, place64),
+                history_every: history_every.map_or(defaults.history_every, u64_to_usize),
                 history_at: smaller.iter().map(|smaller| smaller.merges).collect(),
                 ..defaults
             },
@@ -293,7 +293,7 @@ impl Check<'_> {
 impl TrainPlan {
     /// Number of tokens in the vocabulary, at most, if it extends no other.
     pub(in crate::run) fn vocab_size(&self) -> usize {
-        place64(BYTE_TOKENS) + self.specials.len() + self.config.merges
+        u64_to_usize(BYTE_TOKENS) + self.specials.len() + self.config.merges
     }
 }
 
@@ -305,7 +305,7 @@ fn smaller(keys: &TrainKeys, recipe: &Recipe, specials: u64, folder: &Path) -> V
     sizes.pop();
     let plan = |size: u64| SmallerPlan {
         vocab_size: size,
-        merges: place64(recipe.merges_of(size, specials)),
+        merges: u64_to_usize(recipe.merges_of(size, specials)),
         output: folder.join(format!("{SMALLER_FOLDER}{size}")),
     };
     sizes.into_iter().map(plan).collect()

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::{Field, Given};
+use crate::base::int::{ByteCount, Count};
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::run::plan::Documents;
@@ -13,7 +14,6 @@ use crate::sink::{Compression, OutputFormat, PackRule};
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
 use crate::train::{Score, TieBreak};
-use crate::units::{ByteCount, Count};
 use crate::vocab::{self, SpecialToken, SpecialTokensAt};
 
 /// The keys of `[source]`.

@@ -4,11 +4,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::choice::nearest;
 use super::{Choice, named, names};
+use crate::base::int::{ByteCount, Count};
 use crate::sample::Weight;
 use crate::source::DocumentRule;
 use crate::split::SplitPattern;
 use crate::train::{Powers, Score};
-use crate::units::{ByteCount, Count};
 use crate::vocab::SpecialToken;
 
 /// Why a value does not suit its key: the end of a sentence that begins with the key, and what to write instead.

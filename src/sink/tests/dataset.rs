@@ -89,7 +89,7 @@ fn rolling_files_are_cut_between_rows_whatever_the_batches() {
         let batches = rows
             .chunks(size)
             .enumerate()
-            .map(|(number, rows)| TokenBatch { first_row: amount(number * size), ..batch(rows) });
+            .map(|(number, rows)| TokenBatch { first_row: to_u64(number * size), ..batch(rows) });
         run(folder.path(), config(vec![vec![unit("in", None)]], 1_000), batches.collect())
             .expect("an output");
         assert_eq!(read_rows(folder.path()), rows);
@@ -238,11 +238,11 @@ fn what_was_remarked_of_files_is_found_by_a_later_writer() {
     let mut first = writer();
     for (number, rows) in rows.chunks(5).enumerate() {
         first.remark(number.into());
-        first.write(TokenBatch { first_row: amount(number * 5), ..batch(rows) }).expect("a batch");
+        first.write(TokenBatch { first_row: to_u64(number * 5), ..batch(rows) }).expect("a batch");
     }
     drop(first);
     let second = writer();
     let found: Vec<u64> = second.reused().remarks.iter().filter_map(Value::as_u64).collect();
     assert!(second.reused().files > 2 && found.len() > 6, "{found:?}");
-    assert_eq!(found, (0..amount(found.len())).collect::<Vec<u64>>());
+    assert_eq!(found, (0..to_u64(found.len())).collect::<Vec<u64>>());
 }

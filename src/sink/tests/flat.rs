@@ -16,10 +16,10 @@ fn write_flat(folder: &Path, format: OutputFormat, ids: u64, rows: &[Row]) {
     let folder = OutputFolder::open(folder).expect("the folder");
     let mut writer = DatasetWriter::create(&folder, config, &Silent).expect("a writer");
     for (number, rows) in rows.chunks(7).enumerate() {
-        writer.write(TokenBatch { first_row: amount(number * 7), ..batch(rows) }).expect("a batch");
+        writer.write(TokenBatch { first_row: to_u64(number * 7), ..batch(rows) }).expect("a batch");
     }
     let (manifest, _) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
-    assert_eq!(manifest.rows(), amount(rows.len()));
+    assert_eq!(manifest.rows(), to_u64(rows.len()));
     manifest.write(folder.path()).expect("a manifest");
     manifest.verify(folder.path(), &Silent).expect("as the manifest says");
 }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::dataset::{config, contents, unit};
 use super::*;
-use crate::costly::one_case_in;
+use crate::base::int::{to_usize, u64_to_usize};
+use crate::base::test_support::one_case_in;
 use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
@@ -15,7 +16,6 @@ use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Manifest, OutputFolder, OutputFormat, PackRule, Packing, Span,
 };
 use crate::source::Identity;
-use crate::units::{place, place64};
 
 /// Documents whose ids encode the number of the document and the position in it.
 fn documents(lengths: &[Option<usize>]) -> Vec<Row> {
@@ -42,7 +42,7 @@ fn batches(documents: &[Row], sizes: &[usize]) -> Vec<TokenBatch> {
     let mut batches = Vec::new();
     while start < documents.len() {
         let end = documents.len().min(start + sizes.next().expect("a size"));
-        batches.push(TokenBatch { first_row: amount(start), ..batch(&documents[start..end]) });
+        batches.push(TokenBatch { first_row: to_u64(start), ..batch(&documents[start..end]) });
         start = end;
     }
     batches
@@ -79,11 +79,11 @@ fn read_packed(bytes: &[u8]) -> Vec<Vec<Vec<u32>>> {
         for row in 0..batch.num_rows() {
             let ids = numbers(batch.column(0), row);
             let length = batch.column(1).as_primitive::<Int32Type>().value(row);
-            assert_eq!(amount(ids.len()), u64::from(length.unsigned_abs()));
+            assert_eq!(to_u64(ids.len()), u64::from(length.unsigned_abs()));
             let mut rest = ids.as_slice();
             let mut parts = Vec::new();
             for length in numbers(batch.column(2), row) {
-                let (part, behind) = rest.split_at(place(length));
+                let (part, behind) = rest.split_at(to_usize(length));
                 assert!(!part.is_empty());
                 parts.push(part.to_vec());
                 rest = behind;
@@ -102,23 +102,23 @@ fn with_ids(documents: &[Row]) -> Vec<Vec<u32>> {
 
 /// Best-fit in its simplest form, for the documents of one window.
 fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
-    let pieces: Vec<Vec<u32>> = with_ids(documents)
+    let segments: Vec<Vec<u32>> = with_ids(documents)
         .iter()
         .flat_map(|document| document.chunks(length).map(<[u32]>::to_vec))
         .collect();
-    let mut longest_first = pieces;
-    longest_first.sort_by_key(|piece| (std::cmp::Reverse(piece.len()), piece[0]));
+    let mut longest_first = segments;
+    longest_first.sort_by_key(|segment| (std::cmp::Reverse(segment.len()), segment[0]));
     let mut rows: Vec<Vec<Vec<u32>>> = Vec::new();
-    for piece in longest_first {
+    for segment in longest_first {
         let room = |row: &Vec<Vec<u32>>| length - row.iter().map(Vec::len).sum::<usize>();
-        let fullest = rows.iter_mut().filter(|row| room(row) >= piece.len()).min_by_key(|row| room(row));
+        let fullest = rows.iter_mut().filter(|row| room(row) >= segment.len()).min_by_key(|row| room(row));
         match fullest {
-            Some(row) => row.push(piece),
-            None => rows.push(vec![piece]),
+            Some(row) => row.push(segment),
+            None => rows.push(vec![segment]),
         }
     }
     rows.iter_mut().for_each(|row| row.sort());
-    rows.sort_by_key(|row| row.last().map(|piece| piece[0]));
+    rows.sort_by_key(|row| row.last().map(|segment| segment[0]));
     rows
 }
 
@@ -126,7 +126,7 @@ fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
 fn cut(rows: &[Vec<Vec<u32>>]) -> u64 {
     let mut parts = std::collections::BTreeMap::<u32, u64>::new();
     rows.iter().flatten().for_each(|part| *parts.entry(part[0] / 1_000).or_default() += 1);
-    amount(parts.values().filter(|&&parts| parts > 1).count())
+    to_u64(parts.values().filter(|&&parts| parts > 1).count())
 }
 
 fn lengths() -> impl Strategy<Value = Vec<Option<usize>>> {
@@ -152,9 +152,9 @@ fn every_token_is_packed_once_and_in_its_order() {
         prop_assert!(bytes == whole && found == same);
         let rows = read_packed(&bytes);
         let sum: usize = documents.iter().flatten().map(Vec::len).sum();
-        prop_assert_eq!((found.rows, found.tokens), (amount(rows.len()), amount(sum)));
-        prop_assert_eq!(found.documents, amount(documents.len()));
-        prop_assert_eq!(found.null_documents, amount(documents.iter().filter(|row| row.is_none()).count()));
+        prop_assert_eq!((found.rows, found.tokens), (to_u64(rows.len()), to_u64(sum)));
+        prop_assert_eq!(found.documents, to_u64(documents.len()));
+        prop_assert_eq!(found.null_documents, to_u64(documents.iter().filter(|row| row.is_none()).count()));
         prop_assert_eq!(found.cut_documents, cut(&rows));
         prop_assert!(rows.iter().all(|row| row.iter().map(Vec::len).sum::<usize>() <= length));
         // The ids of all documents, in the order of the rows.
@@ -171,7 +171,7 @@ fn every_token_is_packed_once_and_in_its_order() {
                 packed.sort_by_key(|id| id / 1_000);
                 let parts = rows.iter().flatten();
                 let whole = parts.filter(|part| {
-                    documents[place(part[0]) / 1_000].as_ref().is_some_and(|all| all == *part)
+                    documents[to_usize(part[0]) / 1_000].as_ref().is_some_and(|all| all == *part)
                 });
                 let short = with_ids(&documents).iter().filter(|document| document.len() <= length).count();
                 prop_assert_eq!(whole.count(), short);
@@ -208,8 +208,8 @@ fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize
     assert!(of_the_first <= 1, "{:?}", writer.reused().remarks);
     for span in writer.missing() {
         let Span { from, documents: count, .. } = writer.begin(span).expect("a span");
-        let first = place64(from.row);
-        let end = count.map_or(documents.len(), |count| first + place64(count));
+        let first = u64_to_usize(from.row);
+        let end = count.map_or(documents.len(), |count| first + u64_to_usize(count));
         for mut batch in batches(&documents[first..end], &[size]) {
             if written == most {
                 return (reused, None);
@@ -222,8 +222,8 @@ fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize
         writer.end(span).expect("the end of a span");
     }
     let (manifest, sum) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
-    assert_eq!((sum.documents, sum.rows), (amount(documents.len()), manifest.rows()));
-    assert_eq!(sum.tokens, amount(with_ids(&documents).concat().len()));
+    assert_eq!((sum.documents, sum.rows), (to_u64(documents.len()), manifest.rows()));
+    assert_eq!(sum.tokens, to_u64(with_ids(&documents).concat().len()));
     manifest.write(folder.path()).expect("a manifest");
     manifest.verify(folder.path(), &Silent).expect("as the manifest says");
     (reused, Some(manifest))

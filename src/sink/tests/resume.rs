@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::dataset::{config, contents, unit};
 use super::*;
-use crate::costly::with_threads;
+use crate::base::int::u64_to_usize;
+use crate::base::test_support::with_threads;
 use crate::observer::Silent;
 use crate::sink::row_group::GROUP_ROWS;
 use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, Span};
 use crate::source::{Identity, Unit};
-use crate::units::place64;
 
 /// Rows of the input: slightly more than eight row groups.
 const ROWS: usize = 8 * GROUP_ROWS + 77;
@@ -28,7 +28,7 @@ fn job() -> DatasetConfig {
 
 /// The job with this number of row groups per file.
 fn with_row_groups(groups: u64) -> DatasetConfig {
-    config(vec![vec![unit("in", None)]], ROW_TEXT * groups * amount(GROUP_ROWS))
+    config(vec![vec![unit("in", None)]], ROW_TEXT * groups * to_u64(GROUP_ROWS))
 }
 
 /// Rows from one number on, each with at most one id.
@@ -36,7 +36,7 @@ fn rows(from: usize, count: usize) -> TokenBatch {
     let ids = |row: usize| usize::from(!row.is_multiple_of(3));
     let mut end = 0;
     TokenBatch {
-        first_row: amount(from),
+        first_row: to_u64(from),
         ids: (from..from + count)
             .filter(|&row| ids(row) == 1)
             .map(|row| TokenId::from_index(row % 999))
@@ -49,7 +49,7 @@ fn rows(from: usize, count: usize) -> TokenBatch {
             .collect(),
         nulls: (from..from + count).map(|row| row % 7 == 0 && ids(row) == 0).collect(),
         text_lengths: vec![ROW_TEXT; count],
-        text_bytes: ROW_TEXT * amount(count),
+        text_bytes: ROW_TEXT * to_u64(count),
         ..batch(&[])
     }
 }
@@ -78,7 +78,8 @@ fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<M
     let mut batches = 0;
     for span in writer.missing() {
         let Span { from, documents, .. } = writer.begin(span).expect("a span");
-        let (mut row, end) = (place64(from.row), documents.map_or(ROWS, |count| place64(from.row + count)));
+        let (mut row, end) =
+            (u64_to_usize(from.row), documents.map_or(ROWS, |count| u64_to_usize(from.row + count)));
         while row < end {
             if batches == most {
                 std::mem::forget(writer);
@@ -94,7 +95,7 @@ fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<M
         writer.end(span).expect("the end of a span");
     }
     let (manifest, sum) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
-    assert_eq!((sum.documents, sum.text_bytes), (amount(ROWS), amount(ROWS) * ROW_TEXT));
+    assert_eq!((sum.documents, sum.text_bytes), (to_u64(ROWS), to_u64(ROWS) * ROW_TEXT));
     manifest.write(folder.path()).expect("a manifest");
     (reused, Some(manifest))
 }

@@ -15,12 +15,12 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::base::int::u64_to_usize;
+use crate::base::test_support::one_case_in;
 use crate::error::ErrorKind;
-use crate::lengths::row_bytes;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::schema::{DECLARATION_KEY, FEATURES_KEY};
-use crate::units::place64;
+use crate::source::row_bytes;
 
 fn metadata(bytes: &[u8]) -> ParquetMetaData {
     ParquetMetaDataReader::new()
@@ -37,8 +37,8 @@ fn rows_come_back_as_they_were() {
         let (bytes, facts) = write(rows.chunks(300).map(batch), None, compression, 2);
         assert_eq!(read_back(&bytes), rows);
         let tokens = rows.iter().flatten().map(Vec::len).sum::<usize>();
-        assert_eq!((facts.rows, facts.tokens), (5_000, amount(tokens)));
-        assert_eq!(facts.bytes, amount(bytes.len()));
+        assert_eq!((facts.rows, facts.tokens), (5_000, to_u64(tokens)));
+        assert_eq!(facts.bytes, to_u64(bytes.len()));
     }
 }
 
@@ -292,12 +292,12 @@ fn a_full_disk_is_told_as_one() {
         writer.write(batch(&rows))?;
         writer.finish().map(|(_, facts)| facts.bytes)
     };
-    let length = place64(write(usize::MAX).expect("room enough"));
+    let length = u64_to_usize(write(usize::MAX).expect("room enough"));
     // The disk fills up in the row group, or in the footer, which is written last.
     for room in [0, 4, length / 2, length - 300, length - 1] {
         let error = write(room).expect_err("a full disk");
         assert_eq!(error.kind(), ErrorKind::DiskFull, "room for {room} of {length} bytes: {error}");
         assert!(error.to_string().contains("out.parquet"), "{error}");
     }
-    assert_eq!(write(length).expect("just enough room"), amount(length));
+    assert_eq!(write(length).expect("just enough room"), to_u64(length));
 }

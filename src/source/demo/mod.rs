@@ -11,12 +11,12 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use super::cast::cast;
 use super::fault::Fault;
 use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
-use crate::cast::cast;
-use crate::draws::{Draws, mix};
+use crate::base::int::{to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
+use crate::base::random::{Draws, mix};
 use crate::error::{Error, Result};
-use crate::units::{amount, float, low32, place64, whole};
 use words::{Line, Syllables, WORDS};
 
 /// Rows per unit.
@@ -89,7 +89,7 @@ impl Demo {
         check_column(spec)?;
         let fields =
             spec.columns.iter().map(|column| field(&spec.uri, column)).collect::<Result<Vec<_>>>()?;
-        let starts = (0..lines).step_by(place64(UNIT_ROWS));
+        let starts = (0..lines).step_by(u64_to_usize(UNIT_ROWS));
         let unit = |from: u64| {
             let to = lines.min(from + UNIT_ROWS);
             let (rows, text_bytes) = (Some(to - from), Some((to - from) * kind.line_bytes()));
@@ -114,18 +114,18 @@ impl Rows {
     fn batches(self, unit: usize) -> impl Iterator<Item = Result<Batch>> {
         let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
         let mut writer = Writer::new();
-        let starts = (0..rows).step_by(place64(self.batch_rows));
+        let starts = (0..rows).step_by(u64_to_usize(self.batch_rows));
         starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first)))
     }
 
     /// Generates `rows` rows of a unit from its row `first` on.
     fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
         let from = unit_start(unit) + first;
-        let mut bytes = Vec::with_capacity(place64(rows * self.kind.line_bytes() * 3 / 2));
-        let mut views = Vec::with_capacity(place64(rows));
+        let mut bytes = Vec::with_capacity(u64_to_usize(rows * self.kind.line_bytes() * 3 / 2));
+        let mut views = Vec::with_capacity(u64_to_usize(rows));
         for row in from..from + rows {
             let line = writer.line(self.kind, self.seed, row);
-            views.push(make_view(line, 0, low32(bytes.len())));
+            views.push(make_view(line, 0, truncate_to_u32(bytes.len())));
             bytes.extend_from_slice(line);
         }
         let failed = |cause| -> Error { Fault::damaged(&self.uri, "a generated batch", cause) };
@@ -152,7 +152,7 @@ impl Rows {
         from: u64,
     ) -> Result<ArrayRef, arrow_schema::ArrowError> {
         if *field.data_type() == DataType::Int64 {
-            let books = (from..from + amount(documents.len())).map(|row| book(self.seed, row));
+            let books = (from..from + to_u64(documents.len())).map(|row| book(self.seed, row));
             return Ok(Arc::new(Int64Array::from_iter_values(books)));
         }
         let text: ArrayRef = Arc::new(documents.clone().to_string_view()?);
@@ -180,7 +180,7 @@ impl Source for Demo {
 
 /// Index of a unit's first row.
 fn unit_start(unit: usize) -> u64 {
-    amount(unit) * UNIT_ROWS
+    to_u64(unit) * UNIT_ROWS
 }
 
 /// The error for a wrong URI.
@@ -300,7 +300,7 @@ impl Writer {
         draws.next();
         let shape = draws.next();
         // The limit reserves one byte for the punctuation mark at the end.
-        let limit = 28 + place64(shape % 32);
+        let limit = 28 + u64_to_usize(shape % 32);
         loop {
             let start = self.line.len();
             let draw = draws.next();
@@ -357,8 +357,8 @@ fn rank(draw: u64) -> u64 {
     /// Mandelbrot's shift: the most frequent words are less dominant than by Zipf's law alone.
     const SHIFT: f64 = 20.0;
     // The probability is never 0. Its minimum 2^-40 bounds the rank to about 2^64.
-    let chance = (float(draw >> 24) + 1.0) / float(1 << 40);
-    whole(SHIFT * (1.0 / (chance * chance.sqrt()) - 1.0))
+    let chance = (to_f64(draw >> 24) + 1.0) / to_f64(1 << 40);
+    truncate_to_u64(SHIFT * (1.0 / (chance * chance.sqrt()) - 1.0))
 }
 
 /// The number and the number of syllables that spell the word of a rank. Frequent words are short.

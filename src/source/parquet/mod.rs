@@ -1,10 +1,11 @@
 //! Reads Parquet files: each row group is a unit, only the needed columns are read, and batches are limited by bytes.
 //!
 //! A file may declare any sizes, so everything that the decoder allocates by is checked first (see
-//! [`crate::declared`]). Small files can also expand to any amount of text, through dictionaries, deltas and nulls.
+//! [`self::footer_check`]). Small files can also expand to any amount of text, through dictionaries, deltas and nulls.
 //! Therefore text is read as views, which share repeated values, and the number of rows that are decoded at once
 //! follows from their size in memory.
 
+pub(crate) mod footer_check;
 mod columns;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -23,6 +24,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
 use super::beginning::{Beginning, looks_like_text};
+use super::cast::cast;
 use super::fault::{Fault, guarded, too_much};
 use super::files::Reading;
 use super::listing::Listed;
@@ -30,11 +32,10 @@ use super::ranges::{Input, SystemCode};
 use super::row_text::Composing;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Format, Identity, SourceSpec};
-use crate::cast::cast;
-use crate::declared::{check_index, check_pages, encrypted_columns};
-use crate::digest;
+use crate::base::digest;
+use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
-use crate::units::{amount, declared_sum, place64};
+use footer_check::{check_index, check_pages, encrypted_columns};
 
 /// The magic bytes at the beginning and end of a Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -123,7 +124,7 @@ impl Footer {
                 (Some(leaf), mask)
             }
         };
-        let unreadable = encrypted.into_iter().map(place64).find(|&leaf| mask.leaf_included(leaf));
+        let unreadable = encrypted.into_iter().map(u64_to_usize).find(|&leaf| mask.leaf_included(leaf));
         if let Some(column) = unreadable.and_then(|leaf| parquet.columns().get(leaf)) {
             let fault = Fault::EncryptedColumn { file: name.clone(), column: column.path().string() };
             return Err(fault.failed().with_help(DECRYPT));
@@ -323,7 +324,7 @@ impl RowGroup {
             return Err(Fault::damaged(&self.reading.name, &self.place, problem));
         };
         let first_row = self.row;
-        self.row += amount(documents.len());
+        self.row += to_u64(documents.len());
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
@@ -388,7 +389,7 @@ fn with_index(file: &Listed) -> Result<Input> {
         check_begin(&input, file)?;
     }
     let io = |cause| Error::io("read", &file.path, cause);
-    if input.bytes < 12 || input.piece(input.bytes - 4, 4).map_err(io)? != MAGIC[..] {
+    if input.bytes < 12 || input.read_range(input.bytes - 4, 4).map_err(io)? != MAGIC[..] {
         let error = Fault::CutOff { file: file.name.clone() }.failed();
         return Err(error.with_help("copy or download the file again"));
     }
@@ -402,7 +403,7 @@ fn with_index(file: &Listed) -> Result<Input> {
 /// # Errors
 /// The length exceeds the file.
 fn index_start(input: &Input, file: &Listed) -> Result<u64> {
-    let tail = input.piece(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
+    let tail = input.read_range(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     let start = (input.bytes - 8).checked_sub(length);
     start.ok_or_else(|| Fault::damaged(&file.name, "its index", "it is longer than the file"))
@@ -437,7 +438,7 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
     };
     let from = begin.saturating_sub(JOINT_BYTES);
     let joint = input
-        .piece(from, place64((begin + amount(MAGIC.len())).min(input.bytes) - from))
+        .read_range(from, u64_to_usize((begin + to_u64(MAGIC.len())).min(input.bytes) - from))
         .map_err(|cause| Error::io("read", &file.path, cause))?;
     if memmem::find(&joint, b"PAR1PAR1").is_some() {
         let problem = "it is several files joined into one: give them as separate files";
@@ -452,7 +453,7 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
 /// The file is encrypted, or is not a Parquet file.
 fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
-    let head = input.piece(0, place64(input.bytes.min(HEAD_BYTES))).map_err(io)?;
+    let head = input.read_range(0, u64_to_usize(input.bytes.min(HEAD_BYTES))).map_err(io)?;
     let file = file.name.clone();
     if head.starts_with(b"PARE") {
         return Err(Fault::Encrypted { file }.failed().with_help(DECRYPT));

@@ -15,11 +15,11 @@ use super::api::Entry;
 use super::tokenizer::{choose, is_complete_alone, with_elsewhere};
 use super::uri::{Kind, Wanted};
 use super::{Fetched, HubFault, HubSettings};
+use crate::base::atomic_file::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_folder};
+use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_folder};
 use crate::source::Identity;
 use crate::source::shards::ShardSet;
-use crate::units::{amount, counted};
 
 /// A repository's folder in the cache that `huggingface_hub` also uses. `blobs` contains files by entity tag,
 /// `snapshots` links to them by commit and path, and `refs` the commit that each revision denoted when the hub was
@@ -167,7 +167,7 @@ impl Cache {
             if !paths.is_empty() {
                 let is_whole = paths.iter().all(|path| ShardSet::of(path).is_some());
                 if !is_whole && wanted.path.as_ref() != paths.first() {
-                    let files = counted(amount(paths.len()), "file");
+                    let files = counted(to_u64(paths.len()), "file");
                     let unknown = "in the cache are used; the hub may have more";
                     noted(&format!("offline: {files} of {} {unknown}", wanted.uri));
                 }

@@ -13,12 +13,12 @@ use super::refusal::Server;
 use super::tokenizer::{check_sizes, choose};
 use super::uri::{CONVERTED, Wanted};
 use super::{Fetched, HubFault, HubSettings, Streamed};
+use crate::base::int::declared_sum;
 use crate::error::{ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
-use crate::units::declared_sum;
 
 /// The commit that a URI names, and its requested files.
 struct Found {

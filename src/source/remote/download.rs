@@ -16,11 +16,12 @@ use super::api::{Digest, Entry};
 use super::cache::{Cache, is_whole};
 use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
-use crate::digest;
+use crate::base::atomic_file;
+use crate::base::atomic_file::{Claim, IfHeld, Pulse};
+use crate::base::digest;
+use crate::base::int::to_u64;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, Claim, IfHeld, Pulse};
 use crate::observer::{Observer, Stage};
-use crate::units::amount;
 
 /// Downloads a file of a commit into the cache.
 ///
@@ -111,7 +112,7 @@ impl Landing<'_> {
         self.check(&answer, have, partial)?;
         have = partial.bytes().map_err(Trouble::Final)?;
         while let Some(block) = answer.next()? {
-            have += amount(block.len());
+            have += to_u64(block.len());
             if have > self.entry.bytes {
                 let problem = format!("it has more than the {} bytes that the hub lists", self.entry.bytes);
                 partial.remove().map_err(Trouble::Final)?;
@@ -205,7 +206,7 @@ impl Partial {
             }
             let locked = open(&lock)?;
             let another = || format!("waiting for another download of {}", lock.display());
-            if !files::wait_for_lock(&locked, another, observer)? {
+            if !atomic_file::wait_for_lock(&locked, another, observer)? {
                 return Partial::claim(cache, entry, path, open, observer);
             }
             // The previous holder of the lock may have removed the lock file, or completed the download.
@@ -232,7 +233,7 @@ impl Partial {
             return Ok(None);
         }
         if !claim.follows_ended() {
-            files::remove(&path)?;
+            atomic_file::remove(&path)?;
         }
         Ok(Some(Partial { file: open(&path)?, path, lock: Held::Claim(claim) }))
     }
@@ -320,7 +321,7 @@ mod tests {
     use super::super::HubSettings;
     use super::super::uri::Wanted;
     use super::*;
-    use crate::parallel::lock;
+    use crate::base::pools::lock;
 
     /// Records that somebody waits.
     #[derive(Default)]
@@ -340,7 +341,7 @@ mod tests {
         let cache = Cache::of(&Wanted::parse("hf://datasets/a/b").expect("a dataset"), &settings);
         let (text, hearing) = (b"whole", Hearing::default());
         let digest = Digest::Sha256(digest::sha256(text));
-        let entry = Entry { path: "a.txt".to_owned(), bytes: amount(text.len()), digest };
+        let entry = Entry { path: "a.txt".to_owned(), bytes: to_u64(text.len()), digest };
         let etag = entry.digest.etag();
         let path = cache.blob(etag).with_file_name("partial");
         let open = |path: &Path| {

@@ -16,8 +16,8 @@ use super::address::{join, origin};
 use super::refusal::{self, Server, Trouble};
 use super::{HubSettings, Patience};
 use crate::VERSION;
+use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::{amount, counted};
 
 /// Maximum number of redirects that are followed.
 const REDIRECTS: usize = 10;
@@ -223,7 +223,7 @@ impl Answer<'_> {
         let block = receive(&self.blocks, self.stop)?.transpose()?;
         self.pace.waited += begun.elapsed();
         if let Some(block) = &block {
-            self.pace.received += amount(block.len());
+            self.pace.received += to_u64(block.len());
             self.pace.check()?;
         }
         Ok(block)

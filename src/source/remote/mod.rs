@@ -53,10 +53,10 @@ use super::open::Stop;
 use super::ranges::Ranged;
 #[cfg(feature = "hub")]
 use super::secrets::shown_uri;
+#[cfg(feature = "hub")]
+use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
-#[cfg(feature = "hub")]
-use crate::units::ByteCount;
 
 pub use named::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 pub use settings::{HubSettings, Patience, StoreSettings};

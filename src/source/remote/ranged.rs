@@ -10,10 +10,10 @@ use super::http::{Head, Http, Span, first_and_total, text};
 use super::refusal::{Server, Trouble};
 use super::web::without_ranges;
 use super::{HubFault, HubSettings};
+use crate::base::int::to_u64;
 use crate::error::Result;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
-use crate::units::amount;
 
 /// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
 /// returns a newly signed address.
@@ -100,8 +100,8 @@ impl RemoteFile {
     /// # Errors
     /// The file has changed, the server does not support ranges, or the connection fails.
     fn go_on(&self, http: &Http<'_>, start: u64, length: usize, got: &mut Vec<u8>) -> Result<(), Trouble> {
-        let from = start + amount(got.len());
-        let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;
+        let from = start + to_u64(got.len());
+        let mut answer = http.get(&self.url, Span { from, to: Some(start + to_u64(length)) })?;
         let head = &answer.head;
         let is_other = Version::of(head).differs(&self.version);
         if head.status == StatusCode::OK && !is_other {

@@ -8,9 +8,9 @@ use sha1::{Digest as _, Sha1};
 use super::http::{Http, agent};
 use super::refusal::Server;
 use super::{HubFault, HubSettings};
-use crate::digest::{hex, sha256};
+use crate::base::atomic_file::{folder_of, publish_bytes};
+use crate::base::digest::{hex, sha256};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{folder_of, publish_bytes};
 use crate::observer::Observer;
 
 /// Maximum bytes of a file. The largest has 3.6 MB.

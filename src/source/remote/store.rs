@@ -22,13 +22,13 @@ use super::connector::Connector;
 use super::http::agent;
 use super::uri::wants;
 use super::{HubFault, Patience, StoreSettings, Streamed};
+use crate::base::int::to_u64;
+use crate::base::panics::catching;
 use crate::error::{Error, ErrorKind, Result};
-use crate::panics::catching;
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::source::secrets::without_secrets;
-use crate::units::amount;
 
 /// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
@@ -209,7 +209,7 @@ impl Ranged for StoredObject {
 
     fn range(&self, start: u64, length: usize) -> Result<Bytes> {
         let options = GetOptions {
-            range: Some(GetRange::Bounded(start..start + amount(length))),
+            range: Some(GetRange::Bounded(start..start + to_u64(length))),
             if_match: self.etag.clone(),
             ..GetOptions::default()
         };

@@ -3,8 +3,8 @@
 use super::HubFault;
 use super::api::Entry;
 use super::uri::{Kind, Wanted};
+use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind, Result, excerpt};
-use crate::units::ByteCount;
 
 /// Files that each are a complete tokenizer, in order of preference.
 const WHOLE: [&str; 2] = ["tokenizer.json", "tekken.json"];

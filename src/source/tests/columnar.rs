@@ -351,7 +351,7 @@ fn innermost(column: &ArrayRef) -> BinaryViewArray {
             innermost(&list.values().slice(list.value_offsets()[0].try_into().unwrap(), list.len()))
         }
         DataType::Struct(_) => innermost(column.as_struct().column(0)),
-        _ => crate::cast::views(column).unwrap(),
+        _ => crate::source::cast::views(column).unwrap(),
     }
 }
 

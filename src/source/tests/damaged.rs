@@ -227,9 +227,9 @@ fn sizes_that_arrow_data_declares_are_not_believed() {
                 assert_eq!(batch.first_row, rows);
                 assert!((1..=1 << 16).contains(&batch.len()) && batch.documents.null_count() == batch.len());
                 assert_eq!(batch.columns.as_ref().unwrap().num_rows(), batch.len());
-                rows += crate::units::amount(batch.len());
+                rows += crate::base::int::to_u64(batch.len());
             }
-            assert_eq!(rows, crate::units::amount(nulls.num_rows()).min(3 << 16));
+            assert_eq!(rows, crate::base::int::to_u64(nulls.num_rows()).min(3 << 16));
         }
     }
     let table = table();
@@ -243,7 +243,7 @@ fn sizes_that_arrow_data_declares_are_not_believed() {
         for bytes in [file.into_inner().unwrap(), stream.into_inner().unwrap()] {
             let path = written(folder.path(), "whole.arrow", &bytes);
             assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap().len(), 300);
-            let declared = crate::units::amount(length).to_le_bytes();
+            let declared = crate::base::int::to_u64(length).to_le_bytes();
             let at = bytes.windows(8).position(|word| word == declared).expect("the size of the text");
             for size in [1_u64 << 60, i64::MAX.cast_unsigned()] {
                 let mut lying = bytes.clone();
@@ -287,7 +287,7 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
         let rows: usize = in_order(vec![source], 2).map(|batch| batch.unwrap().len()).sum();
         assert!((500..600).contains(&rows), "{rows} rows");
         // One file, plus the rows of the row group that were not given out before the damage was found.
-        assert_eq!(context.incidents.count(), 1 + 600 - crate::units::amount(rows));
+        assert_eq!(context.incidents.count(), 1 + 600 - crate::base::int::to_u64(rows));
         assert!(context.incidents.first().is_some_and(|first| first.contains("b.parquet")));
         let listed = context.incidents.listed();
         if on_bad_input == OnBadInput::Skip {

@@ -29,9 +29,9 @@ fn verse_looks_like_verse() {
     // Twice the text has 2^0.6 ≈ 1.5 times the distinct words.
     let words = |lines: &[String]| {
         let words = lines.iter().flat_map(|line| line.split(|c: char| !c.is_alphabetic()));
-        crate::units::amount(words.map(str::to_lowercase).collect::<HashSet<_>>().len())
+        crate::base::int::to_u64(words.map(str::to_lowercase).collect::<HashSet<_>>().len())
     };
-    let growth = crate::units::ratio(words(&lines), words(&lines[..10_000]));
+    let growth = crate::base::int::ratio(words(&lines), words(&lines[..10_000]));
     assert!((1.35..1.65).contains(&growth), "{growth}");
 }
 
@@ -87,7 +87,7 @@ fn the_estimate_of_a_unit_is_about_its_text() {
         let source = opened(&demo(uri), ReadConfig::default()).expect("generated");
         let told: u64 = source.units().iter().filter_map(|unit| unit.text_bytes).sum();
         let bytes: usize = lines(uri, ReadConfig::default()).iter().flatten().map(Vec::len).sum();
-        let share = crate::units::ratio(told, crate::units::amount(bytes));
+        let share = crate::base::int::ratio(told, crate::base::int::to_u64(bytes));
         assert!((0.95..1.05).contains(&share), "{uri}: {told} for {bytes}");
     }
 }

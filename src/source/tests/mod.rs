@@ -46,7 +46,7 @@ fn batches(source: &dyn Source) -> Result<Vec<Batch>> {
             let batch = batch?;
             assert!(!batch.is_empty());
             assert_eq!((batch.unit, batch.first_row, batch.continued), (unit, row, open));
-            row += crate::units::amount(batch.len()) - u64::from(batch.open);
+            row += crate::base::int::to_u64(batch.len()) - u64::from(batch.open);
             open = batch.open;
             all.push(batch);
         }

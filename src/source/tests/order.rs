@@ -45,7 +45,7 @@ fn units_of_any_pace_come_in_order() {
     let source = || {
         scripted(60, |unit| {
             Box::new((0..5).map(move |row| {
-                std::thread::sleep(Duration::from_micros(crate::units::amount(unit * 7_919 % 11) * 50));
+                std::thread::sleep(Duration::from_micros(crate::base::int::to_u64(unit * 7_919 % 11) * 50));
                 Ok(batch(unit, row, &["a"]))
             }))
         })
@@ -182,7 +182,7 @@ fn parts_become_whole_documents() {
         let batch = batch.unwrap();
         assert!(!batch.open && !batch.continued && !batch.is_empty());
         assert_eq!(batch.first_row, row);
-        row += crate::units::amount(batch.len());
+        row += crate::base::int::to_u64(batch.len());
         found.extend(batch.iter().map(|text| text.map(<[u8]>::to_vec)));
     }
     assert_eq!(found, expected);

@@ -360,7 +360,7 @@ fn folders_named_for_a_column_give_its_values() {
     });
     for folder in [parquet, jsonl, text] {
         let (found, told) = passed(&with_columns(folder.path(), &["c"])).unwrap();
-        let found = crate::cast::views(found.column(0)).unwrap();
+        let found = crate::source::cast::views(found.column(0)).unwrap();
         // The files are in byte order of their paths.
         let expected: [Option<&[u8]>; 3] = [None, Some(b"fr"), Some(b"own")];
         assert!(found.iter().eq(expected), "{found:?}");

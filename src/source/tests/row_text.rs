@@ -150,7 +150,7 @@ fn fields_of_structs_pass_through_beside_any_text() {
                 let parts: Vec<_> =
                     batches(&*source).unwrap().into_iter().map(|batch| batch.columns.unwrap()).collect();
                 let found = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
-                let column = |name| crate::cast::views(found.column_by_name(name).unwrap()).unwrap();
+                let column = |name| crate::source::cast::views(found.column_by_name(name).unwrap()).unwrap();
                 let bytes = |text: Option<&'static str>| text.map(str::as_bytes);
                 assert!(column("meta.lang").iter().eq([bytes(Some("fr")), None, None, None]), "{path:?}");
                 assert!(
@@ -186,7 +186,7 @@ fn a_dotted_name_means_the_same_for_text_and_columns_in_every_format() {
             assert_eq!(read(&spec, ReadConfig::default()).unwrap(), texts([expected; 2]), "{path:?}");
             for batch in batches(&*opened(&spec, ReadConfig::default()).unwrap()).unwrap() {
                 let columns = batch.columns.unwrap();
-                let found = crate::cast::views(columns.column_by_name("a.b").unwrap()).unwrap();
+                let found = crate::source::cast::views(columns.column_by_name("a.b").unwrap()).unwrap();
                 assert!(found.iter().all(|text| text == Some(expected.as_bytes())), "{path:?}");
             }
         }

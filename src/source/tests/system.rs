@@ -110,7 +110,7 @@ fn what_is_read_as_a_whole_keeps_within_the_limit() {
         names.iter().flat_map(|name| [OnBadInput::Fail, OnBadInput::Skip].map(|policy| (name, policy)))
     {
         let limited = |most| {
-            let longest_read = Some(crate::units::ByteCount(most));
+            let longest_read = Some(crate::base::int::ByteCount(most));
             let spec = SourceSpec { on_bad_input, longest_read, ..spec(&folder.path().join(name)) };
             opened(&spec, ReadConfig::default()).and_then(|source| documents(in_order(vec![source], 1)))
         };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::base::test_support::one_case_in;
 
 /// The rules as documented, applied from left to right without blocks and units.
 fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
@@ -258,7 +258,7 @@ fn lines_are_counted_once_to_number_those_of_all_units() {
         source.taken(unit, source.left_out(unit));
         if let Range::Bytes(from, _) = source.units()[unit].range {
             // The bytes before are no longer lines. Size and modification time of the file do not show this.
-            let before = "x".repeat(crate::units::place64(from));
+            let before = "x".repeat(crate::base::int::u64_to_usize(from));
             fs::write(&path, before.clone() + &bad(40)[before.len()..]).unwrap();
             fs::File::options().append(true).open(&path).unwrap().set_modified(listed_at).unwrap();
         }
@@ -501,7 +501,7 @@ fn texts_in_memory_come_whole_and_in_order() {
         let mut row = 0;
         for batch in &batches {
             prop_assert_eq!(batch.first_row, row);
-            row += crate::units::amount(batch.len());
+            row += crate::base::int::to_u64(batch.len());
         }
         prop_assert!(documents(batches.into_iter().map(Ok)).expect("whole") == texts(&held));
         Ok(())

@@ -1,6 +1,6 @@
 //! Bit operations on masks, with the state that they carry from one block to the next.
 
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// Returns the positions directly after those of `mask`. `last` is the last bit of the mask, on entry in the previous
 /// block, on return in this one.
@@ -34,7 +34,7 @@ pub(super) fn runs(mask: u64, starts: u64, open: &mut u64) -> (u64, u64) {
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn places(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let lowest = (mask != 0).then(|| place(mask.trailing_zeros()));
+        let lowest = (mask != 0).then(|| to_usize(mask.trailing_zeros()));
         mask &= mask.wrapping_sub(1);
         lowest
     })

@@ -1,7 +1,7 @@
 //! Bit masks of the character classes in a 64-byte block, and the tables to compute them.
 
 use super::super::classes::{ClassSet, Classes, PAGE, SIGN, decode};
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// Bytes per block: one bit of a 64-bit mask for each.
 pub(super) const BLOCK: usize = 64;
@@ -79,10 +79,10 @@ impl<const P: usize> Planes<P> {
             ([Rows { two: [Row([0; 128]); 2], three: Row([0; 128]) }; P], Row([0; 128]));
         for number in 0..1024 {
             let page = &pages[classes.page_of(number)];
-            let (byte, bit) = (place(number / 8), 1 << (number % 8));
+            let (byte, bit) = (to_usize(number / 8), 1 << (number % 8));
             for (rows, bits) in rows.iter_mut().zip(page) {
                 if number < 32 {
-                    let (row, from) = (place(number / 16), place(number % 16) * 8);
+                    let (row, from) = (to_usize(number / 16), to_usize(number % 16) * 8);
                     rows.two[row].0[from..from + 8].copy_from_slice(&bits.to_le_bytes());
                 }
                 rows.three.0[byte] |= if *bits == !0 { bit } else { 0 };
@@ -146,7 +146,7 @@ impl<const P: usize> Masks<P> {
     pub(super) fn by_character(bytes: &[u8; SEEN], planes: &Planes<P>, open: &mut Open<P>) -> Masks<P> {
         let span = |from: usize, to: usize| (!0 >> (BLOCK - (to - from))) << from;
         let mut masks = Masks { planes: [0; P], start: 0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
-        let mut at = place(open.bytes);
+        let mut at = to_usize(open.bytes);
         if at > 0 {
             masks.planes = open.planes.map(|inside| span(0, at) * inside);
             masks.wide = span(0, at);

@@ -38,9 +38,9 @@ use self::o200k::O200k;
 use self::walk::{LETTER, WHITE, WORD, Walk};
 use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 use super::{Named, Splitter, length32};
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{low32, place};
 
 /// The instruction set that a scanner uses. It changes the speed, never the pre-tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,12 @@ impl Scanner {
 }
 
 impl Splitter for Scanner {
-    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        _observer: &dyn Observer,
+    ) -> Result<()> {
         let length = length32(text)?;
         let (mut from, mut most) = (0, WALK[0]);
         while from < text.len() {
@@ -161,10 +166,10 @@ impl Splitter for Scanner {
             }
             // If masks stop soon after a walk, the next walk is longer: trying masks costs more than walking.
             most = if stop < from + 4 * most { WALK[1].min(2 * most) } else { WALK[0] };
-            from = if ends.len() > known { ends.last().copied().map_or(from, place) } else { from };
+            from = if ends.len() > known { ends.last().copied().map_or(from, to_usize) } else { from };
             while from < text.len() && from < stop + most {
-                from = self.walk.piece_end(text, from);
-                ends.push(low32(from));
+                from = self.walk.pretoken_end(text, from);
+                ends.push(truncate_to_u32(from));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::drive::{Rule, drive};
 use super::leads::{Uppers, add_wide};
 use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
-use crate::units::low32;
+use crate::base::int::truncate_to_u32;
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -34,7 +34,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
 /// Appends the positions of the one bits of a mask, plus `at`.
 pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
     ends.reserve(BLOCK);
-    let base = low32(at);
+    let base = truncate_to_u32(at);
     while mask != 0 {
         ends.push(base + mask.trailing_zeros());
         mask &= mask - 1;

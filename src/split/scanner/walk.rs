@@ -42,7 +42,7 @@ impl Walk {
 
     /// Returns the end of the pre-token that starts at `at`.
     #[inline]
-    pub(super) fn piece_end(&self, text: &[u8], at: usize) -> usize {
+    pub(super) fn pretoken_end(&self, text: &[u8], at: usize) -> usize {
         match self.pattern {
             Named::Gpt2 => self.gpt2(text, at),
             Named::Gpt4 => self.gpt4(text, at, 3, false),

@@ -42,13 +42,13 @@ fn pairs() -> Vec<Pair> {
 
 fn agree(pairs: &[Pair], text: &[u8]) {
     for Pair { name, scanners, oracles, .. } in pairs {
-        let expected = pieces(oracles[0].as_ref(), text);
+        let expected = pretokens(oracles[0].as_ref(), text);
         let shown = String::from_utf8_lossy(text);
         for other in &oracles[1..] {
-            assert_eq!(pieces(other.as_ref(), text), expected, "{name:?} of {shown:?} = {text:x?}");
+            assert_eq!(pretokens(other.as_ref(), text), expected, "{name:?} of {shown:?} = {text:x?}");
         }
         for (by, scanner) in scanners {
-            let found = pieces(scanner.as_ref(), text);
+            let found = pretokens(scanner.as_ref(), text);
             assert_eq!(found, expected, "{name:?} by {by:?} of {shown:?} = {text:x?}");
         }
     }
@@ -167,7 +167,7 @@ proptest! {
             patterns.map(|pattern| (tail(pattern), oracle(pattern))).collect()
         });
         BOTH.with(|both| for (number, (linear, oracle)) in both.iter().enumerate() {
-            assert_eq!(pieces(linear, &text), pieces(oracle.as_ref(), &text), "pattern {number}");
+            assert_eq!(pretokens(linear, &text), pretokens(oracle.as_ref(), &text), "pattern {number}");
         });
     }
 
@@ -175,9 +175,9 @@ proptest! {
     fn invalid_bytes_are_cut_as_their_replacement(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let lossy = String::from_utf8_lossy(&bytes).into_owned();
         for Pair { scanner, .. } in pairs_once().iter() {
-            let lossy_pieces = pieces(scanner.as_ref(), &bytes);
-            let of_lossy: Vec<usize> = pieces(scanner.as_ref(), lossy.as_bytes()).iter().map(|p| lossy_count(p)).collect();
-            let counts: Vec<usize> = lossy_pieces.iter().map(|piece| lossy_count(piece)).collect();
+            let lossy_pretokens = pretokens(scanner.as_ref(), &bytes);
+            let of_lossy: Vec<usize> = pretokens(scanner.as_ref(), lossy.as_bytes()).iter().map(|p| lossy_count(p)).collect();
+            let counts: Vec<usize> = lossy_pretokens.iter().map(|pretoken| lossy_count(pretoken)).collect();
             prop_assert_eq!(counts, of_lossy);
         }
     }
@@ -191,8 +191,8 @@ proptest! {
             prop_assert!(0 < cut && cut < text.len() && (first..=last).contains(&cut));
             let whole = [&other[..], &text, &more].concat();
             let (left, right) = whole.split_at(other.len() + cut);
-            let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
-            prop_assert_eq!(apart, pieces(scanner.as_ref(), &whole), "{:?}", name);
+            let apart = [pretokens(scanner.as_ref(), left), pretokens(scanner.as_ref(), right)].concat();
+            prop_assert_eq!(apart, pretokens(scanner.as_ref(), &whole), "{:?}", name);
         }
     }
 
@@ -206,8 +206,8 @@ proptest! {
         for Pair { name, scanner, .. } in pairs_once().iter() {
             let Some(cut) = scanner.certain_cut(&text[start..end], 1..=end) else { continue };
             let (left, right) = text.split_at(start + cut);
-            let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
-            prop_assert_eq!(apart, pieces(scanner.as_ref(), &text), "{:?}", name);
+            let apart = [pretokens(scanner.as_ref(), left), pretokens(scanner.as_ref(), right)].concat();
+            prop_assert_eq!(apart, pretokens(scanner.as_ref(), &text), "{:?}", name);
         }
     }
 
@@ -221,10 +221,10 @@ proptest! {
                 let cut = inner.find_map(|window| scanner.certain_cut(rest, 1..=window));
                 let (part, after) = rest.split_at(scanner.first_part(rest, about));
                 prop_assert_eq!(part.len(), cut.unwrap_or(rest.len()));
-                apart.extend(pieces(scanner.as_ref(), part));
+                apart.extend(pretokens(scanner.as_ref(), part));
                 rest = after;
             }
-            prop_assert_eq!(apart, pieces(scanner.as_ref(), &text), "{:?}", name);
+            prop_assert_eq!(apart, pretokens(scanner.as_ref(), &text), "{:?}", name);
         }
     }
 }
@@ -249,10 +249,10 @@ fn long_runs_of_all_kinds_come_to_an_end() {
     for text in texts.chain([letters]) {
         for Pair { scanner, .. } in pairs_once().iter() {
             for end in ["", "x", "\n", "\u{FFFD}"] {
-                pieces(scanner.as_ref(), &[&text, end.as_bytes()].concat());
+                pretokens(scanner.as_ref(), &[&text, end.as_bytes()].concat());
             }
         }
-        pieces(custom(OTHERS[0]).as_ref(), &[&text, &b"x"[..]].concat());
+        pretokens(custom(OTHERS[0]).as_ref(), &[&text, &b"x"[..]].concat());
     }
 }
 
@@ -272,8 +272,8 @@ fn every_certain_cut_between_two_characters_is_one() {
             for (before, after) in around.iter().flat_map(|before| around.map(|after| (before, after))) {
                 let whole = [before.as_bytes(), text, after.as_bytes()].concat();
                 let (left, right) = whole.split_at(before.len() + cut);
-                let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
-                assert_eq!(apart, pieces(scanner.as_ref(), &whole), "{name:?} of {whole:x?}");
+                let apart = [pretokens(scanner.as_ref(), left), pretokens(scanner.as_ref(), right)].concat();
+                assert_eq!(apart, pretokens(scanner.as_ref(), &whole), "{name:?} of {whole:x?}");
             }
         });
         assert!(cuts > 100, "{name:?} cuts {cuts} of 729 pairs");
@@ -308,6 +308,6 @@ proptest! {
         let chain = SplitPattern::from_steps(vec![custom(LINES), custom(DIGITS), gpt2]);
         let obvious = regex::RegexSplitter::sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
         let (chain, obvious) = (splitter(&chain).expect("valid"), obvious.expect("valid"));
-        prop_assert_eq!(pieces(chain.as_ref(), &text), pieces(&obvious, &text));
+        prop_assert_eq!(pretokens(chain.as_ref(), &text), pretokens(&obvious, &text));
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::base::int::truncate_to_u32;
 use crate::error::ErrorKind;
-use crate::units::low32;
 
 /// Pre-token ends by the matches of the engine without bounds.
 fn unbounded(regex: &str, text: &str) -> Vec<u32> {
@@ -12,7 +12,7 @@ fn unbounded(regex: &str, text: &str) -> Vec<u32> {
     let regex = builder.optimize(false).backtrack_limit(usize::MAX).build().expect("a regular expression");
     let matches = regex.find_iter(text).map(|found| found.expect("no limit"));
     let places = matches.flat_map(|found| [found.start(), found.end()]);
-    let mut ends: Vec<u32> = places.chain([text.len()]).filter(|&end| end > 0).map(low32).collect();
+    let mut ends: Vec<u32> = places.chain([text.len()]).filter(|&end| end > 0).map(truncate_to_u32).collect();
     ends.dedup();
     ends
 }
@@ -41,7 +41,7 @@ fn searches_that_take_many_steps_find_what_they_find_without_bounds() {
             if text.len() > 100 && regex.starts_with("(a+)+") {
                 continue;
             }
-            splitter.piece_ends(text.as_bytes(), &mut ends).expect(regex);
+            splitter.pretoken_ends(text.as_bytes(), &mut ends).expect(regex);
             assert!(ends == unbounded(regex, text), "{regex} on {} bytes", text.len());
         }
     }
@@ -62,7 +62,7 @@ fn texts_that_take_too_many_steps_are_refused() {
         (r"(a+)+(?=c)|[ab]|\s+(?!\S)|\s+", runs, "at many places of a text"),
     ];
     for (regex, text, message) in cases {
-        let refused = custom(regex).piece_ends(text.as_bytes(), &mut Vec::new()).expect_err(regex);
+        let refused = custom(regex).pretoken_ends(text.as_bytes(), &mut Vec::new()).expect_err(regex);
         assert_eq!(refused.kind(), ErrorKind::Failed, "{regex}");
         assert!(refused.to_string().contains(message), "{refused}");
         assert!(refused.help().is_some_and(|help| help.contains("a named pattern")), "{regex}");
@@ -106,7 +106,7 @@ fn a_run_stops_between_two_searches_in_a_text() {
     for pattern in patterns {
         let observer = StopsAfter(AtomicUsize::new(10));
         let splitter = splitter(&pattern).expect("regular expressions");
-        let stopped = splitter.piece_ends_observed(text.as_bytes(), &mut Vec::new(), &observer);
+        let stopped = splitter.pretoken_ends_observed(text.as_bytes(), &mut Vec::new(), &observer);
         assert_eq!(stopped.expect_err("it takes an hour").kind(), ErrorKind::Interrupted, "{pattern}");
     }
 }

@@ -19,10 +19,10 @@ impl Edges {
         let mut ends = Vec::new();
         for (pattern, walk) in &self.walks {
             let mut expected = Vec::new();
-            walk.piece_ends(text, &mut expected).expect("any text");
+            walk.pretoken_ends(text, &mut expected).expect("any text");
             for (_, by, scanner) in self.scanners.iter().filter(|(name, ..)| name == pattern) {
                 ends.clear();
-                scanner.piece_ends(text, &mut ends).expect("any text");
+                scanner.pretoken_ends(text, &mut ends).expect("any text");
                 assert_eq!(ends, expected, "{pattern:?} by {by:?} of {:?}", String::from_utf8_lossy(text));
             }
         }

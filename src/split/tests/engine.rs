@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::custom;
-use crate::costly::one_case_in;
-use crate::units::low32;
+use crate::base::int::truncate_to_u32;
+use crate::base::test_support::one_case_in;
 
 const ATOMS: [&str; 7] = ["a", "b", "[ab]", "c", "x", ".", "A"];
 const REPETITIONS: [&str; 16] =
@@ -26,7 +26,7 @@ fn expressions() -> impl Strategy<Value = String> {
 /// Pre-token ends by the matches of the `regex` crate.
 fn ends(regex: &::regex::Regex, text: &str) -> Vec<u32> {
     let places = regex.find_iter(text).flat_map(|found| [found.start(), found.end()]);
-    let mut ends: Vec<u32> = places.chain([text.len()]).filter(|&end| end > 0).map(low32).collect();
+    let mut ends: Vec<u32> = places.chain([text.len()]).filter(|&end| end > 0).map(truncate_to_u32).collect();
     ends.dedup();
     ends
 }
@@ -41,7 +41,7 @@ fn regular_expressions_cut_as_by_another_engine() {
             (custom(&expression), ::regex::Regex::new(&expression).expect("both know what stands there"));
         for text in texts {
             let mut found = Vec::new();
-            splitter.piece_ends(text.as_bytes(), &mut found).expect("short texts");
+            splitter.pretoken_ends(text.as_bytes(), &mut found).expect("short texts");
             prop_assert_eq!(found, ends(&other, &text), "{} on {}", expression, text);
         }
         Ok(())

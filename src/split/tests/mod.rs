@@ -6,16 +6,19 @@ mod patterns;
 mod specials;
 
 use super::*;
-use crate::units::place;
+use crate::base::int::to_usize;
 
-fn pieces<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t [u8]> {
+fn pretokens<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t [u8]> {
     let mut ends = Vec::new();
-    splitter.piece_ends(text, &mut ends).expect("these patterns do not backtrack far");
-    let ends = ends.into_iter().map(place);
+    splitter.pretoken_ends(text, &mut ends).expect("these patterns do not backtrack far");
+    let ends = ends.into_iter().map(to_usize);
     let starts = std::iter::once(0).chain(ends.clone());
-    let pieces: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
-    assert!(pieces.iter().all(|piece| !piece.is_empty()) && pieces.concat() == text, "pieces tile the text");
-    pieces
+    let pretokens: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
+    assert!(
+        pretokens.iter().all(|pretoken| !pretoken.is_empty()) && pretokens.concat() == text,
+        "pre-tokens tile the text"
+    );
+    pretokens
 }
 
 fn named(pattern: Named) -> Box<dyn Splitter> {

@@ -62,8 +62,8 @@ fn published_spellings_are_recognised() {
         let (known, oracle) = (splitter(&pattern).expect("a pattern"), custom(regex));
         for text in texts {
             assert_eq!(
-                pieces(known.as_ref(), text.as_bytes()),
-                pieces(oracle.as_ref(), text.as_bytes()),
+                pretokens(known.as_ref(), text.as_bytes()),
+                pretokens(oracle.as_ref(), text.as_bytes()),
                 "{regex}"
             );
         }
@@ -214,7 +214,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     let written = custom(written);
     for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
         let text = text.as_bytes();
-        assert_eq!(pieces(written.as_ref(), text), pieces(named(Named::Cl100k).as_ref(), text));
+        assert_eq!(pretokens(written.as_ref(), text), pretokens(named(Named::Cl100k).as_ref(), text));
     }
 }
 
@@ -232,8 +232,8 @@ fn repetitions_take_what_they_say() {
         (r"a{2,}-?a{2,}|[^z]", "aaa-a aaaa", &["a", "a", "a", "-", "a", " ", "aaaa"]),
     ];
     for (regex, text, expected) in cases {
-        let found = pieces(custom(regex).as_ref(), text.as_bytes());
-        assert_eq!(found, expected.iter().map(|piece| piece.as_bytes()).collect::<Vec<_>>(), "{regex}");
+        let found = pretokens(custom(regex).as_ref(), text.as_bytes());
+        assert_eq!(found, expected.iter().map(|pretoken| pretoken.as_bytes()).collect::<Vec<_>>(), "{regex}");
     }
 }
 
@@ -242,7 +242,11 @@ fn where_a_search_began_matters_only_to_who_asks_for_it() {
     for regex in [r"\G\s|\s+(?!\S)|\s+", r"a\K\s+|\s+(?!\S)|\s+"] {
         for text in ["a  s", "a   a  ", "  a"] {
             let text = text.as_bytes();
-            assert_eq!(pieces(custom(regex).as_ref(), text), pieces(oracle(regex).as_ref(), text), "{regex}");
+            assert_eq!(
+                pretokens(custom(regex).as_ref(), text),
+                pretokens(oracle(regex).as_ref(), text),
+                "{regex}"
+            );
         }
     }
 }
@@ -254,7 +258,7 @@ fn the_end_of_a_line_is_oniguruma_s() {
     assert_eq!(written, [(r"\s+(?m:$)", false)]);
     assert_eq!(SplitPattern::from_oniguruma(written[0].0).ok(), Some(pattern.clone()));
     let splitter = splitter(&pattern).expect("a regular expression");
-    assert_eq!(pieces(splitter.as_ref(), b"a \n b  "), [&b"a"[..], b" ", b"\n b", b"  "]);
+    assert_eq!(pretokens(splitter.as_ref(), b"a \n b  "), [&b"a"[..], b" ", b"\n b", b"  "]);
 }
 
 #[test]
@@ -281,7 +285,7 @@ fn steps_are_those_of_a_known_pattern_or_cut_one_after_the_other() {
     assert_eq!(starcoder.regex(), None);
     let splitter = splitter(&starcoder).expect("regular expressions");
     let expected: [&[u8]; 7] = [b"a", b" ", b"1", b"2", b" b", b"3", b"\xFF!!"];
-    assert_eq!(pieces(splitter.as_ref(), b"a 12 b3\xFF!!"), expected);
+    assert_eq!(pretokens(splitter.as_ref(), b"a 12 b3\xFF!!"), expected);
 }
 
 #[test]
@@ -289,9 +293,9 @@ fn what_would_be_dropped_is_an_error() {
     for regex in [r"\p{L}+| +", r"\p{L}+|\s+(?!\S)|\s+"] {
         let pattern = SplitPattern::from_steps(vec![step(regex, true)]);
         let splitter = splitter(&pattern).expect("a regular expression");
-        assert_eq!(pieces(splitter.as_ref(), b"ab c "), [&b"ab"[..], b" ", b"c", b" "]);
+        assert_eq!(pretokens(splitter.as_ref(), b"ab c "), [&b"ab"[..], b" ", b"c", b" "]);
         for (text, left) in [("ab 1", "1"), ("12a", "12"), ("a3b", "3")] {
-            let refused = splitter.piece_ends(text.as_bytes(), &mut Vec::new()).expect_err(text);
+            let refused = splitter.pretoken_ends(text.as_bytes(), &mut Vec::new()).expect_err(text);
             assert!(refused.to_string().contains(&format!("{regex:?} does not match {left:?}")), "{refused}");
         }
     }
@@ -340,7 +344,7 @@ fn steps_are_written_and_read_back() {
 #[test]
 fn no_steps_cut_nothing() {
     let splitter = splitter(&SplitPattern::Steps(Vec::new())).expect("there is no regular expression");
-    assert_eq!(pieces(splitter.as_ref(), b"a b"), [b"a b"]);
+    assert_eq!(pretokens(splitter.as_ref(), b"a b"), [b"a b"]);
 }
 
 #[test]
@@ -356,11 +360,11 @@ fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
         (r"\w+(?=!)", "ab! cd", &["ab", "! cd"]),
     ];
     for (regex, text, expected) in cases {
-        let found = pieces(custom(regex).as_ref(), text.as_bytes());
-        assert_eq!(found, expected.iter().map(|piece| piece.as_bytes()).collect::<Vec<_>>(), "{regex}");
+        let found = pretokens(custom(regex).as_ref(), text.as_bytes());
+        assert_eq!(found, expected.iter().map(|pretoken| pretoken.as_bytes()).collect::<Vec<_>>(), "{regex}");
     }
     let replacement = custom("\u{FFFD}");
-    assert_eq!(pieces(replacement.as_ref(), b"a\xF0\x9Fb\xFF"), [&b"a"[..], b"\xF0\x9F", b"b", b"\xFF"]);
+    assert_eq!(pretokens(replacement.as_ref(), b"a\xF0\x9Fb\xFF"), [&b"a"[..], b"\xF0\x9F", b"b", b"\xFF"]);
 }
 
 #[test]
@@ -376,7 +380,7 @@ fn a_text_whose_places_need_more_than_32_bits_is_refused() {
     // The operating system provides no memory for zeros that are never read.
     let text = vec![0; 1 << 32];
     for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {
-        let refused = splitter.piece_ends(&text, &mut Vec::new()).expect_err("too long");
+        let refused = splitter.pretoken_ends(&text, &mut Vec::new()).expect_err("too long");
         assert_eq!(refused.kind(), ErrorKind::Failed);
     }
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::blocks::{LANES, Planes, Sites, firsts};
 use super::rules::Rules;
-use crate::units::place;
+use crate::base::int::to_usize;
 
 /// Whether this processor has the features that [`close_gaps`] needs.
 pub(super) fn runs_here() -> bool {
@@ -143,7 +143,7 @@ fn keep(plane: &mut [u8], at: usize, start: usize, stays: u64) -> usize {
             _mm_shuffle_epi8(_mm_cvtsi64_si128(bytes.cast_signed()), _mm_cvtsi64_si128(order.cast_signed()));
         let moved = _mm_cvtsi128_si64(moved).to_le_bytes();
         *plane[out..].first_chunk_mut().expect("it is not behind what was read") = moved;
-        out += place(stays.count_ones());
+        out += to_usize(stays.count_ones());
     }
     out
 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::blocks::{LANES, Planes, Sites, firsts};
 use super::rules::{Bits, Rules, SideBits};
-use crate::units::{low32, place};
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Whether this processor has the features that [`close_gaps`] needs.
 pub(super) fn runs_here() -> bool {
@@ -94,10 +94,10 @@ fn close<const WIDE: bool, const SETS: usize>(
             store(block_mut(&mut *sites.rights_high, count), _mm512_maskz_compress_epi8(merges, next_high));
         }
         let lanes = _mm512_maskz_compress_epi8(_pext_u64(merges, stays), numbers);
-        let found = place(merges.count_ones());
+        let found = to_usize(merges.count_ones());
         store_places(&mut sites.places[count..], lanes, out, found);
         count += found;
-        out += place(stays.count_ones());
+        out += to_usize(stays.count_ones());
     }
     planes.out = out;
     planes.gone = gone == 1;
@@ -159,7 +159,7 @@ fn equal<const WIDE: bool>(low: __m512i, high: __m512i, code: [u8; 2]) -> u64 {
 /// Writes the positions of the sites of a block, sixteen at a time.
 #[target_feature(enable = "avx512f")]
 fn store_places(places: &mut [u32], lanes: __m512i, out: usize, found: usize) {
-    let out = _mm512_set1_epi32(low32(out).cast_signed());
+    let out = _mm512_set1_epi32(truncate_to_u32(out).cast_signed());
     let place_of = |lanes: __m128i| _mm512_add_epi32(_mm512_cvtepu8_epi32(lanes), out);
     let (sixteens, _) = places.as_chunks_mut::<16>();
     store_16(&mut sixteens[0], place_of(_mm512_castsi512_si128(lanes)));

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::rules::Rules;
-use crate::units::{low32, place, place64};
+use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
 /// Codes per block, which are processed together.
 pub(super) const LANES: usize = 64;
@@ -99,11 +99,11 @@ impl Sites {
     /// Adds the sites of a block: bit n of `merges` is set if lane n begins a pair. The block is written from
     /// `out` on, and `gone` is 1 if its first code is removed. `right` gives the right code of a lane.
     pub(super) fn add(&mut self, mut merges: u64, out: usize, gone: u64, right: impl Fn(usize) -> (u8, u8)) {
-        let mut before = place64(gone);
+        let mut before = u64_to_usize(gone);
         while merges != 0 {
-            let lane = place(merges.trailing_zeros());
+            let lane = to_usize(merges.trailing_zeros());
             // Each earlier merge in the block moves this code forward by one.
-            self.places[self.count] = low32(out + lane - before);
+            self.places[self.count] = truncate_to_u32(out + lane - before);
             before += 1;
             (self.rights_low[self.count], self.rights_high[self.count]) = right(lane);
             self.count += 1;

@@ -1,7 +1,7 @@
 //! Dense tables of pair counts.
 
 use super::text::Code;
-use crate::units::{amount, place64};
+use crate::base::int::{to_u64, u64_to_usize};
 
 /// Codes that fit the largest table.
 pub(super) const MOST_CODES: usize = 1 << 10;
@@ -88,10 +88,10 @@ impl ByteTally {
 
     /// Counts the pairs within this chunk of a text.
     pub(super) fn count(&mut self, text: &[u8]) {
-        if self.pairs + amount(text.len()) > u64::from(u32::MAX) {
+        if self.pairs + to_u64(text.len()) > u64::from(u32::MAX) {
             self.settle();
         }
-        self.pairs += amount(text.len());
+        self.pairs += to_u64(text.len());
         let now = self.now.first_chunk_mut::<{ 1 << 16 }>().expect("a count for each pair of bytes");
         let mut rest = text;
         // Eight pairs from two loads: one has the pairs that begin at even bytes, the other those that begin at
@@ -101,8 +101,8 @@ impl ByteTally {
             let [_, odd @ ..] = *nine;
             let (even, odd) = (u64::from_le_bytes(even), u64::from_le_bytes(odd));
             for shift in [0, 16, 32, 48] {
-                now[place64(even >> shift & 0xFFFF)] += 1;
-                now[place64(odd >> shift & 0xFFFF)] += 1;
+                now[u64_to_usize(even >> shift & 0xFFFF)] += 1;
+                now[u64_to_usize(odd >> shift & 0xFFFF)] += 1;
             }
             rest = &rest[8..];
         }

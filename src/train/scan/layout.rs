@@ -2,15 +2,15 @@
 
 use rayon::prelude::*;
 
-use crate::count::PieceCounts;
-use crate::units::{Count, amount, place64};
+use crate::base::int::{Count, to_u64, u64_to_usize};
+use crate::count::PretokenCounts;
 
 /// Length in bytes of all sequences laid end to end, each repeated as often as it occurs, with a separator
 /// between any two. `None` if it does not fit 64 bits.
-pub(super) fn laid_out(pieces: &PieceCounts) -> Option<u64> {
+pub(super) fn laid_out(pretokens: &PretokenCounts) -> Option<u64> {
     let mut bytes = Count::ZERO;
-    for (piece, count) in pieces.iter() {
-        bytes = bytes.checked_add(count.checked_mul(amount(piece.len() + 1))?)?;
+    for (pretoken, count) in pretokens.iter() {
+        bytes = bytes.checked_add(count.checked_mul(to_u64(pretoken.len() + 1))?)?;
     }
     Some(bytes.get().saturating_sub(1))
 }
@@ -32,23 +32,23 @@ pub(super) struct Layout {
 ///
 /// # Panics
 /// If the length is larger than memory can address. [`suits`](super::suits) has excluded such sequences.
-pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
-    let total = laid_out(&pieces).expect("what suits scanning has been added up");
-    let copies: u64 = pieces.iter().map(|(_, count)| count.get()).sum();
-    let (mut bytes, ends, counts) = pieces.into_parts();
+pub(super) fn lay_out(pretokens: PretokenCounts) -> Layout {
+    let total = laid_out(&pretokens).expect("what suits scanning has been added up");
+    let copies: u64 = pretokens.iter().map(|(_, count)| count.get()).sum();
+    let (mut bytes, ends, counts) = pretokens.into_parts();
     if copies <= 1 {
         return Layout { bytes, between: None, gaps: Vec::new(), separators: 0 };
     }
     let between = unused(&bytes);
     let mut gaps = Vec::new();
-    bytes.reserve_exact(place64(total) - bytes.len());
-    bytes.resize(place64(total), 0);
+    bytes.reserve_exact(u64_to_usize(total) - bytes.len());
+    bytes.resize(u64_to_usize(total), 0);
     // From the last sequence to the first, so that no bytes are overwritten before they have moved.
     let mut to = bytes.len();
-    for piece in (0..counts.len()).rev() {
-        let start = if piece == 0 { 0 } else { ends[piece - 1] };
-        let end = ends[piece];
-        for _ in 0..counts[piece].get() {
+    for pretoken in (0..counts.len()).rev() {
+        let start = if pretoken == 0 { 0 } else { ends[pretoken - 1] };
+        let end = ends[pretoken];
+        for _ in 0..counts[pretoken].get() {
             let from = to - (end - start);
             bytes.copy_within(start..end, from);
             if from > 0 {

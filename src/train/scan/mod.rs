@@ -29,10 +29,10 @@ mod tests;
 pub use self::blocks::Engine;
 use self::rounds::Rounds;
 use super::{HistoryPoint, Merge, Merges, Score, TieBreak, TrainConfig};
-use crate::count::PieceCounts;
+use crate::base::int::{to_u64, truncate_to_u32};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{amount, low32};
 
 /// Separates sequences in [`Scanned::text`]. No token has this id.
 pub(super) const BETWEEN: u16 = u16::MAX;
@@ -74,7 +74,7 @@ const NEVER: u64 = u64::MAX;
 impl Tuning {
     /// Parameters for a text of `bytes` bytes.
     fn new(engine: Engine, bytes: usize) -> Tuning {
-        let is_cached = amount(bytes) < CACHED_BYTES;
+        let is_cached = to_u64(bytes) < CACHED_BYTES;
         Tuning {
             chunk: if is_cached { 1 << 21 } else { 1 << 18 },
             rare_share: 2_500,
@@ -105,13 +105,13 @@ const CACHED_BYTES: u64 = 1 << 24;
 /// # Errors
 /// The observer asks to stop.
 pub(super) fn learn_by_scanning(
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     config: &TrainConfig,
     byte_order: &[u32; 256],
     observer: &dyn Observer,
 ) -> Result<Scanned> {
-    let tuning = Tuning::new(Engine::best(), pieces.bytes());
-    Rounds::new(pieces, config, byte_order, tuning, observer)?.run()
+    let tuning = Tuning::new(Engine::best(), pretokens.bytes());
+    Rounds::new(pretokens, config, byte_order, tuning, observer)?.run()
 }
 
 /// The merges that are learned by scanning alone, even where lists would be cheaper. For tests and benchmarks.
@@ -119,20 +119,20 @@ pub(super) fn learn_by_scanning(
 /// # Errors
 /// The observer asks to stop.
 pub fn merges_by_scanning(
-    pieces: PieceCounts,
+    pretokens: PretokenCounts,
     config: &TrainConfig,
     engine: Engine,
     observer: &dyn Observer,
 ) -> Result<Merges> {
-    let tuning = Tuning { codes_a_merge: NEVER, ..Tuning::new(engine, pieces.bytes()) };
-    let byte_order = std::array::from_fn(low32);
-    Ok(Merges::new(Rounds::new(pieces, config, &byte_order, tuning, observer)?.run()?.merges))
+    let tuning = Tuning { codes_a_merge: NEVER, ..Tuning::new(engine, pretokens.bytes()) };
+    let byte_order = std::array::from_fn(truncate_to_u32);
+    Ok(Merges::new(Rounds::new(pretokens, config, &byte_order, tuning, observer)?.run()?.merges))
 }
 
 /// Whether [`learn_by_scanning`] supports these settings and pays off for these sequences.
-pub(super) fn suits(pieces: &PieceCounts, config: &TrainConfig) -> bool {
-    let bytes = amount(pieces.bytes());
-    is_for(config, bytes) && layout::laid_out(pieces).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
+pub(super) fn suits(pretokens: &PretokenCounts, config: &TrainConfig) -> bool {
+    let bytes = to_u64(pretokens.bytes());
+    is_for(config, bytes) && layout::laid_out(pretokens).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
 }
 
 /// Whether `bytes` bytes of sequences that seldom repeat are scanned for long enough that the lists after it

@@ -11,9 +11,9 @@ use super::blocks::{self, Engine, LANES, Planes, SPAN, Sites};
 use super::counts::PairCounts;
 use super::rules::{Rule, Rules};
 use super::text::{Chunk, Code, Text};
+use crate::base::int::{to_u64, to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{amount, place};
 
 /// Applies the rules to the whole text and updates the counts.
 ///
@@ -86,10 +86,10 @@ impl Tally {
 
     /// Makes sure that `sites` more sites can be counted without overflow.
     fn expect(&mut self, sites: usize) {
-        if self.sites + amount(sites) > u64::from(u32::MAX) {
+        if self.sites + to_u64(sites) > u64::from(u32::MAX) {
             self.settle();
         }
-        self.sites += amount(sites);
+        self.sites += to_u64(sites);
     }
 
     /// Adds the 32-bit counts to the 64-bit ones and clears them.
@@ -218,7 +218,7 @@ impl Worker<'_> {
         let Tally { side, left_now, right_now, .. } = &mut self.tally;
         let sites = &mut self.sites;
         for site in 0..sites.count {
-            let at = place(sites.places[site]);
+            let at = to_usize(sites.places[site]);
             if at + 1 == low.len() && !finished {
                 sites.places[0] = sites.places[site];
                 sites.rights_low[0] = sites.rights_low[site];

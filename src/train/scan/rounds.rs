@@ -11,11 +11,11 @@ use super::rules::{Rule, Rules};
 use super::text::{Code, Text};
 use super::worth::Worth;
 use super::{BETWEEN, Scanned, Tuning};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::train::{HistoryPoint, Merge, TrainConfig};
-use crate::units::{Count, amount};
 
 /// State of the scan between rounds.
 ///
@@ -59,14 +59,14 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// The observer asks to stop.
     pub(super) fn new(
-        pieces: PieceCounts,
+        pretokens: PretokenCounts,
         config: &'a TrainConfig,
         byte_order: &'a [u32; 256],
         tuning: Tuning,
         observer: &'a dyn Observer,
     ) -> Result<Rounds<'a>> {
-        let Layout { bytes, between, gaps, separators } = lay_out(pieces);
-        let in_text = amount(bytes.len()) - separators;
+        let Layout { bytes, between, gaps, separators } = lay_out(pretokens);
+        let in_text = to_u64(bytes.len()) - separators;
         let mut text = Text::new(bytes, tuning.chunk);
         let mut counts = count(&text, observer)?;
         let mut used = occurrences(&text, &counts);
@@ -198,7 +198,7 @@ impl<'a> Rounds<'a> {
         for rule in &rules.list {
             self.note(rule);
         }
-        self.observer.advanced(Stage::Train, amount(rules.list.len()));
+        self.observer.advanced(Stage::Train, to_u64(rules.list.len()));
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl<'a> Rounds<'a> {
 
     /// Records a history point for the present number of merges.
     fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.in_text });
+        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.in_text });
     }
 
     /// The result. `exhausted` says that no pair is left that may be merged.

@@ -5,14 +5,14 @@ use super::blocks::Engine;
 use super::counts::MOST_CODES;
 use super::rounds::Rounds;
 use super::{BETWEEN, LEAST_BYTES, NEVER, Scanned, Tuning, merges_by_scanning, suits};
-use crate::costly::{one_case_in, with_threads};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64, u64_to_usize};
+use crate::base::test_support::{one_case_in, with_threads};
+use crate::count::PretokenCounts;
 use crate::observer::Silent;
 use crate::train::corpus::Once;
 use crate::train::learn::learn_by;
 use crate::train::order::ById;
 use crate::train::{HistoryPoint, Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
-use crate::units::{Count, amount, place64};
 
 /// Random sequences: over alphabets of one to four symbols with long runs, over all bytes, or many blocks long.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
@@ -33,7 +33,7 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Random distinct sequences, some of which occur several times.
-fn pieces() -> impl Strategy<Value = PieceCounts> {
+fn pretokens() -> impl Strategy<Value = PretokenCounts> {
     vec((sequence(), prop_oneof![3 => Just(1u64), 1 => 1..4u64]), 1..6).prop_map(|sequences| {
         let mut seen = std::collections::HashSet::new();
         let distinct = sequences.iter().filter(|(sequence, _)| seen.insert(sequence));
@@ -60,21 +60,21 @@ fn tuning() -> impl Strategy<Value = Tuning> {
 }
 
 /// Scans on a number of threads.
-fn scan(pieces: &PieceCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
+fn scan(pretokens: &PretokenCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
     let order = if config.tie_break == TieBreak::Hf { ById::gpt2_alphabet() } else { ById::value() };
     with_threads(threads, || {
-        Rounds::new(pieces.clone(), config, &order.byte_order, tuning, &Silent)
+        Rounds::new(pretokens.clone(), config, &order.byte_order, tuning, &Silent)
             .and_then(Rounds::run)
             .expect("nothing stops it")
     })
 }
 
 /// The text that the merges leave of the sequences, computed in the obvious way.
-fn replayed(pieces: &PieceCounts, learned: &Learned) -> Vec<u16> {
+fn replayed(pretokens: &PretokenCounts, learned: &Learned) -> Vec<u16> {
     let mut text: Vec<u16> = Vec::new();
-    for (piece, count) in pieces.iter() {
+    for (pretoken, count) in pretokens.iter() {
         for _ in 0..count.get() {
-            text.extend(piece.iter().map(|&byte| u16::from(byte)));
+            text.extend(pretoken.iter().map(|&byte| u16::from(byte)));
             text.push(BETWEEN);
         }
     }
@@ -96,7 +96,7 @@ fn replayed(pieces: &PieceCounts, learned: &Learned) -> Vec<u16> {
 #[test]
 fn scanning_learns_what_the_reference_learns() {
     let inputs = (
-        pieces(),
+        pretokens(),
         tuning(),
         proptest::sample::select(vec![TieBreak::Ids, TieBreak::Hf]),
         0..4u64,
@@ -108,7 +108,7 @@ fn scanning_learns_what_the_reference_learns() {
     one_case_in(
         2,
         &inputs,
-        |(pieces, tuning, tie_break, min_frequency, max_token_bytes, merges, history_every, threads)| {
+        |(pretokens, tuning, tie_break, min_frequency, max_token_bytes, merges, history_every, threads)| {
             let config = TrainConfig {
                 min_frequency: Count::new(min_frequency),
                 max_token_bytes,
@@ -116,20 +116,20 @@ fn scanning_learns_what_the_reference_learns() {
                 history_every,
                 ..TrainConfig::new(merges)
             };
-            let scanned = scan(&pieces, &config, tuning, threads);
-            let mut expected = reference::learn_merges(&pieces, &config);
+            let scanned = scan(&pretokens, &config, tuning, threads);
+            let mut expected = reference::learn_merges(&pretokens, &config);
             let learned = scanned.merges.len();
             prop_assert!(scanned.text.is_some() || learned == expected.merges.len());
             prop_assert!(scanned.text.is_none() || learned < merges);
             expected.merges = expected.merges.first(learned);
-            let text = replayed(&pieces, &expected);
+            let text = replayed(&pretokens, &expected);
             let is_recorded = |point: &HistoryPoint| {
-                point.merges <= amount(learned) && point.merges.is_multiple_of(amount(history_every))
+                point.merges <= to_u64(learned) && point.merges.is_multiple_of(to_u64(history_every))
             };
             expected.history.retain(is_recorded);
             prop_assert_eq!(&scanned.history, &expected.history);
             let tokens = text.iter().filter(|&&token| token != BETWEEN).count();
-            prop_assert_eq!(scanned.tokens, amount(tokens));
+            prop_assert_eq!(scanned.tokens, to_u64(tokens));
             prop_assert_eq!(scanned.text.as_ref().unwrap_or(&text), &text);
             prop_assert_eq!(scanned.merges, expected.merges.iter().copied().collect::<Vec<_>>());
 
@@ -151,7 +151,7 @@ fn prose(bytes: usize) -> Vec<u8> {
     while text.len() < bytes {
         let mut word = next(30) * next(30) + 1;
         while word > 0 {
-            text.push_str(["ka", "to", "ri", "een", "sha", "lu", "mo"][place64(word % 7)]);
+            text.push_str(["ka", "to", "ri", "een", "sha", "lu", "mo"][u64_to_usize(word % 7)]);
             word /= 7;
         }
         text.push_str(if next(20) == 0 { ".      " } else { " " });
@@ -165,16 +165,16 @@ fn prose(bytes: usize) -> Vec<u8> {
 #[test]
 fn spans_chunks_engines_and_threads_meet_exactly() {
     let text = prose(60_000);
-    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let config = TrainConfig::new(120);
-    let expected = reference::learn_merges(&pieces, &config).merges;
+    let expected = reference::learn_merges(&pretokens, &config).merges;
     for engine in Engine::here() {
         for (chunk, threads, narrow_merges) in
             [(1 << 18, 1, 256), (7_000, 2, 256), (9_999, 7, 40), (1 << 18, 2, 0)]
         {
             let tuning =
                 Tuning { chunk, narrow_merges, codes_a_merge: NEVER, ..Tuning::new(engine, text.len()) };
-            let scanned = scan(&pieces, &config, tuning, threads);
+            let scanned = scan(&pretokens, &config, tuning, threads);
             assert_eq!(Merges::new(scanned.merges), expected, "{tuning:?}, {threads} threads");
         }
     }
@@ -185,43 +185,44 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
 #[test]
 fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
     let words: [(&[u8], u64); 4] = [(b"!s", 3), (b"uv", 3), (b"us", 2), (b"vu", 1)];
-    let pieces: PieceCounts = words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
+    let pretokens: PretokenCounts =
+        words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
     let config = TrainConfig::new(2);
     let tuning = Tuning { rare_share: 5, codes_a_merge: NEVER, ..Tuning::new(Engine::Portable, 0) };
-    let scanned = scan(&pieces, &config, tuning, 1);
-    assert_eq!(Merges::new(scanned.merges), reference::learn_merges(&pieces, &config).merges);
+    let scanned = scan(&pretokens, &config, tuning, 1);
+    assert_eq!(Merges::new(scanned.merges), reference::learn_merges(&pretokens, &config).merges);
 }
 
 #[test]
 fn lists_go_on_where_scanning_leaves_off() {
-    let text = prose(place64(LEAST_BYTES) + 100);
+    let text = prose(u64_to_usize(LEAST_BYTES) + 100);
     let halves = text.split_at(text.len() / 3);
-    let pieces: PieceCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
+    let pretokens: PretokenCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
-    assert!(suits(&pieces, &config));
-    let scanned = scan(&pieces, &config, Tuning::new(Engine::best(), text.len()), 1).merges.len();
+    assert!(suits(&pretokens, &config));
+    let scanned = scan(&pretokens, &config, Tuning::new(Engine::best(), text.len()), 1).merges.len();
     assert!((1..1_500).contains(&scanned), "{scanned} merges");
-    let learned = learn_merges(pieces.clone(), &config, &Silent).expect("nothing stops it");
-    let by_lists = learn_by::<Once>(pieces.clone(), &config, &Silent).expect("nothing stops it");
+    let learned = learn_merges(pretokens.clone(), &config, &Silent).expect("nothing stops it");
+    let by_lists = learn_by::<Once>(pretokens.clone(), &config, &Silent).expect("nothing stops it");
     assert_eq!(learned, by_lists);
     let few = TrainConfig { merges: 400, ..config };
-    let scanned = merges_by_scanning(pieces, &few, Engine::Portable, &Silent).expect("nothing stops it");
+    let scanned = merges_by_scanning(pretokens, &few, Engine::Portable, &Silent).expect("nothing stops it");
     assert_eq!(scanned, Merges::new(by_lists.merges.iter().take(400).copied().collect()));
 }
 
 #[test]
 fn scanning_suits_long_texts_that_seldom_repeat() {
-    let text = prose(place64(LEAST_BYTES));
-    let pieces = |count| -> PieceCounts { [(&*text, Count::new(count))].into_iter().collect() };
+    let text = prose(u64_to_usize(LEAST_BYTES));
+    let pretokens = |count| -> PretokenCounts { [(&*text, Count::new(count))].into_iter().collect() };
     let config = TrainConfig::new(1_000);
-    assert!(suits(&pieces(1), &config));
-    assert!(!suits(&pieces(2), &config), "it would take twice the memory");
-    assert!(!suits(&pieces(u64::MAX), &config));
+    assert!(suits(&pretokens(1), &config));
+    assert!(!suits(&pretokens(2), &config), "it would take twice the memory");
+    assert!(!suits(&pretokens(u64::MAX), &config));
     let (once, often) = (Count::ONE, Count::new(1 << 62));
     let together = [(&*text, once), (b"a", often), (b"b", often)].into_iter().collect();
     assert!(!suits(&together, &config), "each takes less than 64 bits can count");
     assert!(!suits(&[(b"short".as_slice(), Count::ONE)].into_iter().collect(), &config));
-    assert!(!suits(&pieces(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
+    assert!(!suits(&pretokens(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
 }
 
 #[test]
@@ -232,8 +233,8 @@ fn a_scan_can_be_stopped() {
             true
         }
     }
-    let text = prose(place64(LEAST_BYTES));
-    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
-    let stopped = learn_merges(pieces, &TrainConfig::new(10), &Stop).unwrap_err();
+    let text = prose(u64_to_usize(LEAST_BYTES));
+    let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let stopped = learn_merges(pretokens, &TrainConfig::new(10), &Stop).unwrap_err();
     assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);
 }

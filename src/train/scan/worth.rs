@@ -1,7 +1,7 @@
 //! Decides when lists of occurrences become cheaper than scanning.
 
 use super::blocks::Engine;
-use crate::units::amount;
+use crate::base::int::to_u64;
 
 /// Rounds that are averaged, because single rounds differ much.
 const ROUNDS: usize = 8;
@@ -60,7 +60,7 @@ impl Worth {
         let merges: usize = self.rounds.iter().map(|round| round.merges).sum();
         let occurrences: u64 = self.rounds.iter().map(|round| round.occurrences).sum();
         let codes: u64 = self.rounds.iter().map(|round| round.codes).sum();
-        let few = amount(wanted).saturating_mul(amount(ROUNDS)) <= amount(merges) * amount(FEW_ROUNDS);
+        let few = to_u64(wanted).saturating_mul(to_u64(ROUNDS)) <= to_u64(merges) * to_u64(FEW_ROUNDS);
         occurrences.saturating_mul(codes_a_merge) < codes && !few
     }
 }

@@ -1,6 +1,6 @@
 //! A binary heap in which numbers can move when their order changes.
 
-use crate::units::{low32, place};
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Place of a number that is not in the heap.
 const ABSENT: u32 = u32::MAX;
@@ -25,23 +25,23 @@ impl Heap {
 
     /// Adds a number, or moves it to its new place if the heap has it already.
     pub(super) fn put(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
-        if self.places.len() <= place(number) {
-            self.places.resize(place(number) + 1, ABSENT);
+        if self.places.len() <= to_usize(number) {
+            self.places.resize(to_usize(number) + 1, ABSENT);
         }
-        let mut at = self.places[place(number)];
+        let mut at = self.places[to_usize(number)];
         if at == ABSENT {
-            at = low32(self.numbers.len());
+            at = truncate_to_u32(self.numbers.len());
             self.numbers.push(number);
-            self.places[place(number)] = at;
+            self.places[to_usize(number)] = at;
         }
-        self.settle(place(at), before);
+        self.settle(to_usize(at), before);
     }
 
     /// Removes a number, if the heap has it.
     pub(super) fn remove(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
-        let at = self.places.get(place(number)).copied().filter(|at| *at != ABSENT);
-        let Some(at) = at.map(place) else { return };
-        self.places[place(number)] = ABSENT;
+        let at = self.places.get(to_usize(number)).copied().filter(|at| *at != ABSENT);
+        let Some(at) = at.map(to_usize) else { return };
+        self.places[to_usize(number)] = ABSENT;
         let last = self.numbers.pop().expect("a number that has a place is there");
         if at < self.numbers.len() {
             self.write(at, last);
@@ -75,6 +75,6 @@ impl Heap {
     /// Writes a number and records its place.
     fn write(&mut self, at: usize, number: u32) {
         self.numbers[at] = number;
-        self.places[place(number)] = low32(at);
+        self.places[to_usize(number)] = truncate_to_u32(at);
     }
 }

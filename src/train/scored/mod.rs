@@ -18,10 +18,10 @@ use super::replay::Replayed;
 use super::score::Measures;
 use super::text::Text;
 use super::{HistoryPoint, Learned, Merge, TrainConfig};
-use crate::count::PieceCounts;
+use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{Count, amount, low32, place};
 
 /// Marks positions where no kept pair begins.
 const NO_PAIR: u32 = u32::MAX;
@@ -32,11 +32,15 @@ const NO_PAIR: u32 = u32::MAX;
 ///
 /// # Errors
 /// The same as [`learn_merges`](super::learn_merges).
-pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
-    observer.started(Stage::Train, Some(amount(config.merges)));
-    let text = Text::new(&pieces)?;
+pub(super) fn learn(
+    pretokens: PretokenCounts,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    observer.started(Stage::Train, Some(to_u64(config.merges)));
+    let text = Text::new(&pretokens)?;
     let history = vec![HistoryPoint { merges: 0, tokens: text.total }];
-    drop(pieces);
+    drop(pretokens);
     Learner::new(text, Vec::new(), history, config).run(observer)
 }
 
@@ -140,7 +144,7 @@ impl<'a> Learner<'a> {
 
     /// Records a history point for the present number of merges.
     fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.text.total });
+        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.text.total });
     }
 
     /// Number of the pair to merge next.
@@ -150,24 +154,24 @@ impl<'a> Learner<'a> {
 
     /// Number of pairs that were ever kept; these have the numbers below it.
     pub(super) fn known(&self) -> u32 {
-        low32(self.pairs.len())
+        truncate_to_u32(self.pairs.len())
     }
 
     /// The tokens of a pair.
     pub(super) fn tokens(&self, pair: u32) -> (u32, u32) {
-        (self.pairs[place(pair)].left, self.pairs[place(pair)].right)
+        (self.pairs[to_usize(pair)].left, self.pairs[to_usize(pair)].right)
     }
 
     /// How often a pair occurs now.
     pub(super) fn count(&self, pair: u32) -> Count {
-        Count::new(self.pairs[place(pair)].count)
+        Count::new(self.pairs[to_usize(pair)].count)
     }
 
     /// Whether a pair still occurs often enough to be merged, and no pair has a greater score.
     pub(super) fn is_best(&self, pair: u32) -> bool {
-        let measures = |pair: u32| self.keys[place(pair)].measures;
+        let measures = |pair: u32| self.keys[to_usize(pair)].measures;
         let score = self.config.score;
-        self.pairs[place(pair)].count >= least(self.config)
+        self.pairs[to_usize(pair)].count >= least(self.config)
             && self.best().is_some_and(|best| score.compare(&measures(pair), &measures(best)).is_eq())
     }
 
@@ -178,7 +182,7 @@ impl<'a> Learner<'a> {
 
     /// Merges a pair, and moves all pairs with a changed score to their new places in the heap.
     pub(super) fn merge(&mut self, best: u32) {
-        let Pair { left, right, count, .. } = self.pairs[place(best)];
+        let Pair { left, right, count, .. } = self.pairs[to_usize(best)];
         self.merges.push(Merge { left, right, count: Count::new(count) });
         let token = self.text.add_token(left, right);
         self.begun.push(Vec::new());
@@ -192,12 +196,12 @@ impl<'a> Learner<'a> {
         let (look_left, look_right) = self.config.score.depends_on_tokens();
         for token in [left, right].into_iter().take(if left == right { 1 } else { 2 }) {
             if look_left {
-                let begun = std::mem::take(&mut self.begun[place(token)]);
-                self.begun[place(token)] = self.place_all_anew(begun);
+                let begun = std::mem::take(&mut self.begun[to_usize(token)]);
+                self.begun[to_usize(token)] = self.place_all_anew(begun);
             }
             if look_right {
-                let ended = std::mem::take(&mut self.ended[place(token)]);
-                self.ended[place(token)] = self.place_all_anew(ended);
+                let ended = std::mem::take(&mut self.ended[to_usize(token)]);
+                self.ended[to_usize(token)] = self.place_all_anew(ended);
             }
         }
         self.find_pairs(changed_positions(&self.text, &sites, token).into_iter());
@@ -206,10 +210,10 @@ impl<'a> Learner<'a> {
     /// Writes the token over the occurrences of its pair, from left to right without overlap, and lowers the
     /// counts of the pairs that end there. Returns the positions.
     fn replace(&mut self, best: u32, token: u32) -> Vec<usize> {
-        let Pair { left, right, live, .. } = self.pairs[place(best)];
-        let positions = std::mem::take(&mut self.pairs[place(best)].positions);
+        let Pair { left, right, live, .. } = self.pairs[to_usize(best)];
+        let positions = std::mem::take(&mut self.pairs[to_usize(best)].positions);
         let mut sites = Vec::new();
-        for position in positions[live..].iter().map(|&position| place(position)) {
+        for position in positions[live..].iter().map(|&position| to_usize(position)) {
             if self.at[position] != best {
                 continue;
             }
@@ -229,7 +233,7 @@ impl<'a> Learner<'a> {
     fn end_pair(&mut self, position: usize) {
         let pair = std::mem::replace(&mut self.at[position], NO_PAIR);
         if pair != NO_PAIR {
-            self.pairs[place(pair)].count -= self.text.weight(position);
+            self.pairs[to_usize(pair)].count -= self.text.weight(position);
             self.fallen.push(pair);
         }
     }
@@ -237,29 +241,29 @@ impl<'a> Learner<'a> {
     /// Moves a pair to the place that its present score gives it, or out of the heap if it occurs too seldom.
     fn place_anew(&mut self, pair: u32) {
         let Learner { config, text, at, ties, pairs, keys, heap, .. } = self;
-        let Pair { left, right, count, positions, live } = &mut pairs[place(pair)];
+        let Pair { left, right, count, positions, live } = &mut pairs[to_usize(pair)];
         if *count < least(config) {
             heap.remove(pair, |one, two| comes_before(config, ties, keys, one, two));
             *positions = Vec::new();
             return;
         }
-        while at[place(positions[*live])] != pair {
+        while at[to_usize(positions[*live])] != pair {
             *live += 1;
         }
         let tied = Tied { left: *left, right: *right, first: positions[*live] };
         let measures = Measures {
             count: *count,
-            left: text.counts[place(*left)],
-            right: text.counts[place(*right)],
-            bytes: amount(text.length(*left) + text.length(*right)),
+            left: text.counts[to_usize(*left)],
+            right: text.counts[to_usize(*right)],
+            bytes: to_u64(text.length(*left) + text.length(*right)),
         };
-        keys[place(pair)] = Key { measures, tied };
+        keys[to_usize(pair)] = Key { measures, tied };
         heap.put(pair, |one, two| comes_before(config, ties, keys, one, two));
     }
 
     /// Moves pairs to their new places, and returns those that still occur often enough.
     fn place_all_anew(&mut self, mut pairs: Vec<u32>) -> Vec<u32> {
-        pairs.retain(|&pair| self.pairs[place(pair)].count >= least(self.config));
+        pairs.retain(|&pair| self.pairs[to_usize(pair)].count >= least(self.config));
         for &pair in &pairs {
             self.place_anew(pair);
         }
@@ -278,7 +282,7 @@ impl<'a> Learner<'a> {
                 found.len() - 1
             });
             found[number].count += self.text.weight(position);
-            found[number].positions.push(low32(position));
+            found[number].positions.push(truncate_to_u32(position));
         }
         for pair in found {
             if pair.count >= least(self.config) && self.fits(&pair) {
@@ -295,16 +299,16 @@ impl<'a> Learner<'a> {
 
     /// Adds a pair and puts it into the heap.
     fn keep(&mut self, pair: Pair) {
-        let number = low32(self.pairs.len());
+        let number = truncate_to_u32(self.pairs.len());
         for &position in &pair.positions {
-            self.at[place(position)] = number;
+            self.at[to_usize(position)] = number;
         }
         let (look_left, look_right) = self.config.score.depends_on_tokens();
         if look_left {
-            self.begun[place(pair.left)].push(number);
+            self.begun[to_usize(pair.left)].push(number);
         }
         if look_right {
-            self.ended[place(pair.right)].push(number);
+            self.ended[to_usize(pair.right)].push(number);
         }
         let (measures, tied) = (Measures::default(), Tied { left: pair.left, right: pair.right, first: 0 });
         self.keys.push(Key { measures, tied });
@@ -315,7 +319,7 @@ impl<'a> Learner<'a> {
 
 /// Whether pair `one` is merged before pair `two`: by the greater score, then by the tie rule.
 fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[Key], one: u32, two: u32) -> bool {
-    let (one, two) = (&keys[place(one)], &keys[place(two)]);
+    let (one, two) = (&keys[to_usize(one)], &keys[to_usize(two)]);
     let by_score = config.score.compare(&two.measures, &one.measures);
     by_score.then_with(|| ties.compare(&one.tied, &two.tied)) == Ordering::Less
 }

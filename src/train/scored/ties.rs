@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
+use crate::base::int::to_usize;
 use crate::train::corpus::SEPARATOR;
 use crate::train::order::ById;
 use crate::train::text::Text;
 use crate::train::{Merge, TieBreak};
-use crate::units::place;
 
 /// The data that a tie rule compares, for training by any score.
 ///
@@ -63,7 +63,7 @@ impl Ties {
             if token == SEPARATOR {
                 self.bytes.push(0);
             } else {
-                let (start, length) = self.tokens[place(token)];
+                let (start, length) = self.tokens[to_usize(token)];
                 self.bytes.extend_from_within(start..start + length);
             }
         }
@@ -92,7 +92,7 @@ impl Ties {
 
     /// The bytes of a token.
     fn of(&self, token: u32) -> &[u8] {
-        let (start, length) = self.tokens[place(token)];
+        let (start, length) = self.tokens[to_usize(token)];
         &self.bytes[start..start + length]
     }
 }

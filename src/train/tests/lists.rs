@@ -6,24 +6,24 @@ use super::super::{
     verify_merges, verify_sequences,
 };
 use super::*;
-use crate::units::place;
+use crate::base::int::to_usize;
 
 proptest! {
     #[test]
     fn going_on_is_having_learned_more(
-        pieces in pieces(),
+        pretokens in pretokens(),
         config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
         (first, then) in (0..30usize, 0..30usize),
     ) {
         let config = TrainConfig { merges: first + then, ..config };
-        let all = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        let all = learn_merges(pretokens.clone(), &config, &Silent).unwrap();
         let base = all.merges.first(first);
-        prop_assert_eq!(extend_merges(pieces, &base, &config, &Silent).unwrap(), all);
+        prop_assert_eq!(extend_merges(pretokens, &base, &config, &Silent).unwrap(), all);
     }
 
     #[test]
     fn a_list_is_kept_on_other_sequences(
-        (one, other) in (pieces(), pieces()),
+        (one, other) in (pretokens(), pretokens()),
         tie_break in proptest::sample::select(TIE_RULES.as_slice()),
         (first, then) in (0..30usize, 0..30usize),
     ) {
@@ -38,7 +38,7 @@ proptest! {
     /// Either the given merges are applied here, or the text is given as their tokens.
     #[test]
     fn what_is_gone_on_with_is_learned_and_verified_from_tokens_too(
-        (one, other) in (pieces(), pieces()),
+        (one, other) in (pretokens(), pretokens()),
         config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
         (first, then) in (0..30usize, 0..30usize),
     ) {
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn what_was_learned_is_verified_whatever_the_ties(
-        pieces in pieces(),
+        pretokens in pretokens(),
         score in prop_oneof![Just(Score::Count), score()],
         tie_break in proptest::sample::select(TIE_RULES.as_slice()),
         min_frequency in 0..4u64,
@@ -81,26 +81,26 @@ proptest! {
         let config = TrainConfig {
             min_frequency: Count::new(min_frequency), max_token_bytes, tie_break, score, ..TrainConfig::new(60)
         };
-        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
-        prop_assert_eq!(verify_merges(&pieces, &learned.merges, &config, &Silent).unwrap(), None);
+        let learned = learn_merges(pretokens.clone(), &config, &Silent).unwrap();
+        prop_assert_eq!(verify_merges(&pretokens, &learned.merges, &config, &Silent).unwrap(), None);
     }
 
     #[test]
     fn the_first_wrong_merge_is_found(
-        mut pieces in pieces(),
+        mut pretokens in pretokens(),
         at in any::<prop::sample::Index>(),
         (left, right) in (0..300u32, 0..300u32),
     ) {
         // With this sequence, any input has at least one pair to merge.
-        pieces.push(b"ab", Count::ONE);
+        pretokens.push(b"ab", Count::ONE);
         let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
-        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        let learned = learn_merges(pretokens.clone(), &config, &Silent).unwrap();
         let step = at.index(learned.merges.len());
         let mut merges: Vec<Merge> = learned.merges.iter().copied().collect();
         let known = 256 + u32::try_from(step).unwrap();
         let later = merges[step..].iter().map(|merge| (merge.left, merge.right));
         let mut existing = later.filter(|pair| pair.0 < known && pair.1 < known);
-        let chosen = existing.nth(place(left) % 4).unwrap_or((left % known, right % known));
+        let chosen = existing.nth(to_usize(left) % 4).unwrap_or((left % known, right % known));
         // An earlier merge hardly ever has the same pair, so this rejects few cases.
         prop_assume!(merges[..step].iter().all(|merge| (merge.left, merge.right) != chosen));
         let right_one = merges[step];
@@ -108,10 +108,10 @@ proptest! {
         let mut swapped = learned.merges.first(step).iter().copied().collect::<Vec<_>>();
         swapped.push(Merge { left: chosen.0, right: chosen.1, count: Count::ZERO });
         let only_it = TrainConfig { merges: step + 1, ..config.clone() };
-        let count = extend_merges(pieces.clone(), &Merges::new(swapped.clone()), &only_it, &Silent)
+        let count = extend_merges(pretokens.clone(), &Merges::new(swapped.clone()), &only_it, &Silent)
             .unwrap().merges.iter().last().unwrap().count;
         merges[step] = swapped[step];
-        let found = verify_merges(&pieces, &Merges::new(merges[..=step].to_vec()), &config, &Silent).unwrap();
+        let found = verify_merges(&pretokens, &Merges::new(merges[..=step].to_vec()), &config, &Silent).unwrap();
         if count == right_one.count {
             prop_assert_eq!(found, None);
         } else {
@@ -123,10 +123,10 @@ proptest! {
 
 #[test]
 fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
-    let pieces: PieceCounts = [(b"ab".as_slice(), Count::new(3))].into_iter().collect();
+    let pretokens: PretokenCounts = [(b"ab".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(256, 99)]);
-    let found = verify_merges(&pieces, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let found = verify_merges(&pretokens, &merges, &TrainConfig::new(2), &Silent).unwrap();
     let expected = Deviation { merge: 1, chosen: (256, 99), count: Count::ZERO, better: None };
     assert_eq!(found, Some(expected));
 }
@@ -134,20 +134,20 @@ fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
 /// Before the pair disappeared, it was as frequent as the best pair is now.
 #[test]
 fn a_pair_that_occurs_no_more_is_no_best_one() {
-    let pieces: PieceCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
+    let pretokens: PretokenCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(98, 99)]);
-    let found = verify_merges(&pieces, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let found = verify_merges(&pretokens, &merges, &TrainConfig::new(2), &Silent).unwrap();
     let better = Some(((256, 99), Count::new(3)));
     assert_eq!(found, Some(Deviation { merge: 1, chosen: (98, 99), count: Count::ZERO, better }));
 }
 
 /// The sequences with merges applied in the obvious way.
-fn carried_out(pieces: &PieceCounts, merges: &Merges) -> TokenSequences {
+fn carried_out(pretokens: &PretokenCounts, merges: &Merges) -> TokenSequences {
     let mut sequences = TokenSequences::default();
-    for (piece, count) in pieces.iter() {
-        let mut tokens: Vec<u32> = piece.iter().map(|&byte| u32::from(byte)).collect();
-        sequences.bytes += amount(piece.len()) * count.get();
+    for (pretoken, count) in pretokens.iter() {
+        let mut tokens: Vec<u32> = pretoken.iter().map(|&byte| u32::from(byte)).collect();
+        sequences.bytes += to_u64(pretoken.len()) * count.get();
         for (merge, token) in merges.iter().zip(256..) {
             let mut at = 0;
             while at + 1 < tokens.len() {

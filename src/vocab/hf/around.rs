@@ -5,20 +5,20 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{flat, kind};
-use crate::units::TokenId;
+use crate::base::int::TokenId;
 use crate::vocab::fault::Fault;
 use crate::vocab::{Around, Vocabulary};
 
 /// The content of a `TemplateProcessing`: the template for one text, and the ids of the special tokens that it names.
 #[derive(Deserialize)]
 struct Template {
-    single: Vec<Piece>,
+    single: Vec<TemplatePart>,
     special_tokens: std::collections::HashMap<String, Ids>,
 }
 
 /// An element of a template: a special token, or the text `A`.
 #[derive(Deserialize)]
-enum Piece {
+enum TemplatePart {
     SpecialToken { id: String },
     Sequence { id: String },
 }
@@ -76,15 +76,15 @@ pub(super) fn read(post_processor: Option<&Value>) -> Result<Around, Fault> {
 fn template(template: Template) -> Result<Around, Fault> {
     let mut around = Around::default();
     let mut texts = 0;
-    for piece in &template.single {
-        match piece {
-            Piece::Sequence { id } if id == "A" && texts == 0 => texts = 1,
-            Piece::Sequence { .. } => {
+    for part in &template.single {
+        match part {
+            TemplatePart::Sequence { id } if id == "A" && texts == 0 => texts = 1,
+            TemplatePart::Sequence { .. } => {
                 return Err(Fault::unsupported(
                     "a post_processor that does not contain the text exactly once",
                 ));
             }
-            Piece::SpecialToken { id } => {
+            TemplatePart::SpecialToken { id } => {
                 let Some(Ids { ids }) = template.special_tokens.get(id) else {
                     return Err(Fault::unsupported(format!(
                         "a post_processor that uses {id:?} without defining it"

@@ -23,11 +23,11 @@ use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;
 use super::{AddedToken, Around, Normalizer, ReplacePattern, TextRules, UnknownToken, Vocabulary, sniff};
+use crate::base::int::TokenId;
+use crate::base::seeded_hash::Map;
 use crate::error::Result;
-use crate::hashing::Map;
 use crate::observer::Observer;
 use crate::split::{Matcher, SplitPattern};
-use crate::units::TokenId;
 
 /// The content of a `tokenizer.json`. Unknown fields are refused, since they might change ids.
 #[derive(Deserialize)]

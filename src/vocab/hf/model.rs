@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-use crate::hashing::Set;
+use crate::base::seeded_hash::Set;
 use crate::split::alphabet;
 use crate::vocab::fault::Fault;
 use crate::vocab::gpt2::HEADER;

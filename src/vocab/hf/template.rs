@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::config::CHAT_TEMPLATE;
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
-use crate::units::amount;
 use crate::vocab::fault::Fault;
 use crate::vocab::format::{TransformersConfig, WriteOptions};
 use crate::vocab::sniff;
@@ -58,7 +58,7 @@ pub(super) fn beside(folder: &Path) -> Result<Option<Value>> {
     let (mut templates, mut bytes) = (Vec::new(), 0);
     for (name, path) in &files {
         let template = read(path)?;
-        bytes += amount(template.len());
+        bytes += to_u64(template.len());
         if bytes > MAX_BYTES {
             return Err(Fault::TemplateTooLong { limit: MAX_BYTES }.in_file(&several));
         }
@@ -100,7 +100,7 @@ fn read(path: &Path) -> Result<String> {
     let file = File::open(path).map_err(cannot)?;
     // One byte more than allowed, to detect a longer file.
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if amount(bytes.len()) > MAX_BYTES {
+    if to_u64(bytes.len()) > MAX_BYTES {
         return Err(Fault::TemplateTooLong { limit: MAX_BYTES }.in_file(path));
     }
     if let Some(other) = sniff::by_first_bytes(&bytes) {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::around;
 use super::config::config;
 use super::cut::{BEHAVIORS, NUMBER, PUNCTUATION};
+use crate::base::int::{TokenId, truncate_to_u32};
+use crate::base::seeded_hash::Map;
 use crate::error::Result;
-use crate::hashing::Map;
 use crate::split::{Named, SplitPattern, SplitStep};
-use crate::units::{TokenId, low32};
 use crate::vocab::fault::{Fault, Foreign, Limit};
 use crate::vocab::format::{Format, Rendered, WriteOptions};
 use crate::vocab::gpt2::HEADER;
@@ -131,7 +131,7 @@ fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
 /// key has the key's id. The others are numbered consecutively from the number of keys on, whatever ids the keys
 /// have.
 pub(super) fn counted(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Vec<TokenId> {
-    let mut next = low32(ids.len());
+    let mut next = truncate_to_u32(ids.len());
     let count = |token: &AddedToken| {
         ids.get(&*token.text).copied().unwrap_or_else(|| {
             let id = TokenId::new(next);

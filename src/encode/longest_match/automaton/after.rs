@@ -1,9 +1,9 @@
 use std::ops::Range;
 
 use super::Prefixes;
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::lists::Lists;
-use crate::units::{low32, place};
 
 /// The empty set of tokens.
 pub(super) const NO_MISFITS: u32 = 0;
@@ -38,32 +38,32 @@ impl After {
             let longer = prefixes.longer(Prefixes::byte(byte));
             // The single byte has the lowest number of the tokens that begin with it.
             let first = prefixes.number(longer.start - 1);
-            ((first, first + 1 + low32(longer.len())), byte)
+            ((first, first + 1 + truncate_to_u32(longer.len())), byte)
         };
         let mut begun_by: Vec<_> = (0..=u8::MAX).map(begun_by).collect();
         begun_by.sort_unstable();
         let set = |number: usize| {
-            let Range { start, end } = all.range(low32(number));
-            let first_bytes = first_bytes(&begun_by, all.get(low32(number)));
-            Set { misfits: low32(start)..low32(end), first_bytes }
+            let Range { start, end } = all.range(truncate_to_u32(number));
+            let first_bytes = first_bytes(&begun_by, all.get(truncate_to_u32(number)));
+            Set { misfits: truncate_to_u32(start)..truncate_to_u32(end), first_bytes }
         };
         After { sets, all: (0..all.len()).map(set).collect() }
     }
 
     /// The set of tokens that are not compatible after a token.
     pub(super) fn set(&self, token: u32) -> u32 {
-        self.sets[place(token)]
+        self.sets[to_usize(token)]
     }
 
     /// The range of a set's intervals among those of all sets.
     pub(super) fn misfits(&self, set: u32) -> Range<usize> {
-        let Range { start, end } = self.all[place(set)].misfits;
-        place(start)..place(end)
+        let Range { start, end } = self.all[to_usize(set)].misfits;
+        to_usize(start)..to_usize(end)
     }
 
     /// Whether a set contains a token that begins with this byte.
     pub(super) fn has_first(&self, set: u32, byte: u8) -> bool {
-        self.all[place(set)].first_bytes[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+        self.all[to_usize(set)].first_bytes[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
     }
 }
 

@@ -1,6 +1,6 @@
 use super::merges::{MANY, MOST, Merges};
+use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::encode::cache::Seed;
-use crate::units::{TokenId, low32, place};
 use crate::vocab::{RankedMerge, Vocabulary, VocabularyParts};
 
 /// Most merges of a vocabulary that are all early. With more, a DFA of all their tokens would have more states
@@ -51,12 +51,12 @@ struct Known {
     first: Early,
     last: Early,
     /// Its early tokens as the bytes of a cache key; empty if they are too many.
-    piece: Vec<u8>,
+    pretoken: Vec<u8>,
 }
 
 impl Known {
     fn early(early: Early) -> Known {
-        Known { number: early.into(), first: early, last: early, piece: early.to_le_bytes().into() }
+        Known { number: early.into(), first: early, last: early, pretoken: early.to_le_bytes().into() }
     }
 }
 
@@ -86,17 +86,17 @@ impl Later {
             ids,
         };
         let mut seeds = Vec::new();
-        for (merge, number) in late.iter().zip(low32(256 + merges.len() - late.len())..) {
+        for (merge, number) in late.iter().zip(truncate_to_u32(256 + merges.len() - late.len())..) {
             let [left, right] = [merge.left, merge.right].map(|id| &known[id.index()]);
             later.merges.add(left.number, right.number, number);
             let (word, bit) = border(left.last, right.first);
             later.crossed[word] |= bit;
-            let mut made = Known { number, first: left.first, last: right.last, piece: Vec::new() };
-            if !left.piece.is_empty() && !right.piece.is_empty() {
-                let piece = [&*left.piece, &right.piece].concat();
-                if let Some(seed) = Seed::new(merge.result, &piece) {
+            let mut made = Known { number, first: left.first, last: right.last, pretoken: Vec::new() };
+            if !left.pretoken.is_empty() && !right.pretoken.is_empty() {
+                let pretoken = [&*left.pretoken, &right.pretoken].concat();
+                if let Some(seed) = Seed::new(merge.result, &pretoken) {
                     seeds.push(seed);
-                    made.piece = piece;
+                    made.pretoken = pretoken;
                 }
             }
             known[merge.result.index()] = made;
@@ -120,10 +120,10 @@ impl Later {
     /// ids. Returns their number.
     #[inline]
     pub(super) fn merge(&self, early: impl ExactSizeIterator<Item = Early>, ids: &mut [TokenId]) -> usize {
-        debug_assert!((1..=MANY).contains(&early.len()), "other pieces are encoded otherwise");
+        debug_assert!((1..=MANY).contains(&early.len()), "pre-tokens of other lengths are encoded elsewhere");
         let mut written = 0;
         self.merges.merge(early.map(u32::from), |token| {
-            ids[written] = self.ids[place(token)];
+            ids[written] = self.ids[to_usize(token)];
             written += 1;
         });
         written
@@ -160,6 +160,6 @@ fn early_vocabulary(
 #[inline(always)]
 fn border(left: Early, right: Early) -> (usize, u64) {
     let both = u32::from(left) << u16::BITS | u32::from(right);
-    let at = place(both.wrapping_mul(0x9e37_79b1) >> (u32::BITS - BORDER_BITS));
+    let at = to_usize(both.wrapping_mul(0x9e37_79b1) >> (u32::BITS - BORDER_BITS));
     (at / 64, 1 << (at % 64))
 }

@@ -1,11 +1,11 @@
-use crate::units::{low32, place, place64};
+use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
 /// Bits of a token's number. Tokens are numbered by the ranks of their merges, after the single bytes, and are so
 /// few that three numbers fit in one 64-bit slot. The last number is not used for a token.
 const NUMBER_BITS: u32 = 20;
 const RESULT_BITS: u32 = u64::BITS - 2 * NUMBER_BITS;
 pub(super) const MOST: usize = (1 << NUMBER_BITS) - 1;
-const NO_TOKEN: u32 = low32(MOST);
+const NO_TOKEN: u32 = truncate_to_u32(MOST);
 
 /// Greater than all ranks.
 const NONE: u32 = u32::MAX;
@@ -55,7 +55,7 @@ impl Merges {
     #[inline(always)]
     /// The bucket in which the search for a pair begins.
     fn home(&self, pair: u64) -> usize {
-        place64(pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
+        u64_to_usize(pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
     }
 
     /// The rank at which a pair merges, which is the result's number minus one; [`NONE`] if it does not.
@@ -74,7 +74,7 @@ impl Merges {
                 at = (at + 1) & (self.buckets.len() - 1);
                 continue;
             }
-            return low32(place64(found)).wrapping_sub(1);
+            return truncate_to_u32(u64_to_usize(found)).wrapping_sub(1);
         }
     }
 
@@ -103,7 +103,7 @@ impl Merges {
             ranks[at] = self.find(tokens[at], tokens[at + 1]);
         }
         // One bit for each position that holds a token, and for the sentinel on either side.
-        let mut there = u64::MAX >> (u64::BITS - 2 - low32(number));
+        let mut there = u64::MAX >> (u64::BITS - 2 - truncate_to_u32(number));
         loop {
             let lowest = ranks.iter().copied().fold(NONE, u32::min);
             if lowest == NONE {
@@ -116,7 +116,7 @@ impl Merges {
             ranks[right] = NONE;
             tokens[at] = lowest + 1;
             ranks[at] = self.find(tokens[at], tokens[first(there & behind)]);
-            let left = place((there & !(u64::MAX << at)).ilog2());
+            let left = to_usize((there & !(u64::MAX << at)).ilog2());
             ranks[left] = self.find(tokens[left], tokens[at]);
         }
         for _ in 2..there.count_ones() {
@@ -134,5 +134,5 @@ fn pair(left: u32, right: u32) -> u64 {
 /// Index of the lowest set bit.
 #[inline(always)]
 fn first(bits: u64) -> usize {
-    place(bits.trailing_zeros())
+    to_usize(bits.trailing_zeros())
 }

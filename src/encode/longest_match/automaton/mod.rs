@@ -51,10 +51,10 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::path::Path;
 use super::{Matches, NONE};
+use crate::base::int::{TokenId, to_usize, truncate_to_u32};
+use crate::base::pools::lock;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::parallel::lock;
-use crate::units::{TokenId, low32, place};
 use after::{After, NO_MISFITS};
 use lanes::{Lane, WINDOW};
 use later::{Early, Later};
@@ -151,8 +151,8 @@ impl Found {
     #[inline(always)]
     fn length(self, lengths: &[u32]) -> usize {
         match self.0 & 0xff {
-            0 => place(lengths[place(self.token())]),
-            length => place(length),
+            0 => to_usize(lengths[to_usize(self.token())]),
+            length => to_usize(length),
         }
     }
 }
@@ -162,7 +162,8 @@ impl Automaton {
     fn new(tokens: &Tokens) -> Automaton {
         let places = Places::new();
         let mut learned = Learned { states: States::new(), steps: Steps::new() };
-        let fresh = array::from_fn(|byte| learned.states.fresh(tokens, low32(byte).to_le_bytes()[0]));
+        let fresh =
+            array::from_fn(|byte| learned.states.fresh(tokens, truncate_to_u32(byte).to_le_bytes()[0]));
         learned.add_states(&places);
         Automaton { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
     }
@@ -285,7 +286,7 @@ impl Learned {
     /// Gives new states their positions.
     fn add_states(&mut self, places: &Places) {
         for state in self.steps.states()..self.states.len() {
-            self.steps.add_state(places, self.states.kept_off(low32(state)));
+            self.steps.add_state(places, self.states.kept_off(truncate_to_u32(state)));
         }
     }
 }

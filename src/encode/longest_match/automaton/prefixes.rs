@@ -3,8 +3,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::encode::longest_match::NONE;
-use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
 /// The empty prefix.
@@ -66,7 +66,11 @@ impl Prefixes {
         while !level.is_empty() {
             level = prefixes.add(&tokens, level);
         }
-        prefixes.all.push(Prefix { children: low32(prefixes.last.len()), token: NONE, longer: 0..0 });
+        prefixes.all.push(Prefix {
+            children: truncate_to_u32(prefixes.last.len()),
+            token: NONE,
+            longer: 0..0,
+        });
         prefixes.last.extend([0; 8]);
         prefixes
     }
@@ -75,17 +79,17 @@ impl Prefixes {
     /// ranges for the length after.
     fn add(&mut self, tokens: &[Spelled<'_>], level: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let length = self.lengths.len();
-        self.lengths.push(low32(self.all.len()));
+        self.lengths.push(truncate_to_u32(self.all.len()));
         let mut next = Vec::new();
         for Range { mut start, end } in level {
-            let prefix = low32(self.all.len());
+            let prefix = truncate_to_u32(self.all.len());
             let (bytes, mut token) = tokens[start];
             match bytes.len() == length {
                 true => start += 1,
                 false => token = NONE,
             }
-            let longer = low32(start)..low32(end);
-            self.all.push(Prefix { children: low32(self.last.len()), token, longer });
+            let longer = truncate_to_u32(start)..truncate_to_u32(end);
+            self.all.push(Prefix { children: truncate_to_u32(self.last.len()), token, longer });
             if end - start > MANY {
                 let mut numbers = self.numbers[start..end].to_vec();
                 numbers.sort_unstable();
@@ -119,28 +123,29 @@ impl Prefixes {
 
     /// This prefix with one more byte, if any token begins so.
     pub(super) fn child(&self, prefix: u32, byte: u8) -> Option<u32> {
-        let [this, next] = [place(prefix), place(prefix) + 1].map(|prefix| place(self.all[prefix].children));
+        let [this, next] =
+            [to_usize(prefix), to_usize(prefix) + 1].map(|prefix| to_usize(self.all[prefix].children));
         let nth = match self.last[this..].first_chunk() {
             Some(bytes) if next - this <= 8 => first_of(u64::from_le_bytes(*bytes), byte),
             _ => self.last[this..next].iter().position(|&last| last == byte)?,
         };
-        (nth < next - this).then(|| low32(this + nth))
+        (nth < next - this).then(|| truncate_to_u32(this + nth))
     }
 
     /// The token with exactly these bytes, or [`NONE`].
     pub(super) fn token(&self, prefix: u32) -> u32 {
-        self.all[place(prefix)].token
+        self.all[to_usize(prefix)].token
     }
 
     /// The longer tokens that begin with this prefix, as a range in the order of bytes. If the prefix is a token
     /// itself, its index is directly before the range.
     pub(super) fn longer(&self, prefix: u32) -> Range<u32> {
-        self.all[place(prefix)].longer.clone()
+        self.all[to_usize(prefix)].longer.clone()
     }
 
     /// The number as a follower of the token with this index in the order of bytes.
     pub(super) fn number(&self, nth: u32) -> u32 {
-        self.numbers[place(nth)]
+        self.numbers[to_usize(nth)]
     }
 
     /// Whether more than [`MANY`] longer tokens begin with a prefix.
@@ -186,5 +191,5 @@ pub(super) fn first_of(bytes: u64, byte: u8) -> usize {
     const HIGH: u64 = LOW << 7;
     let unlike = bytes ^ (LOW * u64::from(byte));
     let equal = unlike.wrapping_sub(LOW) & !unlike & HIGH;
-    place(equal.trailing_zeros() / 8)
+    to_usize(equal.trailing_zeros() / 8)
 }

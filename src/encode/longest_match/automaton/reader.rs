@@ -3,11 +3,11 @@ use std::ops::Range;
 use super::later::{Early, Later};
 use super::merges::MANY;
 use super::{Found, Tokens};
+use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::encode::cache::{Cache, LINES, Lookup, NOT_SHORT, PLAIN};
 use crate::encode::longest_match::Matches;
 use crate::encode::longest_match::path::{DeadEnds, Finder, Path};
-use crate::split::{SHORT, ShortPiece};
-use crate::units::{TokenId, low32, place};
+use crate::split::{SHORT, ShortPretoken};
 
 /// Segments that are looked up, and prefetched, before the first of them is needed.
 const PIECES: usize = 64;
@@ -25,7 +25,7 @@ pub(super) struct Reader {
     /// The early tokens of a text, filled from the end.
     early: Vec<u8>,
     /// The segments of a text, filled from the end.
-    pieces: Vec<Piece>,
+    pretokens: Vec<Pretoken>,
     lookups: Vec<Lookup>,
     dead: DeadEnds,
     path: Path,
@@ -33,7 +33,7 @@ pub(super) struct Reader {
 
 /// The end of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Piece {
+struct Pretoken {
     /// In bytes of the text.
     end: u32,
     /// As an index of its early tokens.
@@ -42,11 +42,11 @@ struct Piece {
 
 impl Default for Reader {
     fn default() -> Reader {
-        let (early, pieces, dead) = Default::default();
+        let (early, pretokens, dead) = Default::default();
         Reader {
             cache: Cache::new(LINES),
             early,
-            pieces,
+            pretokens,
             lookups: vec![NOT_SHORT; PIECES],
             dead,
             path: Path::new(Vec::new(), 0),
@@ -76,14 +76,14 @@ impl Reader {
         if tokens.are_all() {
             return read_early(tokens, found, ids);
         }
-        let (early, pieces) = self.cut(tokens, found, goes_on);
-        let Some(last) = self.pieces[pieces.clone()].last() else { return 0 };
-        let end = place(last.end);
+        let (early, pretokens) = self.cut(tokens, found, goes_on);
+        let Some(last) = self.pretokens[pretokens.clone()].last() else { return 0 };
+        let end = to_usize(last.end);
         let first = ids.len();
         // Each early token ends up in some token, so this is enough. The cache writes four tokens at a time.
         ids.resize(first + early.len() + PLAIN, TokenId::default());
         let means = Means { matches, later: &tokens.later, text };
-        let read = self.encode(means, early.start, pieces, &mut ids[first..]);
+        let read = self.encode(means, early.start, pretokens, &mut ids[first..]);
         ids.truncate(first + read);
         end
     }
@@ -91,24 +91,25 @@ impl Reader {
     /// Collects the early tokens and the segments of a text, and returns their ranges in the buffers.
     fn cut(&mut self, tokens: &Tokens, found: &[Found], goes_on: bool) -> (Range<usize>, Range<usize>) {
         let most = found.len();
-        if self.pieces.len() < most {
-            self.pieces.resize(most, Piece::default());
+        if self.pretokens.len() < most {
+            self.pretokens.resize(most, Pretoken::default());
             self.early.resize(most * BYTES, 0);
         }
-        let (mut first_early, mut first_piece) = (most, most);
+        let (mut first_early, mut first_pretoken) = (most, most);
         let (mut at, mut right) = (most, None);
         while at > 0 {
             let here = found[at - 1];
             let left = here.early();
             let may_cross = right.map_or(goes_on, |right| tokens.later.may_cross(left, right));
-            self.pieces[first_piece - 1] = Piece { end: low32(at), early_end: low32(first_early) };
-            first_piece -= usize::from(!may_cross);
+            self.pretokens[first_pretoken - 1] =
+                Pretoken { end: truncate_to_u32(at), early_end: truncate_to_u32(first_early) };
+            first_pretoken -= usize::from(!may_cross);
             first_early -= 1;
             self.early[first_early * BYTES..][..BYTES].copy_from_slice(&left.to_le_bytes());
             right = Some(left);
             at -= tokens.length(here);
         }
-        (first_early..most, first_piece..most)
+        (first_early..most, first_pretoken..most)
     }
 
     /// Writes the tokens of segments to `ids`, and returns their number. `first_early` is the index of the first
@@ -117,22 +118,22 @@ impl Reader {
         &mut self,
         means: Means<'_>,
         first_early: usize,
-        pieces: Range<usize>,
+        pretokens: Range<usize>,
         ids: &mut [TokenId],
     ) -> usize {
         let (mut start, mut first_early, mut written) = (0, first_early, 0);
-        let (all, mut lookups) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.lookups));
-        for pieces in all[pieces].chunks(PIECES) {
+        let (all, mut lookups) = (std::mem::take(&mut self.pretokens), std::mem::take(&mut self.lookups));
+        for pretokens in all[pretokens].chunks(PIECES) {
             self.cache.make_room(&means.later.seeds);
-            self.look_up(first_early, pieces, &mut lookups);
-            for (piece, lookup) in pieces.iter().zip(&lookups) {
-                let (end, early_end) = (place(piece.end), place(piece.early_end));
+            self.look_up(first_early, pretokens, &mut lookups);
+            for (pretoken, lookup) in pretokens.iter().zip(&lookups) {
+                let (end, early_end) = (to_usize(pretoken.end), to_usize(pretoken.early_end));
                 written +=
-                    self.piece(means, start..end, first_early..early_end, *lookup, &mut ids[written..]);
+                    self.pretoken(means, start..end, first_early..early_end, *lookup, &mut ids[written..]);
                 (start, first_early) = (end, early_end);
             }
         }
-        (self.pieces, self.lookups) = (all, lookups);
+        (self.pretokens, self.lookups) = (all, lookups);
         written
     }
 
@@ -144,14 +145,14 @@ impl Reader {
 
     /// Computes and prefetches the cache lines of segments.
     #[inline(never)]
-    fn look_up(&self, first_early: usize, pieces: &[Piece], lookups: &mut [Lookup]) {
+    fn look_up(&self, first_early: usize, pretokens: &[Pretoken], lookups: &mut [Lookup]) {
         let mut start = first_early * BYTES;
-        for (piece, lookup) in pieces.iter().zip(lookups) {
-            let end = place(piece.early_end) * BYTES;
+        for (pretoken, lookup) in pretokens.iter().zip(lookups) {
+            let end = to_usize(pretoken.early_end) * BYTES;
             let length = end - start;
             if length <= SHORT {
-                let piece = ShortPiece::within(&self.early, start, length);
-                *lookup = (piece, self.cache.line(piece));
+                let pretoken = ShortPretoken::within(&self.early, start, length);
+                *lookup = (pretoken, self.cache.line(pretoken));
                 self.cache.fetch(lookup.1);
             }
             start = end;
@@ -160,7 +161,7 @@ impl Reader {
 
     /// Writes the tokens of one segment to `ids`, and returns their number.
     #[inline(always)]
-    fn piece(
+    fn pretoken(
         &mut self,
         means: Means<'_>,
         range: Range<usize>,
@@ -176,12 +177,12 @@ impl Reader {
                 return known;
             }
         }
-        self.new_piece(means, range, early, is_short.then_some(lookup), ids)
+        self.new_pretoken(means, range, early, is_short.then_some(lookup), ids)
     }
 
     /// Encodes a segment that the fast lookup did not find.
     #[inline(never)]
-    fn new_piece(
+    fn new_pretoken(
         &mut self,
         Means { matches, later, text }: Means<'_>,
         range: Range<usize>,
@@ -189,7 +190,9 @@ impl Reader {
         lookup: Option<Lookup>,
         ids: &mut [TokenId],
     ) -> usize {
-        if let Some((tokens, number)) = lookup.and_then(|(piece, line)| self.cache.get_packed(piece, line)) {
+        if let Some((tokens, number)) =
+            lookup.and_then(|(pretoken, line)| self.cache.get_packed(pretoken, line))
+        {
             ids[..number].copy_from_slice(&tokens[..number]);
             return number;
         }
@@ -202,8 +205,8 @@ impl Reader {
             return self.path.ids.len();
         }
         let number = later.merge(early.map(|nth| self.early(nth)), ids);
-        if let Some((piece, line)) = lookup {
-            self.cache.put_before(piece, line, &ids[..number]);
+        if let Some((pretoken, line)) = lookup {
+            self.cache.put_before(pretoken, line, &ids[..number]);
         }
         number
     }

@@ -2,10 +2,10 @@ use std::mem;
 
 use super::prefixes::{Prefixes, ROOT};
 use super::{Found, NO_MISFITS, Tokens};
+use crate::base::int::{truncate_to_u32, u64_to_usize};
 use crate::encode::longest_match::NONE;
 use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::lists::{Item, Lists};
-use crate::units::{low32, place64};
 
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
@@ -110,7 +110,7 @@ impl States {
 
     /// The set of tokens that are not compatible after the last token of a state.
     pub(super) fn kept_off(&self, state: u32) -> u32 {
-        self.all.get(state).last().map_or(NO_MISFITS, |begun| low32(place64(begun.misfits)))
+        self.all.get(state).last().map_or(NO_MISFITS, |begun| truncate_to_u32(u64_to_usize(begun.misfits)))
     }
 
     /// The state in which this byte is the only partial token, and every completion of it is compatible.
@@ -134,7 +134,7 @@ impl States {
 
     /// The excluded tokens as a set, if the prefix is large.
     fn misfits<'a>(&'a self, tokens: &'a Tokens, begun: Begun) -> Option<&'a [Misfits]> {
-        let set = || low32(place64(begun.misfits));
+        let set = || truncate_to_u32(u64_to_usize(begun.misfits));
         match begun.prefix {
             ROOT => Some(tokens.misfits(set())),
             prefix => tokens.prefixes.is_large(prefix).then(|| self.sets.get(set())),

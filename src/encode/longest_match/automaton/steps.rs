@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Found;
-use crate::pages;
-use crate::units::{low32, place, place64};
+use crate::base::huge_pages;
+use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
 /// Positions for transitions (32 MiB). When all are in use, the automaton is full.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
@@ -40,7 +40,7 @@ impl Base {
     /// The position of the transition by a code.
     #[inline(always)]
     fn place(self, code: u8) -> usize {
-        place(self.0 ^ u32::from(code))
+        to_usize(self.0 ^ u32::from(code))
     }
 }
 
@@ -54,7 +54,7 @@ impl Entry {
     /// No transition. The entry has the code by which the first base of a block leads to this position, and no
     /// state gets that base.
     fn none(at: usize) -> Entry {
-        Entry(u64::from(low32(at % BLOCK)))
+        Entry(u64::from(truncate_to_u32(at % BLOCK)))
     }
 
     /// Packs a transition by a code.
@@ -104,9 +104,9 @@ impl Places {
     /// An empty table. Its memory is not touched yet.
     pub(super) fn new() -> Places {
         Places {
-            steps: pages::atomics(MOST),
-            owners: pages::atomics(MOST),
-            homes: pages::atomics(MOST_STATES),
+            steps: huge_pages::atomics(MOST),
+            owners: huge_pages::atomics(MOST),
+            homes: huge_pages::atomics(MOST_STATES),
         }
     }
 
@@ -121,15 +121,20 @@ impl Places {
     /// The state that has or had a base.
     pub(super) fn state(&self, base: Base) -> u32 {
         match base.0 {
-            base if base < NO_STEPS => low32(place64(self.owners[place(base)].load(Ordering::Relaxed))),
+            base if base < NO_STEPS => {
+                truncate_to_u32(u64_to_usize(self.owners[to_usize(base)].load(Ordering::Relaxed)))
+            }
             none => none & !NO_STEPS,
         }
     }
 
     /// The position of a state's transitions, and the tokens that it excludes.
     pub(super) fn home(&self, state: u32) -> Home {
-        let home = self.homes[place(state)].load(Ordering::Acquire);
-        Home { base: Base(low32(place64(home >> 32))), kept_off: low32(place64(home & u64::from(u32::MAX))) }
+        let home = self.homes[to_usize(state)].load(Ordering::Acquire);
+        Home {
+            base: Base(truncate_to_u32(u64_to_usize(home >> 32))),
+            kept_off: truncate_to_u32(u64_to_usize(home & u64::from(u32::MAX))),
+        }
     }
 
     /// Replaces the base of the next state in a transition, if it is still the old one.
@@ -156,10 +161,10 @@ impl Places {
     /// Publishes the position of a state.
     fn move_in(&self, state: u32, Home { base, kept_off }: Home) {
         if base.0 < NO_STEPS {
-            self.owners[place(base.0)].store(state.into(), Ordering::Relaxed);
+            self.owners[to_usize(base.0)].store(state.into(), Ordering::Relaxed);
         }
         let home = u64::from(base.0) << 32 | u64::from(kept_off);
-        self.homes[place(state)].store(home, Ordering::Release);
+        self.homes[to_usize(state)].store(home, Ordering::Release);
     }
 }
 
@@ -287,7 +292,7 @@ impl Steps {
 
     /// Adds the next state, without any transition.
     pub(super) fn add_state(&mut self, places: &Places, kept_off: u32) {
-        let state = low32(self.codes.len());
+        let state = truncate_to_u32(self.codes.len());
         self.codes.push(Codes::default());
         places.move_in(state, Home { base: Base(NO_STEPS | state), kept_off });
     }
@@ -302,7 +307,7 @@ impl Steps {
         let at = places.home(state).base.place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
         if free || self.make_room(places, state, code) {
-            self.codes[place(state)].add(code);
+            self.codes[to_usize(state)].add(code);
             let at = places.home(state).base.place(code);
             places.set(at, Entry::new(code, step));
             self.blocks[at / BLOCK].free.remove(within_block(at));
@@ -313,7 +318,7 @@ impl Steps {
 
     /// Moves a state to a base with room for one more code; `false` if there is none.
     fn make_room(&mut self, places: &Places, state: u32, code: u8) -> bool {
-        let (before, codes) = (places.home(state), self.codes[place(state)]);
+        let (before, codes) = (places.home(state), self.codes[to_usize(state)]);
         let mut wanted = codes;
         wanted.add(code);
         let Some(base) = self.base_for(places, wanted) else { return false };
@@ -323,7 +328,7 @@ impl Steps {
             self.blocks[to / BLOCK].free.remove(within_block(to));
             self.blocks[from / BLOCK].free.add(within_block(from));
         }
-        let at = place(base.0);
+        let at = to_usize(base.0);
         self.blocks[at / BLOCK].unused.remove(within_block(at));
         places.move_in(state, Home { base, ..before });
         true
@@ -334,7 +339,7 @@ impl Steps {
         let in_last =
             self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
         let base = in_last.or_else(|| self.add_block(places)?.base_for(codes))?;
-        Some(Base(low32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
+        Some(Base(truncate_to_u32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
     }
 
     /// Adds a block; `None` if all positions are in use.

@@ -7,7 +7,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::base::test_support::one_case_in;
 use crate::encode::longest_match::Scratch;
 use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::tests::{matches, vocabulary, with_texts};
@@ -62,7 +62,7 @@ proptest! {
             prop_assert!(ends.len() == texts.len() || automaton.is_full());
             let starts = [0].into_iter().chain(ends.iter().copied());
             for ((text, start), &end) in texts.iter().zip(starts).zip(&ends) {
-                prop_assert_eq!(&ids[start..end], reference::encode_piece(&vocabulary, text));
+                prop_assert_eq!(&ids[start..end], reference::encode_pretoken(&vocabulary, text));
             }
         }
     }
@@ -171,7 +171,7 @@ fn whole_texts_are_encoded_exactly() {
             let automaton = automaton(matches);
             for text in [&texts.concat()].into_iter().chain(&texts) {
                 let path = path(&automaton, matches, text, 0, text.len());
-                let whole = reference::encode_piece(&vocabulary, text);
+                let whole = reference::encode_pretoken(&vocabulary, text);
                 prop_assert!(whole.starts_with(&path.ids[1..]));
                 prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
                 if automaton.is_full() {
@@ -198,7 +198,7 @@ fn tokens_are_certain_whatever_follows() {
             let path = path(&automaton, matches, &text, start, end);
             // Any text may follow.
             for after in [&text[end..], b"", b"a", b"ab c"] {
-                let whole = reference::encode_piece(&vocabulary, &[&text[start..end], after].concat());
+                let whole = reference::encode_pretoken(&vocabulary, &[&text[start..end], after].concat());
                 prop_assert!(whole.starts_with(&path.ids[1..]));
             }
             let bytes: usize = path.ids[1..].iter().map(|id| matches.length(id.get())).sum();
@@ -219,7 +219,7 @@ fn long_runs_are_encoded_exactly() {
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
         let path = path(&automaton, &matches, text, 0, length);
-        assert!(path.ids[1..] == reference::encode_piece(&vocabulary, text), "{length} bytes");
+        assert!(path.ids[1..] == reference::encode_pretoken(&vocabulary, text), "{length} bytes");
     }
 }
 
@@ -234,7 +234,7 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 #[test]
 fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (all_early(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let (matches, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
     let full = automaton(&matches);
     let path = path(&full, &matches, &text, 0, text.len());
     assert!(full.is_full() && path.at < text.len());
@@ -246,7 +246,8 @@ fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
     assert!(automaton.is_full() && !ends.is_empty() && ends.len() < texts.len());
     let encoded = texts[..ends.len()].iter();
-    let parts: Vec<TokenId> = encoded.flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
+    let parts: Vec<TokenId> =
+        encoded.flat_map(|text| reference::encode_pretoken(&vocabulary, text)).collect();
     assert_eq!((ids.len(), ids), (ends[ends.len() - 1], parts));
 }
 
@@ -263,7 +264,7 @@ fn threads_that_share_an_automaton_encode_exactly() {
                 scope.spawn(move || {
                     let text = [&part[100 * begin..], part].concat();
                     let path = path(automaton, matches, &text, 0, text.len());
-                    assert!(reference::encode_piece(vocabulary, &text).starts_with(&path.ids[1..]));
+                    assert!(reference::encode_pretoken(vocabulary, &text).starts_with(&path.ids[1..]));
                     assert!(path.at == text.len() || automaton.is_full());
                 });
             }
@@ -282,7 +283,7 @@ fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
         let learning = automaton.learned();
         assert_eq!(automaton.step(tokens, &mut lane, byte), Found::new(byte.into(), 1));
         drop(learning);
-        let twice = reference::encode_piece(&vocabulary, &[byte, byte]);
+        let twice = reference::encode_pretoken(&vocabulary, &[byte, byte]);
         assert_eq!([TokenId::new(automaton.step(tokens, &mut lane, byte).token())], twice[..]);
     }
 }
@@ -343,7 +344,7 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     scratch.encode_together(&matches, &texts);
     assert!(!scratch.has_automaton());
     for (number, text) in texts.iter().enumerate() {
-        assert_eq!(scratch.ids(number), reference::encode_piece(&vocabulary, text));
+        assert_eq!(scratch.ids(number), reference::encode_pretoken(&vocabulary, text));
     }
 }
 
@@ -351,7 +352,7 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
 #[test]
 fn texts_that_fill_it_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (all_early(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let (matches, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
     let mut scratch = Scratch::default();
     for _ in 0..4 {
         let mut ids = Vec::new();
@@ -364,7 +365,7 @@ fn texts_that_fill_it_are_encoded_without_it() {
     let texts: Vec<&[u8]> = text.chunks(100).collect();
     scratch.encode_together(&matches, &texts);
     for (number, text) in texts.iter().enumerate() {
-        assert_eq!(scratch.ids(number), reference::encode_piece(&vocabulary, text));
+        assert_eq!(scratch.ids(number), reference::encode_pretoken(&vocabulary, text));
     }
 }
 
@@ -385,12 +386,12 @@ fn later_merges_go_on_from_early_tokens() {
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
     walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
     let expected: Vec<TokenId> =
-        texts.iter().flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
+        texts.iter().flat_map(|text| reference::encode_pretoken(&vocabulary, text)).collect();
     assert_eq!((ends.len(), ids), (texts.len(), expected));
     // As parts of one text, in which some segments are too long.
     let scratch = &mut Scratch::expecting(1 << 20);
     let (text, mut ids) = (texts.concat(), Vec::new());
     scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
     assert!(scratch.has_automaton());
-    assert!(ids == reference::encode_piece(&vocabulary, &text));
+    assert!(ids == reference::encode_pretoken(&vocabulary, &text));
 }

@@ -1,7 +1,7 @@
 use super::lanes::{LANES, WINDOW};
 use super::{After, Found, LONGEST, Later, MOST_BEGUN, Prefixes};
+use crate::base::int::truncate_to_u32;
 use crate::encode::longest_match::follow::{Misfits, Order};
-use crate::units::low32;
 use crate::vocab::Vocabulary;
 
 /// The early tokens of a vocabulary, which the automaton finds, and what the late merges make of them.
@@ -33,7 +33,7 @@ impl Tokens {
         }
         let (sets_after, sets) = order.sets_after()?;
         let after = After::new(&prefixes, sets_after, &sets);
-        let lengths = early.ordinary().map(|(_, bytes)| low32(bytes.len())).collect();
+        let lengths = early.ordinary().map(|(_, bytes)| truncate_to_u32(bytes.len())).collect();
         Some(Tokens { prefixes, after, misfits: sets.into_items().into(), lengths, later })
     }
 

@@ -19,8 +19,8 @@ use super::http::{Http, Span, agent};
 use super::refusal::{Server, Trouble};
 use super::uri::{CONVERTED, Kind, Wanted};
 use super::*;
+use crate::base::pools::lock;
 use crate::observer::Silent;
-use crate::parallel::lock;
 use crate::source::{Note, OpenContext, SourceSpec, look, open};
 
 /// All forms of URIs of datasets, and forms that are rejected.

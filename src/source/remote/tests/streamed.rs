@@ -173,11 +173,11 @@ struct Elsewhere(Vec<u8>);
 
 impl Ranged for Elsewhere {
     fn bytes(&self) -> u64 {
-        crate::units::amount(self.0.len())
+        crate::base::int::to_u64(self.0.len())
     }
 
     fn range(&self, start: u64, length: usize) -> crate::Result<bytes::Bytes> {
-        let start = crate::units::place64(start);
+        let start = crate::base::int::u64_to_usize(start);
         Ok(self.0[start..start + length].to_vec().into())
     }
 }
@@ -193,7 +193,7 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
         writer.into_inner().unwrap()
     };
     let identity = |name: &str, bytes: Vec<u8>, etag: &str| {
-        let known = Identity::Web { bytes: crate::units::amount(bytes.len()), etag: etag.to_owned() };
+        let known = Identity::Web { bytes: crate::base::int::to_u64(bytes.len()), etag: etag.to_owned() };
         let remote: Arc<dyn Ranged> = Arc::new(Elsewhere(bytes));
         let place = (std::path::PathBuf::from(name), name.to_owned());
         let files = listing::named(name, vec![place], vec![Some(remote)], None, &mut Vec::new()).unwrap();

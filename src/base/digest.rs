@@ -1,6 +1,7 @@
 //! Hashes in hexadecimal, for recognising content.
 
-use std::io::{self, Read};
+use std::io;
+use std::io::Read;
 
 use sha2::{Digest, Sha256};
 

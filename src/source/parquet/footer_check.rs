@@ -7,7 +7,8 @@
 //! problem, the check ends without an error, so that rows before the problem can still be read.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
+use std::io::Read;
 
 use bytes::Bytes;
 use parquet::basic::Compression;
@@ -15,7 +16,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 
-use crate::units::place64;
+use crate::base::int::u64_to_usize;
 
 /// Maximum nesting levels of groups in a schema. The decoder takes stack space for each level.
 const MOST_LEVELS: usize = 100;
@@ -93,7 +94,7 @@ fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
     if tail[4..] != b"PAR1"[..] {
         return Ok(None);
     }
-    file.get_bytes(start, place64(u64::from(length))).map(Some)
+    file.get_bytes(start, u64_to_usize(u64::from(length))).map(Some)
 }
 
 /// Checks that no group declares more columns than the schema has, and that groups are not nested too deeply.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
-use crate::units::{amount, halves};
+use super::int::{as_u64_halves, to_u64};
 
 /// A seeded hash function: products of 128 bits, folded, as in Wang Yi's *wyhash*.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,8 @@ impl Hashing {
     /// Hash of sixteen bytes. Every bit of it depends on all of them.
     #[inline(always)]
     pub(crate) fn halves(self, [low, high]: [u64; 2]) -> u64 {
-        let [low, high] = halves(&(u128::from(low ^ self.0[0]) * u128::from(high ^ self.0[1])).to_le_bytes());
+        let [low, high] =
+            as_u64_halves(&(u128::from(low ^ self.0[0]) * u128::from(high ^ self.0[1])).to_le_bytes());
         low ^ high
     }
 
@@ -44,9 +45,11 @@ impl Hashing {
     #[inline]
     pub(crate) fn bytes(self, bytes: &[u8]) -> u64 {
         let take = |hash: u64, [low, high]: [u64; 2]| self.halves([low ^ hash, high]);
-        let start = amount(bytes.len());
+        let start = to_u64(bytes.len());
         match bytes.last_chunk() {
-            Some(last) => take(bytes.as_chunks().0.iter().map(halves).fold(start, take), halves(last)),
+            Some(last) => {
+                take(bytes.as_chunks().0.iter().map(as_u64_halves).fold(start, take), as_u64_halves(last))
+            }
             None => take(start, ends(bytes)),
         }
     }
@@ -104,7 +107,7 @@ impl Hasher for Running {
 
     #[inline]
     fn write_usize(&mut self, number: usize) {
-        self.write_u64(amount(number));
+        self.write_u64(to_u64(number));
     }
 
     fn finish(&self) -> u64 {
@@ -115,14 +118,14 @@ impl Hasher for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::place64;
+    use crate::base::int::u64_to_usize;
 
     /// Whether most seeds spread these keys: of 4 096 keys in as many slots, no slot gets more than 32. About
     /// one seed in a thousand does bring together keys that are as far apart from each other as these.
     fn are_spread(keys: impl Iterator<Item = [u64; 2]> + Clone) -> bool {
         let by_drawn = |_: &i32| {
             let (hashing, mut places) = (Hashing::drawn(), vec![0; 1 << 12]);
-            keys.clone().take(1 << 12).for_each(|key| places[place64(hashing.halves(key) >> 52)] += 1);
+            keys.clone().take(1 << 12).for_each(|key| places[u64_to_usize(hashing.halves(key) >> 52)] += 1);
             places.into_iter().all(|keys| keys <= 32)
         };
         (0..7).filter(by_drawn).count() > 3
@@ -147,7 +150,7 @@ mod tests {
     fn hashes_are_others_whenever_numbers_are_drawn() {
         let hashes = || [7; 70].map(|byte: u8| Hashing::drawn().bytes(&[byte]));
         assert_eq!(hashes().into_iter().chain(hashes()).collect::<HashSet<u64>>().len(), 140);
-        assert_eq!(Hashing::of_process().bytes(b"piece"), Hashing::of_process().bytes(b"piece"));
+        assert_eq!(Hashing::of_process().bytes(b"pretoken"), Hashing::of_process().bytes(b"piece"));
     }
 
     /// In both ways: as tables hash, and as maps hash.

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::units::{amount, place64};
+use super::int::{to_u64, u64_to_usize};
 
 /// Slots of an empty table.
 const FIRST_SLOTS: usize = 64;
@@ -36,7 +36,7 @@ struct Slot(u64);
 
 impl Slot {
     fn new(hash: u64, number: usize) -> Slot {
-        Slot(hash >> 32 << 32 | amount(number))
+        Slot(hash >> 32 << 32 | to_u64(number))
     }
 
     fn is_free(self) -> bool {
@@ -44,7 +44,7 @@ impl Slot {
     }
 
     fn number(self) -> usize {
-        place64(self.0 & u64::from(u32::MAX))
+        u64_to_usize(self.0 & u64::from(u32::MAX))
     }
 
     /// Whether the stored half of its hash agrees with `hash`.
@@ -106,7 +106,7 @@ impl HashIndex {
     fn place(&self, hash: u64, same: impl Fn(usize) -> bool) -> usize {
         let last = self.slots.len() - 1;
         // Without the lower half of the hash, which slots do not store.
-        let mut at = place64((hash >> 32 << 32) >> self.shift);
+        let mut at = u64_to_usize((hash >> 32 << 32) >> self.shift);
         loop {
             let slot = self.slots[at];
             if slot.is_free() || slot.has(hash) && same(slot.number()) {

@@ -9,11 +9,6 @@ mod supertype;
 
 use std::sync::Arc;
 
-pub(crate) use annotation::{
-    ADJUSTED_TO_UTC, ONLY_PARQUET, kept_annotations, lost_annotations, with_extension, with_metadata,
-};
-pub(crate) use supertype::common_field;
-
 use arrow_array::builder::GenericByteBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -32,7 +27,12 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 
-use crate::units::amount;
+use crate::base::int::to_u64;
+
+pub(crate) use annotation::{
+    ADJUSTED_TO_UTC, ONLY_PARQUET, kept_annotations, lost_annotations, with_extension, with_metadata,
+};
+pub(crate) use supertype::common_field;
 
 /// Milliseconds in a day.
 const DAY_MILLISECONDS: i64 = 24 * 60 * 60 * 1_000;
@@ -327,7 +327,7 @@ fn used<O: OffsetSizeTrait>(
         return Ok((OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect()), items));
     }
     let shown = || ranges().enumerate().map(|(row, range)| if is_shown(row) { range } else { 0..0 });
-    let places = UInt64Array::from_iter_values(shown().flatten().map(amount));
+    let places = UInt64Array::from_iter_values(shown().flatten().map(to_u64));
     Ok((OffsetBuffer::from_lengths(shown().map(|range| range.len())), take(items, &places, None)?))
 }
 

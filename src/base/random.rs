@@ -1,6 +1,6 @@
 //! Random numbers from a seed, the same on every machine: SplitMix64.
 
-use crate::units::{amount, place64};
+use super::int::{to_u64, u64_to_usize};
 
 /// Increment of the state from number to number.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -23,8 +23,8 @@ impl Draws {
 
     /// A number below `length`. All are equally likely, up to a deviation of `length` / 2⁶⁴.
     pub(crate) fn below(&mut self, length: usize) -> usize {
-        let scaled = (u128::from(self.next()) * u128::from(amount(length))) >> 64;
-        place64(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
+        let scaled = (u128::from(self.next()) * u128::from(to_u64(length))) >> 64;
+        u64_to_usize(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
     }
 }
 

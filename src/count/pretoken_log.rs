@@ -1,7 +1,7 @@
 //! The pre-tokens of a table in order of first appearance.
 
-use super::pieces::nth;
-use crate::units::{amount, place64};
+use super::pretokens::nth;
+use crate::base::int::{to_u64, u64_to_usize};
 
 /// Bytes (64 MiB) of address space reserved for each list, so that it grows in place. If a list grows by copying, the
 /// allocator keeps the old copy, and a table takes up to that much more memory than it reports.
@@ -11,7 +11,7 @@ const RESERVED: usize = 64 << 20;
 ///
 /// **Memory:** the bytes of the pre-tokens and 16 for each.
 #[derive(Debug, Default)]
-pub(super) struct PieceLog {
+pub(super) struct PretokenLog {
     /// The concatenated bytes of the pre-tokens.
     pub(super) bytes: Vec<u8>,
     /// The end of each pre-token in `bytes`.
@@ -20,14 +20,14 @@ pub(super) struct PieceLog {
     pub(super) firsts: Vec<u64>,
 }
 
-impl PieceLog {
+impl PretokenLog {
     /// Appends a pre-token that first appears at the position `first`, and returns its number.
-    pub(super) fn push(&mut self, piece: &[u8], first: u64) -> u64 {
+    pub(super) fn push(&mut self, pretoken: &[u8], first: u64) -> u64 {
         if self.ends.capacity() == 0 {
             self.reserve();
         }
-        let number = amount(self.ends.len());
-        self.bytes.extend_from_slice(piece);
+        let number = to_u64(self.ends.len());
+        self.bytes.extend_from_slice(pretoken);
         self.ends.push(self.bytes.len());
         self.firsts.push(first);
         number
@@ -44,14 +44,14 @@ impl PieceLog {
 
     /// Returns the pre-token with this number.
     #[inline]
-    pub(super) fn piece(&self, number: u64) -> &[u8] {
-        nth(&self.bytes, &self.ends, place64(number))
+    pub(super) fn pretoken(&self, number: u64) -> &[u8] {
+        nth(&self.bytes, &self.ends, u64_to_usize(number))
     }
 
     /// Returns the first position of the pre-token with this number.
     #[inline]
     pub(super) fn first(&self, number: u64) -> u64 {
-        self.firsts[place64(number)]
+        self.firsts[u64_to_usize(number)]
     }
 
     /// Returns the memory in bytes, without unused capacity.

@@ -2,7 +2,7 @@
 
 use rayon::slice::ParallelSliceMut;
 
-use crate::units::Count;
+use crate::base::int::Count;
 
 /// Distinct byte sequences and their counts: the input of training. The sequences are pre-tokens, or documents if
 /// there is no split.
@@ -13,38 +13,38 @@ use crate::units::Count;
 /// **Memory:** the bytes of the distinct sequences plus 16 bytes for each.
 ///
 /// ```
-/// use tokenmill::{Count, PieceCounts};
+/// use tokenmill::{Count, PretokenCounts};
 ///
-/// let pieces: PieceCounts = [(&b"the"[..], Count::new(2)), (b" cat", Count::new(1))].into_iter().collect();
-/// assert_eq!((pieces.len(), pieces.bytes()), (2, 7));
+/// let pre-tokens: PretokenCounts = [(&b"the"[..], Count::new(2)), (b" cat", Count::new(1))].into_iter().collect();
+/// assert_eq!((pretokens.len(), pretokens.bytes()), (2, 7));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PieceCounts {
+pub struct PretokenCounts {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
     pub(super) counts: Vec<Count>,
 }
 
-impl PieceCounts {
+impl PretokenCounts {
     /// Creates an empty list.
-    pub fn new() -> PieceCounts {
-        PieceCounts::default()
+    pub fn new() -> PretokenCounts {
+        PretokenCounts::default()
     }
 
     /// Appends a sequence that first appears after all others. Empty sequences and zero counts are ignored.
     ///
     /// It does not look for an equal sequence in the list. Training treats equal sequences like one with the sum of
     /// their counts.
-    pub fn push(&mut self, piece: &[u8], count: Count) {
-        if piece.is_empty() || count == Count::ZERO {
+    pub fn push(&mut self, pretoken: &[u8], count: Count) {
+        if pretoken.is_empty() || count == Count::ZERO {
             return;
         }
-        self.bytes.extend_from_slice(piece);
+        self.bytes.extend_from_slice(pretoken);
         self.ends.push(self.bytes.len());
         self.counts.push(count);
     }
 
-    /// Returns the number of sequences. They are distinct unless one was [pushed](PieceCounts::push) again.
+    /// Returns the number of sequences. They are distinct unless one was [pushed](PretokenCounts::push) again.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -72,31 +72,31 @@ impl PieceCounts {
     /// Returns the sequence at an index.
     ///
     /// # Panics
-    /// The index is not below [`len`](PieceCounts::len).
-    pub(super) fn piece(&self, index: usize) -> &[u8] {
+    /// The index is not below [`len`](PretokenCounts::len).
+    pub(super) fn pretoken(&self, index: usize) -> &[u8] {
         nth(&self.bytes, &self.ends, index)
     }
 
     /// Returns the indexes of the sequences, sorted by the bytes of the sequences.
     pub(super) fn by_bytes(&self) -> Vec<usize> {
         // The first eight bytes decide most comparisons without access to the memory of the sequences.
-        let beginning = |piece: &[u8]| {
+        let beginning = |pretoken: &[u8]| {
             let mut bytes = [0; 8];
-            let length = piece.len().min(bytes.len());
-            bytes[..length].copy_from_slice(&piece[..length]);
+            let length = pretoken.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&pretoken[..length]);
             u64::from_be_bytes(bytes)
         };
-        let placed = |index: usize| (beginning(self.piece(index)), index);
+        let placed = |index: usize| (beginning(self.pretoken(index)), index);
         let mut order: Vec<(u64, usize)> = (0..self.len()).map(placed).collect();
         order.par_sort_unstable_by(|one, other| {
-            one.0.cmp(&other.0).then_with(|| self.piece(one.1).cmp(self.piece(other.1)))
+            one.0.cmp(&other.0).then_with(|| self.pretoken(one.1).cmp(self.pretoken(other.1)))
         });
         order.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Returns the sequences with their counts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
-        self.counts.iter().enumerate().map(|(index, &count)| (self.piece(index), count))
+        self.counts.iter().enumerate().map(|(index, &count)| (self.pretoken(index), count))
     }
 }
 
@@ -107,11 +107,11 @@ pub(super) fn nth<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8]
     &bytes[start..ends[index]]
 }
 
-impl<'a> FromIterator<(&'a [u8], Count)> for PieceCounts {
-    fn from_iter<I: IntoIterator<Item = (&'a [u8], Count)>>(pieces: I) -> PieceCounts {
-        let mut counts = PieceCounts::new();
-        for (piece, count) in pieces {
-            counts.push(piece, count);
+impl<'a> FromIterator<(&'a [u8], Count)> for PretokenCounts {
+    fn from_iter<I: IntoIterator<Item = (&'a [u8], Count)>>(pretokens: I) -> PretokenCounts {
+        let mut counts = PretokenCounts::new();
+        for (pretoken, count) in pretokens {
+            counts.push(pretoken, count);
         }
         counts
     }

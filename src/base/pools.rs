@@ -3,12 +3,11 @@
 //! Results do not depend on the number of threads.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{fmt, io, thread};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -305,7 +304,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::costly::with_threads;
+    use crate::base::test_support::with_threads;
 
     #[test]
     fn fewer_threads_do_but_none_is_an_error() {

@@ -1,3 +1,5 @@
+//! Types for ids, counts and sizes, and every integer cast of the crate.
+
 // Every integer cast of the crate is in this file (or in a named SIMD module), so that each can be seen to be
 // lossless or checked.
 #![expect(clippy::as_conversions)]
@@ -108,13 +110,13 @@ impl fmt::Display for Count {
 
 /// A 32-bit number as an index. Lossless, because `usize` has at least 64 bits.
 #[doc(hidden)]
-pub const fn place(number: u32) -> usize {
+pub const fn to_usize(number: u32) -> usize {
     number as usize
 }
 
 /// A 64-bit number as an index. Lossless, because `usize` has at least 64 bits.
 #[doc(hidden)]
-pub const fn place64(number: u64) -> usize {
+pub const fn u64_to_usize(number: u64) -> usize {
     number as usize
 }
 
@@ -126,7 +128,7 @@ pub(crate) fn declared_sum(amounts: impl IntoIterator<Item = Option<u64>>) -> Op
 
 /// A length as a 64-bit amount. Lossless.
 #[doc(hidden)]
-pub const fn amount(length: usize) -> u64 {
+pub const fn to_u64(length: usize) -> u64 {
     length as u64
 }
 
@@ -134,40 +136,40 @@ pub const fn amount(length: usize) -> u64 {
 ///
 /// # Panics
 /// In debug builds, if it does not fit. Release builds drop the upper bits.
-pub(crate) const fn low32(length: usize) -> u32 {
+pub(crate) const fn truncate_to_u32(length: usize) -> u32 {
     debug_assert!(length <= u32::MAX as usize);
     length as u32
 }
 
 /// Sixteen bytes as two little-endian numbers.
 #[inline(always)]
-pub(crate) fn halves(bytes: &[u8; 16]) -> [u64; 2] {
+pub(crate) fn as_u64_halves(bytes: &[u8; 16]) -> [u64; 2] {
     let (halves, _) = bytes.as_chunks();
     [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
 }
 
 /// An amount as a float, for ratios that people read. Exact up to 2⁵³.
 #[doc(hidden)]
-pub const fn float(amount: u64) -> f64 {
+pub const fn to_f64(amount: u64) -> f64 {
     amount as f64
 }
 
 /// The whole part of a float: 0 for negative values and NaN, and at most 2⁶⁴ − 1.
-pub(crate) const fn whole(value: f64) -> u64 {
+pub(crate) const fn truncate_to_u64(value: f64) -> u64 {
     value as u64
 }
 
 /// `part / whole` for people to read; 0 if `whole` is 0.
 #[doc(hidden)]
 pub const fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+    if whole == 0 { 0.0 } else { to_f64(part) / to_f64(whole) }
 }
 
 /// A number of bytes. It is parsed and printed with a decimal unit, such as `8GB` or `1.5 MB`; binary units
 /// such as `8GiB` are parsed too.
 ///
 /// ```
-/// use tokenmill::units::ByteCount;
+/// use tokenmill::base::int::ByteCount;
 ///
 /// assert_eq!("1.5 MB".parse(), Ok(ByteCount(1_500_000)));
 /// assert_eq!(ByteCount(8_000_000_000).to_string(), "8.0 GB");
@@ -179,7 +181,7 @@ pub struct ByteCount(pub u64);
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
-        let mut value = float(self.0);
+        let mut value = to_f64(self.0);
         let mut unit = 0;
         while value >= 999.5 && unit + 1 < UNITS.len() {
             value /= 1000.0;
@@ -230,8 +232,8 @@ impl std::str::FromStr for ByteCount {
             return whole.checked_mul(scale).map(ByteCount).ok_or_else(wrong);
         }
         let value: f64 = number.parse().map_err(|_| wrong())?;
-        let bytes = value * float(scale);
-        if bytes.is_finite() && bytes < float(u64::MAX) {
+        let bytes = value * to_f64(scale);
+        if bytes.is_finite() && bytes < to_f64(u64::MAX) {
             Ok(ByteCount(bytes.round() as u64))
         } else {
             Err(wrong())
@@ -242,7 +244,7 @@ impl std::str::FromStr for ByteCount {
 /// `number` with the name of the thing that it counts, for nouns with a plural in -s.
 ///
 /// ```
-/// use tokenmill::units::counted;
+/// use tokenmill::base::int::counted;
 ///
 /// assert_eq!([1, 3].map(|number| counted(number, "file")), ["1 file", "3 files"]);
 /// ```

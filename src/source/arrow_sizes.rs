@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{AnyDictionaryArray, Array, OffsetSizeTrait, RecordBatch};
 use arrow_schema::DataType;
 
-use crate::units::amount;
+use crate::base::int::to_u64;
 
 /// The size in bytes of each row of a batch, as if all columns were plain arrays. It depends on the values
 /// alone, so that files that are divided by it do not depend on how the rows were batched. Values of views and
@@ -59,7 +59,7 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
             sums
         }
         DataType::FixedSizeBinary(width) => vec![u64::from(width.unsigned_abs()); array.len()],
-        flat => vec![amount(flat.primitive_width().unwrap_or(1)); array.len()],
+        flat => vec![to_u64(flat.primitive_width().unwrap_or(1)); array.len()],
     };
     // A null counts 0. The bytes under it are not written, and may be anything.
     if let Some(nulls) = array.nulls() {
@@ -87,7 +87,7 @@ fn of_dictionary(dictionary: &dyn AnyDictionaryArray) -> Vec<u64> {
 
 /// The distances between offsets.
 fn spans<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<u64> {
-    offsets.windows(2).map(|ends| amount((ends[1] - ends[0]).as_usize())).collect()
+    offsets.windows(2).map(|ends| to_u64((ends[1] - ends[0]).as_usize())).collect()
 }
 
 /// The size of each list: the sum over its items, and 4 bytes for the list itself. Otherwise a column of empty
