@@ -25,7 +25,7 @@ fn pretokens(text: &[u8], split: &SplitPattern) -> PretokenCounts {
     let splitter = splitter(split).expect("a pattern with a name");
     splitter.pretoken_ends(text, &mut ends).expect("it needs no backtracking");
     let mut counts: HashMap<&[u8], u64> = HashMap::new();
-    let ends = ends.into_iter().map(place);
+    let ends = ends.into_iter().map(to_usize);
     let starts = std::iter::once(0).chain(ends.clone());
     let all: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
     for pretoken in &all {

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tokenmill::{Result, files};
+use tokenmill::Result;
+use tokenmill::base::atomic_file;
 
 /// The first bytes of a page, in any case.
 const BEGINNING: &[u8] = b"<!doctype html";
 
 /// Checks, before any work is done, that writing a page would replace nothing but a page.
 pub(super) fn check(path: Option<&str>) -> Result<()> {
-    path.map_or(Ok(()), |path| files::check_replaced(Path::new(path), "page", is_page))
+    path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), "page", is_page))
 }
 
 /// Returns whether a file begins like a page.
@@ -23,5 +24,5 @@ fn is_page(path: &Path) -> bool {
 
 /// Writes a page completely or not at all.
 pub(super) fn write(path: &str, page: &str) -> Result<()> {
-    files::publish_bytes(Path::new(path), page.as_bytes())
+    atomic_file::publish_bytes(Path::new(path), page.as_bytes())
 }

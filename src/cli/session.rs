@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
 
     /// Returns the number of threads: that of the flag, or else the number of usable processors.
     pub(super) fn threads(&self) -> usize {
-        self.global.threads.map_or_else(|| surroundings().threads, place64)
+        self.global.threads.map_or_else(|| surroundings().threads, u64_to_usize)
     }
 
     /// Checks a recipe and returns its plan. Global flags override the recipe.
