@@ -41,7 +41,7 @@ fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64
     const WINDOW: usize = 8 << 10;
     let mut pretokens = 0;
     while !text.is_empty() {
-        let (window, rest) = text.split_at(splitter.first_part(text, WINDOW));
+        let (window, rest) = text.split_at(splitter.safe_prefix(text, WINDOW));
         ends.clear();
         splitter.pretoken_ends(window, ends).expect("no limits");
         pretokens += to_u64(ends.len());

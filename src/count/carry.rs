@@ -101,7 +101,7 @@ impl<'a> Carry<'a> {
     /// Returns the last safe split point of a text from `searched` on. It is never within a special token.
     fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
         // The range includes `searched`: a safe split point at the former end of the text could not be seen.
-        let before = |limit: usize| self.splitter.certain_cut(text, searched..=limit);
+        let before = |limit: usize| self.splitter.safe_split_point(text, searched..=limit);
         let mut cut = before(self.limit(text.len()))?;
         if self.specials.longest() == 0 {
             return Some(cut);
@@ -148,7 +148,7 @@ mod tests {
             unreachable!("only cuts are asked for")
         }
 
-        fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
             let (first, last) = places.into_inner();
             let found = (first.max(1)..=last.min(text.len() - 1)).rev().find(|&at| text[at] == b' ');
             self.asked.fetch_add(last.saturating_sub(found.unwrap_or(first)), Relaxed);

@@ -259,7 +259,7 @@ impl<'a> Shard<'a> {
         observer: &dyn Observer,
     ) -> Result<()> {
         while !text.is_empty() {
-            let length = self.splitter.first_part(text, WINDOW);
+            let length = self.splitter.safe_prefix(text, WINDOW);
             self.count_window(text, length, weight, place, observer)?;
             place += to_u64(length);
             text = &text[length..];

@@ -81,7 +81,7 @@ pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize)
     let length = match encoder.splitter.as_deref() {
         Some(splitter) => {
             let mut ends = (stretch..rest.len()).step_by(stretch);
-            let cut = |end: usize| splitter.certain_cut(rest, end + 1 - stretch.min(REACH)..=end);
+            let cut = |end: usize| splitter.safe_split_point(rest, end + 1 - stretch.min(REACH)..=end);
             ends.find_map(cut).unwrap_or(rest.len())
         }
         None => stretch.min(rest.len()),

@@ -1,4 +1,3 @@
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use proptest::collection::vec;
@@ -120,10 +119,6 @@ impl Splitter for AfterSpaces {
         ends.extend(inner.map(|(at, _)| truncate_to_u32(at + 1)));
         ends.extend((!text.is_empty()).then_some(truncate_to_u32(text.len())));
         Ok(())
-    }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
     }
 }
 

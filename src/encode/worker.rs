@@ -302,7 +302,7 @@ impl<'e> Worker<'e> {
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
-            let length = splitter.first_part(rest, WINDOW);
+            let length = splitter.safe_prefix(rest, WINDOW);
             ends.clear();
             splitter.pretoken_ends_observed(&rest[..length], &mut ends, self.observer)?;
             self.encoder.room_for.check_pretokens(length, &ends)?;

@@ -1,7 +1,5 @@
 //! Splits that merge matches with the neighbouring text, and splits of the text's spelling in GPT-2's byte alphabet.
 
-use std::ops::RangeInclusive;
-
 use serde::{Deserialize, Serialize};
 
 use super::regex::{checked, gap, split_lossy};
@@ -105,10 +103,6 @@ impl Splitter for Behaving {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| self.pretokens(text, &mut steps, take))
     }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
-    }
 }
 
 /// Splits the spelling of a text in GPT-2's byte alphabet, and maps the ends back. So it can split between any two
@@ -132,9 +126,5 @@ impl Splitter for Spelled {
             *end = byte.map_or(truncate_to_u32(text.len()), |(_, byte)| byte);
         }
         Ok(())
-    }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
     }
 }

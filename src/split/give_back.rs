@@ -1,7 +1,5 @@
 //! Custom patterns with the usual white-space tail, split in linear time.
 
-use std::ops::RangeInclusive;
-
 use super::Splitter;
 use super::classes::Classes;
 use super::regex::{gap, split_lossy};
@@ -109,9 +107,5 @@ impl Splitter for GiveBack {
     ) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| self.pretokens(text, &mut steps, take))
-    }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
     }
 }

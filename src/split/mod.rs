@@ -62,7 +62,7 @@ pub trait Splitter: Send + Sync {
     ///
     /// The contents of `ends` stay, so one vector can be cleared and used for many texts. Offsets have 32 bits
     /// because callers keep many of them in the CPU's cache; longer texts can be split in parts that end at a
-    /// [`first_part`](Splitter::first_part).
+    /// [`safe_prefix`](Splitter::safe_prefix).
     ///
     /// # Errors
     /// The text has 4 GiB or more, a custom pattern exceeded its limit of backtracking steps, or the pattern does
@@ -79,30 +79,33 @@ pub trait Splitter: Send + Sync {
     fn pretoken_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer)
     -> Result<()>;
 
-    /// Returns the last safe split point of `text` within `places`, a range of byte offsets.
+    /// Returns the last safe split point of `text` within `range`, a range of byte offsets.
     ///
     /// At a safe split point the pattern ends a pre-token whatever text precedes or follows `text`. So both sides can
     /// be split on their own, and give the pre-tokens of the whole. Offset 0 and `text.len()` are never returned.
     ///
-    /// `None` means that none is known. Custom patterns always return `None`.
+    /// `None` means that none is known. Custom patterns always return `None`, as this default does.
     ///
     /// ```
     /// let splitter = tokenmill::split::splitter(&"gpt2".parse()?)?;
-    /// assert_eq!(splitter.certain_cut(b"hello world", 1..=8), Some(5)); // before the space
-    /// assert_eq!(splitter.first_part(b"hello world", 8), 5);
+    /// assert_eq!(splitter.safe_split_point(b"hello world", 1..=8), Some(5)); // before the space
+    /// assert_eq!(splitter.safe_prefix(b"hello world", 8), 5);
     /// # Ok::<(), tokenmill::Error>(())
     /// ```
-    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize>;
+    fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
+        let _ = (text, range);
+        None
+    }
 
     /// Returns the length in bytes of a safe prefix of `text`: one that can be split on its own.
     ///
     /// The prefix ends at the last safe split point in the first `about` bytes. If those have none, the search goes
     /// to twice as many bytes, and so on. Without any safe split point the prefix is all of the text.
-    fn first_part(&self, text: &[u8], about: usize) -> usize {
+    fn safe_prefix(&self, text: &[u8], about: usize) -> usize {
         let (mut searched, mut limit) = (0, about.max(1));
         while limit < text.len() {
-            if let Some(cut) = self.certain_cut(text, searched + 1..=limit) {
-                return cut;
+            if let Some(point) = self.safe_split_point(text, searched + 1..=limit) {
+                return point;
             }
             (searched, limit) = (limit, 2 * limit);
         }
@@ -168,10 +171,6 @@ impl Splitter for Whole {
         let length = length32(text)?;
         ends.extend((length > 0).then_some(length));
         Ok(())
-    }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
     }
 }
 

@@ -1,7 +1,7 @@
 //! The reference splitter, which runs a regular expression over the text. It serves custom patterns, and it is the
 //! oracle in the tests of the other splitters.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::str::{Utf8Chunks, from_utf8};
 
 use super::dialect::translated;
@@ -143,10 +143,6 @@ impl Splitter for RegexSplitter {
     ) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, &mut steps, take))
-    }
-
-    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
-        None
     }
 }
 

@@ -137,7 +137,7 @@ impl Splitter for Chain {
 
     /// Returns a safe split point of the first step. It is one of the whole chain, because all further steps see the
     /// two sides as separate texts.
-    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
-        self.steps.first()?.certain_cut(text, places)
+    fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        self.steps.first()?.safe_split_point(text, places)
     }
 }

@@ -215,7 +215,7 @@ fn a_long_pretoken_encodes_as_its_merges_do() {
 
 /// Chunks end at safe split points, and a chunk without one continues to the next.
 #[test]
-fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
+fn stretches_end_at_safe_split_points_and_go_on_where_there_is_none() {
     let text = b"ab cd efghijklmn op";
     let vocabulary = trained(text, SplitPattern::Named(Named::Gpt2));
     let encoder = prepared(&vocabulary, EncodeConfig::default());

@@ -20,7 +20,7 @@ impl Walk {
     ///
     /// A position after white space never counts: how white space is split depends on the text after it. White
     /// space is the only text for which the patterns look ahead.
-    pub(super) fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+    pub(super) fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
         let last = text.len().checked_sub(1)?.min(*places.end());
         (1.max(*places.start())..=last).rev().find(|at| {
             let (before, after) = (self.character_before(text, *at), self.character_at(text, *at));

@@ -175,7 +175,7 @@ impl Splitter for Scanner {
         Ok(())
     }
 
-    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
-        self.walk.certain_cut(text, places)
+    fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        self.walk.safe_split_point(text, places)
     }
 }

@@ -183,11 +183,11 @@ proptest! {
     }
 
     #[test]
-    fn both_sides_of_a_certain_cut_can_be_split_alone(
+    fn both_sides_of_a_safe_split_point_can_be_split_alone(
         [text, other, more] in [text(), text(), text()], [first, last] in [0..80_usize, 0..80],
     ) {
         for Pair { name, scanner, .. } in pairs_once().iter() {
-            let Some(cut) = scanner.certain_cut(&text, first..=last) else { continue };
+            let Some(cut) = scanner.safe_split_point(&text, first..=last) else { continue };
             prop_assert!(0 < cut && cut < text.len() && (first..=last).contains(&cut));
             let whole = [&other[..], &text, &more].concat();
             let (left, right) = whole.split_at(other.len() + cut);
@@ -204,7 +204,7 @@ proptest! {
         let [one, other] = ends.map(|end| end.index(text.len() + 1));
         let (start, end) = (one.min(other), one.max(other));
         for Pair { name, scanner, .. } in pairs_once().iter() {
-            let Some(cut) = scanner.certain_cut(&text[start..end], 1..=end) else { continue };
+            let Some(cut) = scanner.safe_split_point(&text[start..end], 1..=end) else { continue };
             let (left, right) = text.split_at(start + cut);
             let apart = [pretokens(scanner.as_ref(), left), pretokens(scanner.as_ref(), right)].concat();
             prop_assert_eq!(apart, pretokens(scanner.as_ref(), &text), "{:?}", name);
@@ -218,8 +218,8 @@ proptest! {
             while !rest.is_empty() {
                 let windows = std::iter::successors(Some(about), |window| Some(2 * window));
                 let mut inner = windows.take_while(|window| *window < rest.len());
-                let cut = inner.find_map(|window| scanner.certain_cut(rest, 1..=window));
-                let (part, after) = rest.split_at(scanner.first_part(rest, about));
+                let cut = inner.find_map(|window| scanner.safe_split_point(rest, 1..=window));
+                let (part, after) = rest.split_at(scanner.safe_prefix(rest, about));
                 prop_assert_eq!(part.len(), cut.unwrap_or(rest.len()));
                 apart.extend(pretokens(scanner.as_ref(), part));
                 rest = after;
@@ -259,7 +259,7 @@ fn long_runs_of_all_kinds_come_to_an_end() {
 /// A safe split point depends on the two characters around it. This tests all pairs of kinds within all kinds of
 /// texts.
 #[test]
-fn every_certain_cut_between_two_characters_is_one() {
+fn every_safe_split_point_between_two_characters_is_one() {
     let around = [
         "", "a", "A", "'", " ", "\n", "!", "1", "\u{301}", "漢", "・", "\0", "\u{3040}", "'s", "\n/",
         "a\u{301}",
@@ -267,7 +267,7 @@ fn every_certain_cut_between_two_characters_is_one() {
     for Pair { name, scanner, .. } in pairs_once().iter() {
         let mut cuts = 0;
         all_strings(&REPRESENTATIVES, 2, |text| {
-            let Some(cut) = scanner.certain_cut(text, 1..=text.len()) else { return };
+            let Some(cut) = scanner.safe_split_point(text, 1..=text.len()) else { return };
             cuts += 1;
             for (before, after) in around.iter().flat_map(|before| around.map(|after| (before, after))) {
                 let whole = [before.as_bytes(), text, after.as_bytes()].concat();
@@ -281,11 +281,14 @@ fn every_certain_cut_between_two_characters_is_one() {
 }
 
 #[test]
-fn texts_without_spaces_have_certain_cuts_too() {
+fn texts_without_spaces_have_safe_split_points_too() {
     for text in ["function(a,b){return a[0]+b;}", "吾輩は猫である。名前はまだ無い。どこで"]
     {
         for Pair { name, scanner, .. } in pairs_once().iter() {
-            assert!(scanner.certain_cut(text.as_bytes(), 1..=text.len()).is_some(), "{name:?} of {text}");
+            assert!(
+                scanner.safe_split_point(text.as_bytes(), 1..=text.len()).is_some(),
+                "{name:?} of {text}"
+            );
         }
     }
 }
