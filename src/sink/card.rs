@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::features::Features;
 use super::folder::CARD;
+use super::hf_features::Features;
+use super::layout::{DATA_FOLDER, FilePlan};
+use super::manifest::split_of;
 use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
-use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
-use super::split::split_of;
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, counted, ratio};
 use crate::encode::MissingBytes;

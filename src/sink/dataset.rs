@@ -10,20 +10,21 @@ use arrow_schema::FieldRef;
 use serde_json::Value;
 
 use super::card;
-use super::contents::{Contents, Part, Position};
-use super::encoders::Encoders;
-use super::fault::Fault;
-use super::finished::{self, FileRecord, FinishedFiles, Span};
-use super::flat_read::index_path;
+use super::error::Fault;
+use super::flat_file::index_path;
 use super::folder::OutputFolder;
 use super::hashed::Hashed;
+use super::layout::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
-use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
+use super::manifest::{check_fits, split_of};
+use super::resume;
+use super::resume::{FileRecord, FinishedFiles, Span};
+use super::resume::{GroupLog, Unfinished};
 use super::row_group::Rows;
+use super::row_group::{Contents, Part, Position};
 use super::schema::{Compression, Declaration, FileShape, output_schema};
-use super::split::{check_fits, split_of};
-use super::unfinished::{GroupLog, Unfinished};
-use super::writer::ShardWriter;
+use super::shard::Encoders;
+use super::shard::ShardWriter;
 use crate::base::atomic_file;
 use crate::base::digest::sha256;
 use crate::encode::TokenBatch;
@@ -349,7 +350,7 @@ impl<'a> DatasetWriter<'a> {
         self.folder.check_held()?;
         let name = self.config.plan.name(self.number);
         let (path, draft) = (self.folder.path().join(&name), self.folder.unfinished());
-        finished::sync(&done.out, &path)?;
+        resume::sync(&done.out, &path)?;
         let index = done.index.map(|index| self.publish_index(&name, &index)).transpose()?;
         let file = OutputFile {
             name,
@@ -363,7 +364,7 @@ impl<'a> DatasetWriter<'a> {
         };
         let (number, contents, remarks) = (self.number, done.contents, done.remarks);
         self.finished.push(FileRecord { number, start, file, contents, remarks })?;
-        finished::publish(&draft, &path)?;
+        resume::publish(&draft, &path)?;
         self.number += 1;
         Ok(())
     }

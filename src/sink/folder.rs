@@ -5,10 +5,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::layout::{DATA_FOLDER, TOKENIZER_FOLDER};
 use super::manifest::{MANIFEST, Manifest};
-use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
-use super::split::{noted, split_of, state_of};
+use super::manifest::{noted, split_of, state_of};
 use crate::base::atomic_file;
 use crate::base::atomic_file::{Claim, IfHeld, Pulse, remove};
 use crate::error::{Error, ErrorKind, Result};

@@ -1,18 +1,42 @@
 //! Writes Parquet files from encoded row groups.
+//!
+//! Encodes a row group into Parquet column chunks.
+//!
+//! Stores the footer entries of a row group separately. With these and the bytes of its pages, a Parquet file that
+//! another process began can be continued.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Field;
+use bytes::Bytes;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::column::writer::{
+    ColumnCloseResult, ColumnWriterImpl, get_column_writer, get_typed_column_writer,
+};
+use parquet::data_type::Int32Type;
 use parquet::errors::ParquetError;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::metadata::page_index::PageIndexBuilder;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, PageIndexPolicy, ParquetMetaDataBuilder, ParquetMetaDataOptions,
+    ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::writer::{
+    SerializedFileWriter, SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite,
+};
+use parquet::schema::types::SchemaDescriptor;
 
-use super::chunk::Columns;
-use super::fault::write_failed;
-use super::footer;
+use super::error::write_failed;
 use super::hashed::Hashed;
+use super::row_group::{GROUP_IDS, RowGroup};
 use super::schema::FileShape;
+use crate::encode::TokenIds;
 use crate::error::Result;
 
 /// A Parquet file that grows by encoded row groups.
@@ -59,10 +83,10 @@ impl<W: Write + Send> ParquetFile<W> {
     /// Adds a row group whose pages are already in the file, as an earlier run left them.
     pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         let mut append = || {
-            let columns = footer::in_file(metadata, &self.shape.columns)?;
+            let columns = columns_in_file(metadata, &self.shape.columns)?;
             let mut group = self.file.next_row_group()?;
             for close in columns {
-                group.append_column(&footer::PagesThere, close)?;
+                group.append_column(&PagesThere, close)?;
             }
             group.close()?;
             Ok(self.file.flush()?)
@@ -99,5 +123,313 @@ impl<W: Write> Write for Lent<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.lent()?.flush()
+    }
+}
+
+/// Number of levels, at least, that are passed to the Parquet writer at a time. A chunk of levels ends at the end of
+/// a row.
+const STRETCH: usize = 1 << 14;
+
+/// The data of one column of a row group, as it is written to the file.
+pub(super) enum Chunk {
+    /// Token ids: encoded pages and the footer entry.
+    Ids { pages: Bytes, close: Box<ColumnCloseResult> },
+    /// Any other column, as Arrow's writer encodes it.
+    Other(Box<ArrowColumnChunk>),
+}
+
+impl Chunk {
+    /// The entry for the footer, with offsets relative to the beginning of the data.
+    pub(super) fn close(&self) -> &ColumnCloseResult {
+        match self {
+            Chunk::Ids { close, .. } => close,
+            Chunk::Other(chunk) => chunk.close(),
+        }
+    }
+
+    fn close_mut(&mut self) -> &mut ColumnCloseResult {
+        match self {
+            Chunk::Ids { close, .. } => close,
+            Chunk::Other(chunk) => chunk.close_mut(),
+        }
+    }
+
+    /// Writes the column to a row group of a file.
+    pub(super) fn append<W: Write + Send>(
+        self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        match self {
+            Chunk::Ids { pages, close } => group.append_column(&pages, *close),
+            Chunk::Other(chunk) => chunk.append_to_row_group(group),
+        }
+    }
+}
+
+/// The columns of a row group, and their entries for the footer in a form that can be stored.
+pub(super) struct Columns {
+    pub(super) chunks: Vec<Chunk>,
+    /// The footer entries, as [`footer::footer_bytes`] writes them.
+    pub(super) metadata: Vec<u8>,
+}
+
+/// Encodes and compresses a row group. The bytes depend only on its rows.
+///
+/// **Memory:** the compressed columns, and per chunk of levels 4 bytes per id, or 8 if ids are widened. A row that
+/// was encoded in parts takes 4 more bytes per id.
+pub(super) fn encode_columns(
+    mut group: RowGroup,
+    shape: &FileShape,
+    writers: &ArrowRowGroupWriterFactory,
+) -> Result<Columns, ParquetError> {
+    let fields = shape.schema.fields();
+    let ids = group.take_ids();
+    let mut chunks = vec![encode_ids(ids, &group, shape)?];
+    // One writer per leaf column. The first is for the ids, which are written without it.
+    let mut writers = writers.create_column_writers(0)?.into_iter().skip(1);
+    let lengths: ArrayRef = Arc::new(group.lengths());
+    encode_column(&fields[1], &lengths, &mut writers, &mut chunks)?;
+    let columns = group.into_columns();
+    if let Some(first) = columns.first() {
+        let columns: RecordBatch = arrow_select::concat::concat_batches(first.schema_ref(), &columns)?;
+        for (field, column) in fields[2..].iter().zip(columns.columns()) {
+            encode_column(field, column, &mut writers, &mut chunks)?;
+        }
+    }
+    let metadata = footer_bytes(&chunks, &shape.columns)?;
+    // A resumed file takes these entries from the journal, which cannot store every field. So use only the fields
+    // that can be stored: then the footer is the same with and without an interruption.
+    for (chunk, close) in chunks.iter_mut().zip(columns_from_footer(&metadata, &shape.columns)?) {
+        *chunk.close_mut() = close;
+    }
+    Ok(Columns { chunks, metadata })
+}
+
+/// Encodes a column with Arrow's writer, which has one writer for each leaf of nested types.
+fn encode_column(
+    field: &Field,
+    column: &ArrayRef,
+    writers: &mut impl Iterator<Item = ArrowColumnWriter>,
+    chunks: &mut Vec<Chunk>,
+) -> Result<(), ParquetError> {
+    for leaf in compute_leaves(field, column)? {
+        let mut writer = writers.next().expect("one writer a leaf of the schema");
+        writer.write(&leaf)?;
+        chunks.push(Chunk::Other(Box::new(writer.close()?)));
+    }
+    Ok(())
+}
+
+/// Writes the ids, with levels that are made in chunks. The Arrow writer would lay out 8 bytes and two levels for
+/// each id of the row group at once: for a row of 100 MB, that is more than the ids themselves.
+fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError> {
+    let mut pages = TrackedWrite::new(Vec::new());
+    let page_writer = Box::new(SerializedPageWriter::new(&mut pages));
+    let writer = get_column_writer(shape.columns.column(0), Arc::clone(&shape.properties), page_writer);
+    let mut writer = get_typed_column_writer::<Int32Type>(writer);
+    let ids = Ids::new(ids);
+    let mut stretch = Stretch::default();
+    for span in group.spans() {
+        match span {
+            None => stretch.push_level(Level::Null),
+            Some(span) if span.is_empty() => stretch.push_level(Level::Empty),
+            Some(span) => stretch.push_ids(span.len()),
+        }
+        if stretch.definitions.len() >= STRETCH {
+            stretch.flush(&ids, &mut writer)?;
+        }
+    }
+    stretch.flush(&ids, &mut writer)?;
+    let close = Box::new(writer.close()?);
+    Ok(Chunk::Ids { pages: pages.into_inner()?.into(), close })
+}
+
+/// The ids as the row group holds them (`Narrow`), or as they are written (`Signed`).
+enum Ids {
+    Narrow(Vec<u16>),
+    Signed(Vec<i32>),
+}
+
+impl Ids {
+    fn new(ids: TokenIds) -> Ids {
+        let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
+        // The ids of one huge row are written in one call, so they are widened all at once.
+        if ids.len() > GROUP_IDS {
+            return Ids::Signed(signed(ids));
+        }
+        ids.into_narrow().map_or_else(|ids| Ids::Signed(signed(ids)), Ids::Narrow)
+    }
+}
+
+/// A definition level of `optional list / repeated group / optional element`.
+#[derive(Clone, Copy)]
+enum Level {
+    Null,
+    Empty,
+    Id,
+}
+
+impl Level {
+    fn definition(self) -> i16 {
+        match self {
+            Level::Null => 0,
+            Level::Empty => 1,
+            Level::Id => 3,
+        }
+    }
+}
+
+/// Levels of complete rows that have not been written yet.
+#[derive(Default)]
+struct Stretch {
+    /// Per level, how much of the list exists: a [`Level`].
+    definitions: Vec<i16>,
+    /// Per level, 0 for the first of a row and 1 for a further id of the same row.
+    repetitions: Vec<i16>,
+    /// Number of ids that have been written, and number of ids whose levels wait.
+    written: usize,
+    waiting: usize,
+    /// Buffer for ids that are widened.
+    room: Vec<i32>,
+}
+
+impl Stretch {
+    /// Adds a null row, an empty row, or the first id of a row.
+    fn push_level(&mut self, level: Level) {
+        self.definitions.push(level.definition());
+        self.repetitions.push(0);
+    }
+
+    /// Adds a row of `count` ids, at least one.
+    fn push_ids(&mut self, count: usize) {
+        self.push_level(Level::Id);
+        let end = self.definitions.len() + count - 1;
+        self.definitions.resize(end, Level::Id.definition());
+        self.repetitions.resize(end, 1);
+        self.waiting += count;
+    }
+
+    /// Writes the waiting ids with their levels.
+    fn flush(&mut self, ids: &Ids, writer: &mut ColumnWriterImpl<'_, Int32Type>) -> Result<(), ParquetError> {
+        let range = self.written..self.written + self.waiting;
+        let ids = match ids {
+            Ids::Signed(ids) => &ids[range],
+            Ids::Narrow(ids) => {
+                self.room.clear();
+                self.room.extend(ids[range].iter().map(|&id| i32::from(id)));
+                &self.room
+            }
+        };
+        writer.write_batch(ids, Some(&self.definitions), Some(&self.repetitions))?;
+        self.written += self.waiting;
+        self.waiting = 0;
+        self.definitions.clear();
+        self.repetitions.clear();
+        Ok(())
+    }
+}
+
+/// The footer entries of a row group's columns, in the form of the footer of a file that has only this row group.
+pub(super) fn footer_bytes(
+    chunks: &[Chunk],
+    columns: &Arc<SchemaDescriptor>,
+) -> Result<Vec<u8>, ParquetError> {
+    let mut pages = PageIndexBuilder::new(1, chunks.len());
+    let mut group = RowGroupMetaData::builder(Arc::clone(columns));
+    let mut rows = 0;
+    for (column, close) in chunks.iter().map(Chunk::close).enumerate() {
+        rows = i64::try_from(close.rows_written).unwrap_or(i64::MAX);
+        group = group.add_column_metadata(close.metadata.clone());
+        if let Some(index) = &close.column_index {
+            pages.put_column_index(index.clone(), 0, column);
+        }
+        if let Some(index) = &close.offset_index {
+            pages.put_offset_index(index.clone(), 0, column);
+        }
+    }
+    let file = FileMetaData::new(2, rows, None, None, Arc::clone(columns), None);
+    let metadata = ParquetMetaDataBuilder::new(file)
+        .add_row_group(group.set_num_rows(rows).build()?)
+        .set_page_index(Some(Arc::new(pages.build())))
+        .build();
+    let mut bytes = Vec::new();
+    ParquetMetaDataWriter::new(&mut bytes, &metadata).finish()?;
+    Ok(bytes)
+}
+
+/// Reads the footer entries that [`footer_bytes`] wrote. They lack the pages, and the deprecated fields for minimum and
+/// maximum values, which readers no longer use.
+pub(super) fn columns_from_footer(
+    bytes: &[u8],
+    columns: &Arc<SchemaDescriptor>,
+) -> Result<Vec<ColumnCloseResult>, ParquetError> {
+    let options =
+        ParquetMetaDataOptions::new().with_schema(Arc::clone(columns)).with_encoding_stats_as_mask(false);
+    let metadata = ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Optional)
+        .with_metadata_options(Some(options))
+        .parse_and_finish(&Bytes::copy_from_slice(bytes))?;
+    let Some(group) = metadata.row_groups().first() else {
+        return Err(ParquetError::General("there is no row group".to_owned()));
+    };
+    let pages = metadata.page_index_for_row_group(0);
+    let close = |(column, metadata): (usize, &ColumnChunkMetaData)| {
+        // The offsets of the indexes are relative to `bytes`.
+        let metadata = metadata.clone().into_builder();
+        let metadata = metadata.set_column_index_offset(None).set_column_index_length(None);
+        let metadata = metadata.set_offset_index_offset(None).set_offset_index_length(None).build()?;
+        Ok(ColumnCloseResult {
+            bytes_written: metadata.compressed_size().unsigned_abs(),
+            rows_written: group.num_rows().unsigned_abs(),
+            metadata,
+            bloom_filter: None,
+            column_index: pages.column_index(column).cloned(),
+            offset_index: pages.offset_index(column).cloned(),
+        })
+    };
+    group.columns().iter().enumerate().map(close).collect()
+}
+
+/// Reads footer entries, with the offsets that the pages have in a file. A dictionary page is made after data pages
+/// that use it, but is written before them.
+pub(super) fn columns_in_file(
+    bytes: &[u8],
+    columns: &Arc<SchemaDescriptor>,
+) -> Result<Vec<ColumnCloseResult>, ParquetError> {
+    let placed = |close: ColumnCloseResult| match close.metadata.dictionary_page_offset() {
+        Some(dictionary) if dictionary > close.metadata.data_page_offset() => {
+            // Data pages follow the dictionary if it could not hold all values.
+            let pages = close.offset_index.iter().flat_map(|index| index.page_locations());
+            let behind = pages.map(|page| page.offset).filter(|&start| start > dictionary).min();
+            let end = behind.unwrap_or(close.metadata.compressed_size());
+            let length = usize::try_from(end - dictionary).unwrap_or(0);
+            close.update_dictionary_location(length)
+        }
+        _ => Ok(close),
+    };
+    columns_from_footer(bytes, columns)?.into_iter().map(placed).collect()
+}
+
+/// Stands for the bytes of pages that are already in the file. It yields zeros, which
+/// [`Hashed`](super::hashed::Hashed) does not write.
+pub(super) struct PagesThere;
+
+impl Length for PagesThere {
+    fn len(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+impl ChunkReader for PagesThere {
+    type T = std::io::Repeat;
+
+    fn get_read(&self, _start: u64) -> Result<std::io::Repeat, ParquetError> {
+        Ok(std::io::repeat(0))
+    }
+
+    fn get_bytes(&self, _start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut bytes = Vec::new();
+        std::io::repeat(0).take(crate::base::int::to_u64(length)).read_to_end(&mut bytes)?;
+        Ok(bytes.into())
     }
 }

@@ -17,13 +17,13 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::fault::Fault;
-use super::flat_read::{FlatFileReader, Index};
+use super::error::Fault;
+use super::flat_file::{FlatFileReader, Index};
 use super::folder::data_files;
+use super::layout::DATA_FOLDER;
 use super::manifest::Manifest;
-use super::plan::DATA_FOLDER;
+use super::manifest::{same_tokens, split_of};
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS};
-use super::split::{same_tokens, split_of};
 use crate::base::int::{TokenId, to_u64};
 use crate::base::panics::catching;
 use crate::base::version;

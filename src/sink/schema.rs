@@ -12,9 +12,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde::{Deserialize, Serialize};
 
-use super::fault::Fault;
-use super::features::Features;
+use super::error::Fault;
 use super::flat_file::IdWidth;
+use super::hf_features::Features;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::TokenId;
 use crate::encode::{Encoder, MissingBytes};

@@ -6,7 +6,7 @@ use super::dataset::{config, contents, unit};
 use super::*;
 use crate::observer::Silent;
 use crate::sink::flat_file::IdWidth;
-use crate::sink::flat_read::Index;
+use crate::sink::flat_file::Index;
 use crate::sink::{DatasetConfig, DatasetWriter, OutputFolder, OutputFormat};
 use crate::source::Identity;
 

@@ -1,8 +1,9 @@
 use super::*;
-use crate::sink::chunk::{self, Chunk, Columns};
-use crate::sink::footer;
 use crate::sink::hashed::Hashed;
+use crate::sink::parquet_file;
+use crate::sink::parquet_file;
 use crate::sink::parquet_file::ParquetFile;
+use crate::sink::parquet_file::{Chunk, Columns};
 use crate::sink::row_group::{RowGroup, Rows};
 
 #[test]
@@ -18,8 +19,9 @@ fn what_the_footer_says_of_a_row_group_can_be_kept() {
         let mut group = RowGroup::default();
         let mut batch = Rows::new(batch_with(&rows, &names), &shape).expect("rows");
         assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
-        let Columns { chunks, metadata } = chunk::encode(group, &shape, file.writers()).expect("columns");
-        let kept = footer::from_bytes(&metadata, &shape.columns).expect("the same footer");
+        let Columns { chunks, metadata } =
+            parquet_file::encode_columns(group, &shape, file.writers()).expect("columns");
+        let kept = parquet_file::columns_from_footer(&metadata, &shape.columns).expect("the same footer");
         assert_eq!(kept.len(), chunks.len());
         for (kept, chunk) in kept.iter().zip(&chunks) {
             let close = Chunk::close(chunk);

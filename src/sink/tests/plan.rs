@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use crate::error::ErrorKind;
 use crate::sink::OutputFormat;
-use crate::sink::plan::{FilePlan, Layout, rows_that_fit};
+use crate::sink::layout::{FilePlan, Layout, rows_that_fit};
 use crate::source::{Range, Unit};
 
 fn units(bytes: &[Option<u64>]) -> Vec<Unit> {
@@ -76,6 +76,6 @@ fn one_file_is_called_by_its_split() {
         let plan = FilePlan::of_units(sources, split, 10).expect("a plan");
         let plan = plan.with_format(OutputFormat::Bin).in_one_file();
         assert_eq!(plan.names(), Some(vec![name.to_owned()]));
-        assert_eq!(crate::sink::split::split_of(name), split);
+        assert_eq!(crate::sink::manifest::split_of(name), split);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::schema::OutputFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Unit;
