@@ -8,7 +8,7 @@ use tokenmill::TokenId;
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::TokenBatch;
 use tokenmill::sink::schema::output_schema;
-use tokenmill::sink::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter};
+use tokenmill::sink::{Compression, Declaration, FileSpec, RowGroupEncoders, ShardFacts, ShardWriter};
 
 /// A little more than four row groups.
 const TOKENS: usize = 18_000_000;
@@ -48,9 +48,9 @@ fn batches() -> Vec<TokenBatch> {
         .collect()
 }
 
-fn write(batches: &[TokenBatch], compression: Compression, encoders: &Arc<Encoders>) -> ShardFacts {
+fn write(batches: &[TokenBatch], compression: Compression, encoders: &Arc<RowGroupEncoders>) -> ShardFacts {
     let schema = output_schema(&[]).expect("no pass-through columns");
-    let shape = FileShape::new(schema, compression, &Declaration::default()).expect("a legal schema");
+    let shape = FileSpec::new(schema, compression, &Declaration::default()).expect("a legal schema");
     let mut writer = ShardWriter::new(std::io::sink(), "nowhere", &shape, encoders).expect("a writer");
     for batch in batches {
         writer.write(batch.clone()).expect("a written batch");
@@ -70,9 +70,9 @@ fn fast(bencher: Bencher<'_, '_>, threads: usize) {
 
 fn compress(bencher: Bencher<'_, '_>, compression: Compression, threads: usize) {
     let batches = batches();
-    let alone = write(&batches, compression, &Encoders::start(1).expect("threads"));
+    let alone = write(&batches, compression, &RowGroupEncoders::start(1).expect("threads"));
     assert_eq!((alone.rows, alone.tokens), (to_u64(TOKENS / TOKENS_A_ROW), to_u64(TOKENS)));
-    let encoders = Encoders::start(threads).expect("threads");
+    let encoders = RowGroupEncoders::start(threads).expect("threads");
     assert_eq!(write(&batches, compression, &encoders), alone, "the same bytes on {threads} threads");
     bencher
         .counter(ItemsCount::new(TOKENS))

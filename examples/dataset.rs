@@ -15,7 +15,8 @@ use tokenmill::base::atomic_file::publish;
 use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
 use tokenmill::observer::Silent;
 use tokenmill::sink::{
-    Compression, Declaration, Encoders, FileShape, PackRule, Packing, ShardWriter, TokenReader, output_schema,
+    Compression, Declaration, FileSpec, PackRule, Packing, RowGroupEncoders, ShardWriter, TokenReader,
+    output_schema,
 };
 use tokenmill::source::{self, DocumentRule, OpenContext, SourceSpec};
 use tokenmill::vocab::{self, LoadOptions};
@@ -35,8 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let pack = Some(Packing::new(PackRule::BestFit, 1024));
     let declaration = Declaration { pack, ..Declaration::of(&encoder) };
-    let shape = FileShape::new(output_schema(&[])?, Compression::Default, &declaration)?;
-    let encoders = Encoders::start(2)?;
+    let shape = FileSpec::new(output_schema(&[])?, Compression::Default, &declaration)?;
+    let encoders = RowGroupEncoders::start(2)?;
 
     let spec = SourceSpec { uri: text.clone(), documents: DocumentRule::Line, ..SourceSpec::default() };
     let source = source::open(&spec, 0, &OpenContext::new(&Silent))?;

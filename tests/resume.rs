@@ -94,7 +94,7 @@ fn lines(path: &Path) -> usize {
 /// when the kill came.
 fn left(folder: &Path) -> String {
     let journal = |name: &str| lines(&state(folder, name));
-    let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));
+    let (files, groups) = (journal("files.journal"), journal("row-groups.journal"));
     assert!(files + groups > 0, "the kill came too early");
     // Once a file is finished, the journal of the unfinished file may still list row groups of the finished
     // one.
@@ -129,7 +129,7 @@ fn is_gone_on_with(line: &str, before: &str) {
 /// equal.
 fn are_gone_on_with(whole: &tempfile::TempDir, folder: &tempfile::TempDir) {
     finish(whole.path());
-    kill_at(folder.path(), &[("unfinished.journal", 1)]);
+    kill_at(folder.path(), &[("row-groups.journal", 1)]);
     let left = left(folder.path());
     let said = finish(folder.path());
     assert!(said.contains(&left), "{left}: {said}");
@@ -185,12 +185,8 @@ fn a_killed_run_is_gone_on_with() {
     let whole = folder_with_recipe();
     finish(whole.path());
     let folder = folder_with_recipe();
-    let moments = [
-        ("learned.journal", 1),
-        ("unfinished.journal", 1),
-        ("unfinished.journal", 2),
-        ("finished.journal", 1),
-    ];
+    let moments =
+        [("learned.journal", 1), ("row-groups.journal", 1), ("row-groups.journal", 2), ("files.journal", 1)];
     kill_at(folder.path(), &moments);
     let left = left(folder.path());
     let said = finish(folder.path());

@@ -14,7 +14,7 @@ use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::encode::encode_batches;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::sink::{Encoders, OutputFormat, ShardWriter};
+use crate::sink::{OutputFormat, RowGroupEncoders, ShardWriter};
 use crate::source::{Batch, Documents, Range, Unit};
 use crate::vocab::Vocabulary;
 
@@ -142,7 +142,7 @@ fn written_bytes(
         return Ok(facts.tokens * width + encode.format.index_bytes(facts.documents));
     }
     let shape = dataset_config(plan, encode, &encoder, inputs, String::new())?.shape()?;
-    let encoders = Encoders::start(1)?;
+    let encoders = RowGroupEncoders::start(1)?;
     let mut writer = ShardWriter::new(Vec::new(), Path::new("memory"), &shape, &encoders)?;
     encode_batches(documents(parts), &encoder, name, &Silent, |batch| writer.write(batch))?;
     Ok(writer.finish()?.1.bytes)

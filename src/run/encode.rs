@@ -15,15 +15,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
-    Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
-    OutputFormat, Reused, Span, Unread, output_schema, unkept, unread_by_datasets,
+    DatasetConfig, DatasetWriter, Declaration, DeclaredToken, DocumentSpan, FilePlan, Manifest, OutputFolder,
+    OutputFormat, Reused, RowTotals, UnsupportedColumn, columns_datasets_cannot_read, dropped_annotations,
+    output_schema,
 };
 use crate::vocab::Vocabulary;
 
 /// The result of encoding: the data files are written, and the manifest is yet to be written.
 pub(super) struct Encoded {
     pub(super) manifest: Manifest,
-    pub(super) contents: Contents,
+    pub(super) contents: RowTotals,
     /// Bytes of text that an earlier run encoded.
     pub(super) reused: u64,
     /// The documents that the report shows.
@@ -48,7 +49,9 @@ pub(super) fn encode(
     let encoder = encoder(encode, vocabulary)?;
     let everything = takes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
-    for Unread { column, what, by_card } in unread_by_datasets(&*output_schema(&config.columns)?) {
+    for UnsupportedColumn { column, what, by_card } in
+        columns_datasets_cannot_read(&*output_schema(&config.columns)?)
+    {
         observer.noted(&match by_card {
             true => format!(
                 "Hugging Face `datasets` reads column {column:?}, which has {what}, only with the dataset \
@@ -60,7 +63,7 @@ pub(super) fn encode(
             ),
         });
     }
-    for (name, what) in unkept(&config.columns) {
+    for (name, what) in dropped_annotations(&config.columns) {
         observer.noted(&format!(
             "column {name:?} is written without {}; its values are kept",
             what.join(" and ")
@@ -147,7 +150,7 @@ pub(super) fn dataset_config(
 }
 
 /// Names the probable cause if no tokens were written, which is hardly intended.
-fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observer) {
+fn tell_why_nothing(contents: &RowTotals, everything: bool, observer: &dyn Observer) {
     if contents.documents == 0 && !everything {
         observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
     } else if contents.documents == 0 {
@@ -158,7 +161,7 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
 }
 
 /// Tells the observer about properties of a `.bin` file that its readers may not expect.
-fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn Observer) {
+fn tell_bare(encode: &EncodePlan, ids: u64, contents: &RowTotals, observer: &dyn Observer) {
     if encode.format != OutputFormat::Bin {
         return;
     }
@@ -210,9 +213,9 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Encodes one span of the documents that is missing in the output.
-    fn encode(&mut self, span: Span) -> Result<()> {
+    fn encode(&mut self, span: DocumentSpan) -> Result<()> {
         let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
-        let Span { from, documents, .. } = self.writer.begin(span)?;
+        let DocumentSpan { from, documents, .. } = self.writer.begin(span)?;
         self.findings.go_to(from.source, from.unit);
         let all = match everything {
             true => inputs.all_from(from.source, from.unit),

@@ -17,7 +17,7 @@ use crate::report::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
     RecipeFacts, RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
-use crate::sink::{Contents, Packing, SourceShare};
+use crate::sink::{Packing, RowTotals, SourceShare};
 use crate::source::{Incident, shown_uri};
 use crate::train::HistoryPoint;
 use crate::vocab::Vocabulary;
@@ -201,7 +201,7 @@ impl Deeds<'_> {
 }
 
 /// The figures of packing. `padding` is the number of ids that the rows lack to their full length.
-fn packing_facts(packing: &Packing, contents: &Contents) -> PackingFacts {
+fn packing_facts(packing: &Packing, contents: &RowTotals) -> PackingFacts {
     let length = to_u64(packing.length);
     PackingFacts {
         rule: packing.rule.to_string(),

@@ -21,7 +21,7 @@ use crate::count::TooLongForMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
-use crate::sink::Input;
+use crate::sink::ManifestInput;
 use crate::source::{
     self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
     value_in_path, without_annotation,
@@ -349,14 +349,18 @@ impl<'a> Inputs<'a> {
     ///
     /// # Errors
     /// A unit cannot be read.
-    pub(super) fn listed(&self) -> Result<Vec<Input>> {
-        let mut inputs: Vec<Input> = Vec::new();
+    pub(super) fn listed(&self) -> Result<Vec<ManifestInput>> {
+        let mut inputs: Vec<ManifestInput> = Vec::new();
         for (source, identities) in self.sources.iter().zip(self.identities()?) {
             for (Unit { name, range, .. }, identity) in source.units().iter().zip(identities) {
                 match inputs.last_mut().filter(|last| last.name == *name && last.identity == *identity) {
                     Some(same) => same.range = Range::Whole,
                     None => {
-                        inputs.push(Input { name: name.clone(), range: *range, identity: identity.clone() });
+                        inputs.push(ManifestInput {
+                            name: name.clone(),
+                            range: *range,
+                            identity: identity.clone(),
+                        });
                     }
                 }
             }

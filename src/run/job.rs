@@ -21,7 +21,9 @@ use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files};
+use crate::sink::{
+    CARD_FILE, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files,
+};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
@@ -159,7 +161,7 @@ impl<'a> Job<'a> {
         let given =
             named.map(|(name, options)| load_named(name, options, context)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
-        let folder = OutputFolder::take(&plan.output, plan.split_name(), observer)?;
+        let folder = OutputFolder::open_split(&plan.output, plan.split_name(), observer)?;
         let state = State::of(plan, &inputs, given.as_deref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
@@ -250,7 +252,7 @@ impl<'a> Job<'a> {
             encode::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
         }
         let same = State::read(self.folder.path(), self.plan.split_name()).as_ref() == Some(&self.state);
-        let Some(others) = self.folder.others()?.filter(|_| self.plan.train.is_some() && !same) else {
+        let Some(others) = self.folder.other_splits()?.filter(|_| self.plan.train.is_some() && !same) else {
             return Ok(());
         };
         let names = others.split_names().join(", ");
@@ -265,10 +267,10 @@ impl<'a> Job<'a> {
     /// # Errors
     /// A file is missing or damaged, or the tokenizer is another one.
     fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
-        let card = self.plan.encode.as_ref().map(|_| CARD);
-        let names = report::names(self.folder.later_split()).into_iter().chain(card.map(str::to_owned));
+        let card = self.plan.encode.as_ref().map(|_| CARD_FILE);
+        let names = report::names(self.folder.additional_split()).into_iter().chain(card.map(str::to_owned));
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
-        let own = report::names(self.folder.later_split());
+        let own = report::names(self.folder.additional_split());
         own.iter()
             .filter(|name| manifest.reports.contains(name))
             .try_for_each(|name| report::check(&self.folder.path().join(name)))?;
@@ -284,7 +286,7 @@ impl<'a> Job<'a> {
                 tokenizer_is_there(folder, &train.formats, &write_options(self.plan))
             })?;
         }
-        report::read_of(self.folder.path(), self.folder.later_split())
+        report::read_of(self.folder.path(), self.folder.additional_split())
     }
 
     /// Does the job: trains, encodes, and writes the report and last the manifest.
@@ -298,7 +300,7 @@ impl<'a> Job<'a> {
         {
             self.folder.clear_data()?;
             if let Some(given) = &self.given
-                && self.folder.later_split().is_none()
+                && self.folder.additional_split().is_none()
                 && learned::is_noted(&self.folder.state())
             {
                 let folder = self.folder.path().join(TOKENIZER_FOLDER);
@@ -325,7 +327,7 @@ impl<'a> Job<'a> {
             costs,
         }
         .report()?;
-        report::write_of(self.folder.path(), self.folder.later_split(), &report)?;
+        report::write_of(self.folder.path(), self.folder.additional_split(), &report)?;
         let mut manifest =
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
         manifest.inputs = self.inputs.listed()?;
@@ -335,9 +337,9 @@ impl<'a> Job<'a> {
             let hashed = manifest.tokenizer_files.iter().map(hashed).collect::<Result<Vec<_>>>()?;
             manifest.other_files.extend(hashed);
         }
-        manifest.reports = report::names(self.folder.later_split()).into();
+        manifest.reports = report::names(self.folder.additional_split()).into();
         self.folder.check_held()?;
-        manifest.clone().joined(self.folder.others()?).write(self.folder.path())?;
+        manifest.clone().joined(self.folder.other_splits()?).write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
         Ok(Outcome { skipped, report: Some(report), before: None, manifest: Some(manifest) })
     }
@@ -406,7 +408,8 @@ impl<'a> Job<'a> {
         }
         let Some(settings) = &self.plan.encode else { return Ok(()) };
         let names = split_files(self.folder.path(), self.plan.split_name())?;
-        let there = names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.unfinished()]);
+        let there =
+            names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.incomplete_file()]);
         let held = there.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add);
         check_free(self.plan, settings, &self.inputs, self.given.as_ref(), held, self.observer)
     }

@@ -12,7 +12,7 @@ use crate::VERSION;
 use crate::base::atomic_file;
 use crate::base::digest::{JSON_CHECKSUM, sha256};
 use crate::error::Result;
-use crate::sink::{JOB, OutputFolder, state_of};
+use crate::sink::{JOB_FILE, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
 /// Bytes of a state file that are read (1 MiB). A state has a few hundred.
@@ -69,7 +69,7 @@ impl State {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        let path = folder.state().join(JOB);
+        let path = folder.state().join(JOB_FILE);
         let noted = Noted { state: self, split: folder.split() };
         let text = serde_json::to_string_pretty(&noted).expect("plain data");
         atomic_file::publish_bytes_within(&path, JSON_CHECKSUM.end(&format!("{text}\n")).as_bytes())
@@ -78,7 +78,7 @@ impl State {
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
     pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<State> {
         let mut text = Vec::new();
-        let file = File::open(state_of(folder, split).join(JOB)).ok()?;
+        let file = File::open(state_of(folder, split).join(JOB_FILE)).ok()?;
         file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
         if JSON_CHECKSUM.holds(&text) == Some(false) {
             return None;

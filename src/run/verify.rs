@@ -6,7 +6,7 @@ use super::fault::Fault;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report;
-use crate::sink::{CARD, Manifest, TOKENIZER_FOLDER};
+use crate::sink::{CARD_FILE, Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, Format, LoadOptions};
 
 /// The verified contents of an output folder.
@@ -46,7 +46,7 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     manifest.verify(folder, observer)?;
     manifest.reports.iter().try_for_each(|name| report::check(&folder.join(name)))?;
     let is_edited = manifest.card_is_edited(folder, observer)?;
-    let edited = is_edited.then(|| CARD.to_owned()).into_iter().collect();
+    let edited = is_edited.then(|| CARD_FILE.to_owned()).into_iter().collect();
     let folder = folder.join(TOKENIZER_FOLDER);
     let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
     let mismatch = |fault| Err(Error::new(ErrorKind::Mismatch, fault));

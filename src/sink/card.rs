@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::folder::CARD;
-use super::hf_features::Features;
+use super::folder::CARD_FILE;
+use super::hf_features::HfFeatures;
 use super::layout::{DATA_FOLDER, FilePlan};
 use super::manifest::split_of;
 use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
-use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
+use super::schema::{Declaration, DeclaredToken, FileSpec, OutputFormat};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, counted, ratio};
 use crate::encode::MissingBytes;
@@ -24,7 +24,7 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 pub(super) fn write(
     folder: &Path,
     plan: &FilePlan,
-    shape: &FileShape,
+    shape: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
 ) -> Result<HashedFile> {
@@ -32,9 +32,9 @@ pub(super) fn write(
         OutputFormat::Parquet => card(plan.split_name(), shape, declaration, data),
         format => flat_card(format, declaration, data),
     };
-    let path = folder.join(CARD);
+    let path = folder.join(CARD_FILE);
     atomic_file::publish_bytes_within(&path, text.as_bytes())?;
-    Ok(HashedFile::of_content(CARD, text.as_bytes()))
+    Ok(HashedFile::of_content(CARD_FILE, text.as_bytes()))
 }
 
 /// A row of the card's table for a column. Line breaks and bars in its name are escaped.
@@ -105,7 +105,7 @@ fn added(token: Option<&DeclaredToken>) -> String {
 /// The text of the card for Parquet files. `data` are the files of all splits.
 pub(super) fn card(
     split_name: &str,
-    shape: &FileShape,
+    shape: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
 ) -> String {
@@ -148,7 +148,7 @@ pub(super) fn card(
             format!("\nRows of the splits: {}.\n", each.join(", "))
         }
     };
-    let features = match Features::of(&shape.schema) {
+    let features = match HfFeatures::of(&shape.schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
             format!("  features:\n{lines}")

@@ -10,20 +10,20 @@ use arrow_schema::FieldRef;
 use serde_json::Value;
 
 use super::card;
-use super::error::Fault;
+use super::error::SinkError;
 use super::flat_file::index_path;
 use super::folder::OutputFolder;
-use super::hashed::Hashed;
-use super::layout::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
+use super::hashed::HashingWriter;
+use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, rows_that_fit};
 use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
 use super::manifest::{check_fits, split_of};
 use super::resume;
-use super::resume::{FileRecord, FinishedFiles, Span};
-use super::resume::{GroupLog, Unfinished};
-use super::row_group::Rows;
-use super::row_group::{Contents, Part, Position};
-use super::schema::{Compression, Declaration, FileShape, output_schema};
-use super::shard::Encoders;
+use super::resume::{CompletedFiles, DocumentSpan, FileRecord};
+use super::resume::{IncompleteFile, RowGroupJournal};
+use super::row_group::OutputBatch;
+use super::row_group::{DocumentRange, Position, RowTotals};
+use super::schema::{Compression, Declaration, FileSpec, output_schema};
+use super::shard::RowGroupEncoders;
 use super::shard::ShardWriter;
 use crate::base::atomic_file;
 use crate::base::digest::sha256;
@@ -113,18 +113,18 @@ pub struct DatasetWriter<'a> {
     config: DatasetConfig,
     /// The key of the journals: a hash of everything that the bytes of files depend on.
     key: String,
-    shape: Arc<FileShape>,
-    encoders: Arc<Encoders>,
+    shape: Arc<FileSpec>,
+    encoders: Arc<RowGroupEncoders>,
     /// The completed files.
-    finished: FinishedFiles,
+    completed: CompletedFiles,
     /// The incomplete file of an earlier writer, until its span begins.
-    unfinished: Option<Unfinished>,
+    incomplete: Option<IncompleteFile>,
     reused: Reused,
     /// The number of the file that is being written, or of the next one.
     number: usize,
     /// Number of ids of the next document that have already been written.
     skip: u64,
-    current: Option<Current>,
+    current: Option<OpenShard>,
     /// Remarks that were made while no file was open.
     remarks: Vec<Value>,
 }
@@ -141,7 +141,7 @@ impl fmt::Debug for DatasetWriter<'_> {
 }
 
 /// The file that is being written.
-struct Current {
+struct OpenShard {
     writer: ShardWriter<File>,
     /// The position of its first document in the input.
     start: Position,
@@ -183,23 +183,23 @@ impl<'a> DatasetWriter<'a> {
         folder.remove_manifest()?;
         let data = folder.path().join(DATA_FOLDER);
         fs::create_dir_all(&data).map_err(|cause| Error::io("create", &data, cause))?;
-        let finished = FinishedFiles::find(folder, &key, observer)?;
-        folder.remove_data(|name| finished.has(name))?;
-        let unfinished = Unfinished::find(&folder.unfinished(), &folder.unfinished_journal(), &key)?;
-        let missing = finished.missing();
+        let completed = CompletedFiles::find(folder, &key, observer)?;
+        folder.remove_data(|name| completed.has(name))?;
+        let incomplete = IncompleteFile::find(&folder.incomplete_file(), &folder.row_group_journal(), &key)?;
+        let missing = completed.missing();
         let first = missing.first().map(|span| span.number);
         // If another file must be written first, it needs the place of the incomplete file on disk.
-        let unfinished = unfinished.filter(|file| first == Some(file.number));
+        let incomplete = incomplete.filter(|file| first == Some(file.number));
         let number = first.unwrap_or(0);
         Ok(DatasetWriter {
             folder,
             config,
             key,
             shape,
-            encoders: Encoders::start(rayon::current_num_threads())?,
-            reused: reused(&finished, unfinished.as_ref()),
-            finished,
-            unfinished,
+            encoders: RowGroupEncoders::start(rayon::current_num_threads())?,
+            reused: reused(&completed, incomplete.as_ref()),
+            completed,
+            incomplete,
             number,
             skip: 0,
             current: None,
@@ -214,8 +214,8 @@ impl<'a> DatasetWriter<'a> {
 
     /// The documents that must be encoded, in this order: those of damaged files, then all that follow the last
     /// complete file.
-    pub fn missing(&self) -> Vec<Span> {
-        self.finished.missing()
+    pub fn missing(&self) -> Vec<DocumentSpan> {
+        self.completed.missing()
     }
 
     /// Begins a span. Returns the part of it that must still be written. If packing has cut the first document of
@@ -223,27 +223,27 @@ impl<'a> DatasetWriter<'a> {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn begin(&mut self, span: Span) -> Result<Span> {
+    pub fn begin(&mut self, span: DocumentSpan) -> Result<DocumentSpan> {
         self.number = span.number;
         self.skip = 0;
-        let Some(unfinished) = self.unfinished.take_if(|file| file.number == span.number) else {
+        let Some(incomplete) = self.incomplete.take_if(|file| file.number == span.number) else {
             return Ok(span);
         };
-        let start = self.finished.start(span.number);
+        let start = self.completed.start(span.number);
         let path = self.folder.path().join(self.config.plan.name(span.number));
-        let Contents { documents, text_bytes, next, .. } = unfinished.contents();
+        let RowTotals { documents, text_bytes, next, .. } = incomplete.totals();
         self.skip = next.token;
-        let writer = ShardWriter::resume(unfinished, path, &self.shape, &self.encoders)?;
-        self.current = Some(Current { writer, start, documents, text_bytes });
+        let writer = ShardWriter::resume(incomplete, path, &self.shape, &self.encoders)?;
+        self.current = Some(OpenShard { writer, start, documents, text_bytes });
         let left = span.documents.map(|all| all.saturating_sub(documents));
-        Ok(Span { from: next, documents: left, ..span })
+        Ok(DocumentSpan { from: next, documents: left, ..span })
     }
 
     /// Ends a span. If it was for a single file, the file is completed: the next span may be for another one.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(&mut self, span: Span) -> Result<()> {
+    pub fn end(&mut self, span: DocumentSpan) -> Result<()> {
         if span.documents.is_some() { self.finish_file() } else { Ok(()) }
     }
 
@@ -277,7 +277,7 @@ impl<'a> DatasetWriter<'a> {
     /// Appends a batch whose first row is at a position of the input, and begins and completes files as planned.
     fn write_at(&mut self, place: Position, batch: TokenBatch) -> Result<()> {
         let unit = self.number_of(place)?;
-        if let Layout::Fixed(files) = self.config.plan.layout() {
+        if let FileBoundaries::Fixed(files) = self.config.plan.layout() {
             let file = files.iter().position(|units| units.contains(&unit));
             let Some(file) = file.filter(|&file| file >= self.number) else {
                 return Err(out_of_order(place));
@@ -287,7 +287,7 @@ impl<'a> DatasetWriter<'a> {
             }
         }
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
-        let mut rows = Rows::new(batch, &self.shape)?;
+        let mut rows = OutputBatch::new(batch, &self.shape)?;
         rows.put_at(place);
         if count > 0 {
             rows.skip(std::mem::take(&mut self.skip));
@@ -303,7 +303,7 @@ impl<'a> DatasetWriter<'a> {
 
     /// The end of the rows that go into the current file. Completes the file and begins the next one if no row fits.
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
-        let &Layout::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
+        let &FileBoundaries::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
         let (held, filled) = self.current.as_ref().map_or((0, 0), |file| (file.documents, file.text_bytes));
         let mut fit = rows_that_fit(lengths, held, filled, limit);
@@ -326,18 +326,18 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// The file that is being written. Begins it if none is.
-    fn current(&mut self) -> Result<&mut Current> {
+    fn current(&mut self) -> Result<&mut OpenShard> {
         if self.current.is_none() {
             self.folder.check_held()?;
-            let draft = self.folder.unfinished();
-            let log = GroupLog::create(&self.folder.unfinished_journal(), &self.key, self.number)?;
-            let out = Hashed::new(atomic_file::create_anew(&draft)?);
+            let incomplete_path = self.folder.incomplete_file();
+            let log = RowGroupJournal::create(&self.folder.row_group_journal(), &self.key, self.number)?;
+            let out = HashingWriter::new(atomic_file::create_anew(&incomplete_path)?);
             let path = self.folder.path().join(self.config.plan.name(self.number));
-            let start = self.finished.start(self.number);
-            let contents = Contents::before(start);
-            let mut writer = ShardWriter::begin(out, path, &self.shape, &self.encoders, contents, Some(log))?;
+            let start = self.completed.start(self.number);
+            let totals = RowTotals::before(start);
+            let mut writer = ShardWriter::begin(out, path, &self.shape, &self.encoders, totals, Some(log))?;
             self.remarks.drain(..).for_each(|remark| writer.remark(remark));
-            self.current = Some(Current { writer, start, documents: 0, text_bytes: 0 });
+            self.current = Some(OpenShard { writer, start, documents: 0, text_bytes: 0 });
         }
         Ok(self.current.as_mut().expect("just made"))
     }
@@ -345,26 +345,26 @@ impl<'a> DatasetWriter<'a> {
     /// Completes the current file. It may be empty.
     fn finish_file(&mut self) -> Result<()> {
         self.current()?;
-        let Some(Current { writer, start, .. }) = self.current.take() else { return Ok(()) };
+        let Some(OpenShard { writer, start, .. }) = self.current.take() else { return Ok(()) };
         let done = writer.close()?;
         self.folder.check_held()?;
         let name = self.config.plan.name(self.number);
-        let (path, draft) = (self.folder.path().join(&name), self.folder.unfinished());
+        let (path, incomplete_path) = (self.folder.path().join(&name), self.folder.incomplete_file());
         resume::sync(&done.out, &path)?;
         let index = done.index.map(|index| self.publish_index(&name, &index)).transpose()?;
         let file = OutputFile {
             name,
-            rows: done.contents.rows,
-            tokens: done.contents.tokens,
-            text_bytes: done.contents.text_bytes,
+            rows: done.totals.rows,
+            tokens: done.totals.tokens,
+            text_bytes: done.totals.text_bytes,
             bytes: done.bytes,
             sha256: done.sha256,
             index,
             units: Vec::new(),
         };
-        let (number, contents, remarks) = (self.number, done.contents, done.remarks);
-        self.finished.push(FileRecord { number, start, file, contents, remarks })?;
-        resume::publish(&draft, &path)?;
+        let (number, totals, remarks) = (self.number, done.totals, done.remarks);
+        self.completed.push(FileRecord { number, start, file, totals, remarks })?;
+        resume::publish(&incomplete_path, &path)?;
         self.number += 1;
         Ok(())
     }
@@ -387,19 +387,19 @@ impl<'a> DatasetWriter<'a> {
     pub fn finish(
         mut self,
         mut identity: impl FnMut(usize, usize) -> Result<Identity>,
-    ) -> Result<(Manifest, Contents)> {
+    ) -> Result<(Manifest, RowTotals)> {
         let planned = match self.config.plan.layout() {
-            Layout::Fixed(files) => files.len(),
-            Layout::Rolling(_) => 1,
+            FileBoundaries::Fixed(files) => files.len(),
+            FileBoundaries::Rolling(_) => 1,
         };
-        while self.current.is_some() || self.finished.len() < planned {
+        while self.current.is_some() || self.completed.len() < planned {
             self.finish_file()?;
         }
         let mut known: Option<(usize, usize, Identity)> = None;
-        let mut sum = Contents::default();
-        let mut files = Vec::with_capacity(self.finished.len());
-        for FileRecord { mut file, contents, .. } in self.finished.into_records() {
-            for &Part { source, unit, first_row, rows } in &contents.parts {
+        let mut sum = RowTotals::default();
+        let mut files = Vec::with_capacity(self.completed.len());
+        for FileRecord { mut file, totals, .. } in self.completed.into_records() {
+            for &DocumentRange { source, unit, first_row, rows } in &totals.ranges {
                 let identity = match known.take() {
                     Some((s, u, same)) if (s, u) == (source, unit) => same,
                     _ => identity(source, unit)?,
@@ -408,11 +408,11 @@ impl<'a> DatasetWriter<'a> {
                 let Unit { name, range, .. } = &self.config.units[source][unit];
                 file.units.push(UnitPart { name: name.clone(), range: *range, identity, first_row, rows });
             }
-            sum.add(&contents);
+            sum.add(&totals);
             files.push(file);
         }
         let DatasetConfig { plan, declaration, job, .. } = self.config;
-        let others = self.folder.others()?.map_or_else(Vec::new, |others| others.files);
+        let others = self.folder.other_splits()?.map_or_else(Vec::new, |others| others.files);
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
         // The card lists the splits in the order of their files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
@@ -439,9 +439,9 @@ impl DatasetConfig {
     ///
     /// # Errors
     /// As for [`DatasetWriter::create`], about columns and packing.
-    pub(crate) fn shape(&self) -> Result<Arc<FileShape>> {
+    pub(crate) fn shape(&self) -> Result<Arc<FileSpec>> {
         let schema = output_schema(&self.columns)?;
-        FileShape::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
+        FileSpec::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }
 
     /// Checks that the split can be stored beside the other splits of the output.
@@ -451,7 +451,7 @@ impl DatasetConfig {
     ///   ([`ErrorKind::Usage`]).
     /// - One of their files cannot be read.
     pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
-        let Some(others) = folder.others()? else { return Ok(()) };
+        let Some(others) = folder.other_splits()? else { return Ok(()) };
         check_fits(folder.path(), &others, &self.declaration, &*self.shape()?)
     }
 
@@ -466,29 +466,29 @@ impl DatasetConfig {
     }
 }
 
-impl Current {
+impl OpenShard {
     /// Appends a range of rows to the file.
-    fn append(&mut self, rows: &mut Rows, range: Range<usize>) -> Result<()> {
-        let contents = rows.contents(range.clone());
-        self.documents += contents.documents;
-        self.text_bytes += contents.text_bytes;
+    fn append(&mut self, rows: &mut OutputBatch, range: Range<usize>) -> Result<()> {
+        let totals = rows.totals(range.clone());
+        self.documents += totals.documents;
+        self.text_bytes += totals.text_bytes;
         self.writer.write_rows(rows, range)
     }
 }
 
 /// What is kept of an earlier run.
-fn reused(finished: &FinishedFiles, unfinished: Option<&Unfinished>) -> Reused {
-    let files = finished.there().map(|record| record.contents.text_bytes);
-    let rest = unfinished.map_or(0, |file| file.contents().text_bytes);
-    let remarks = finished.there().flat_map(|record| record.remarks.clone());
+fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Reused {
+    let files = completed.there().map(|record| record.totals.text_bytes);
+    let rest = incomplete.map_or(0, |file| file.totals().text_bytes);
+    let remarks = completed.there().flat_map(|record| record.remarks.clone());
     Reused {
-        files: finished.there().count(),
-        row_groups: unfinished.map_or(0, |file| file.groups.len()),
+        files: completed.there().count(),
+        row_groups: incomplete.map_or(0, |file| file.groups.len()),
         text_bytes: files.sum::<u64>() + rest,
-        remarks: remarks.chain(unfinished.iter().flat_map(|file| file.remarks().to_vec())).collect(),
+        remarks: remarks.chain(incomplete.iter().flat_map(|file| file.remarks().to_vec())).collect(),
     }
 }
 
 fn out_of_order(place: Position) -> Error {
-    Error::new(ErrorKind::Failed, Fault::OutOfOrder { source_index: place.source, unit: place.unit })
+    Error::new(ErrorKind::Failed, SinkError::OutOfOrder { source_index: place.source, unit: place.unit })
 }

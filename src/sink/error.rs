@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 
 /// An error of an output, with the file or column that is affected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum SinkError {
     #[error("{} holds the split {split:?}, which has {what}", folder.display())]
     OtherSplit { folder: PathBuf, split: String, what: &'static str },
     #[error("{} has no split {split:?}", folder.display())]
@@ -78,8 +78,8 @@ pub(super) enum Fault {
         #[source]
         cause: ParquetError,
     },
-    #[error("{}: damaged{}; the Parquet reader gave up: {said}", path.display(), in_row_group(*row_group))]
-    ParquetPanic { path: PathBuf, row_group: Option<usize>, said: String },
+    #[error("{}: damaged{}; the Parquet reader gave up: {parsable_records}", path.display(), in_row_group(*row_group))]
+    ParquetPanic { path: PathBuf, row_group: Option<usize>, parsable_records: String },
     #[error("{}: column {column:?} not found; it has {found}", path.display())]
     NoTokenColumn { path: PathBuf, column: &'static str, found: String },
     #[error("{}: column {column:?} is {found}, not a list of token ids", path.display())]
@@ -116,5 +116,5 @@ pub(super) fn write_failed(path: &Path, cause: ParquetError) -> Error {
         },
         other => other,
     };
-    Error::new(ErrorKind::Failed, Fault::Write { path: path.to_path_buf(), cause })
+    Error::new(ErrorKind::Failed, SinkError::Write { path: path.to_path_buf(), cause })
 }

@@ -7,8 +7,8 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::error::Fault;
-use super::hashed::Hashed;
+use super::error::SinkError;
+use super::hashed::HashingWriter;
 use super::read::{BATCH_IDS, BATCH_ROWS};
 use super::row_group::RowGroup;
 use super::schema::OutputFormat;
@@ -52,19 +52,19 @@ impl IdWidth {
 }
 
 /// Rows of ids as they are written to the file.
-pub(super) struct FlatGroup {
+pub(super) struct FlatRowGroup {
     /// The ids, little-endian.
     ids: Vec<u8>,
     /// Number of ids per row; 0 for a null row.
     lengths: Vec<u32>,
 }
 
-impl FlatGroup {
+impl FlatRowGroup {
     /// Lays out the ids of a row group.
     ///
     /// # Panics
     /// An id does not fit the width, which is chosen by the largest possible id.
-    pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
+    pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatRowGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
         let mut ids = Vec::with_capacity(group.ids().len() * u64_to_usize(width.bytes()));
         match width {
@@ -74,7 +74,7 @@ impl FlatGroup {
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))
         };
-        FlatGroup { ids, lengths: group.spans().map(length).collect() }
+        FlatRowGroup { ids, lengths: group.spans().map(length).collect() }
     }
 }
 
@@ -82,7 +82,7 @@ impl FlatGroup {
 ///
 /// **Memory:** 4 bytes per document of the file.
 pub(super) struct FlatFile<W> {
-    out: Hashed<W>,
+    out: HashingWriter<W>,
     path: PathBuf,
     format: OutputFormat,
     width: IdWidth,
@@ -91,12 +91,17 @@ pub(super) struct FlatFile<W> {
 }
 
 impl<W: Write> FlatFile<W> {
-    pub(super) fn new(out: Hashed<W>, path: PathBuf, format: OutputFormat, width: IdWidth) -> FlatFile<W> {
+    pub(super) fn new(
+        out: HashingWriter<W>,
+        path: PathBuf,
+        format: OutputFormat,
+        width: IdWidth,
+    ) -> FlatFile<W> {
         FlatFile { out, path, format, width, lengths: Vec::new() }
     }
 
     /// Appends rows. Returns the data for [`resume_group`](FlatFile::resume_group): the lengths.
-    pub(super) fn append(&mut self, group: FlatGroup) -> Result<Vec<u8>> {
+    pub(super) fn append(&mut self, group: FlatRowGroup) -> Result<Vec<u8>> {
         let written = self.out.write_all(&group.ids).and_then(|()| self.out.flush());
         written.map_err(|cause| Error::io("write", &self.path, cause))?;
         self.lengths.extend_from_slice(&group.lengths);
@@ -114,12 +119,12 @@ impl<W: Write> FlatFile<W> {
     }
 
     /// The output so far.
-    pub(super) fn written(&self) -> &Hashed<W> {
+    pub(super) fn written(&self) -> &HashingWriter<W> {
         &self.out
     }
 
     /// The finished file, and the contents of its index.
-    pub(super) fn finish(self) -> (Hashed<W>, Vec<u8>) {
+    pub(super) fn finish(self) -> (HashingWriter<W>, Vec<u8>) {
         let index = match self.format {
             OutputFormat::Megatron => megatron_index(&self.lengths, self.width),
             OutputFormat::Bin | OutputFormat::Parquet => offset_index(&self.lengths),
@@ -163,7 +168,7 @@ fn megatron_index(lengths: &[u32], width: IdWidth) -> Vec<u8> {
 
 /// The contents of an index file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Index {
+pub(super) struct FlatIndex {
     pub(super) width: IdWidth,
     /// Number of ids of each document.
     pub(super) lengths: Vec<u32>,
@@ -174,14 +179,14 @@ pub(super) fn index_path(data: &Path) -> PathBuf {
     data.with_extension("idx")
 }
 
-impl Index {
+impl FlatIndex {
     /// Reads the index beside a data file, and checks that it belongs to the file.
     ///
     /// **Memory:** the index file, and 4 bytes per document.
     ///
     /// # Errors
     /// The index is missing, damaged, of an unknown kind, or does not fit the size of the data file.
-    pub(super) fn read(data: &Path) -> Result<Index> {
+    pub(super) fn read(data: &Path) -> Result<FlatIndex> {
         let path = index_path(data);
         let text = fs::read(&path).map_err(|cause| Error::io("read", &path, cause))?;
         let bytes = fs::metadata(data).map_err(|cause| Error::io("read", data, cause))?.len();
@@ -189,13 +194,13 @@ impl Index {
             Some(rest) => parse_megatron_index(rest),
             None => parse_offset_index(&text, bytes),
         };
-        let fault = |what| {
-            Error::new(ErrorKind::Failed, Fault::IndexDamaged { path: path.clone(), what })
+        let error = |what| {
+            Error::new(ErrorKind::Failed, SinkError::IndexDamaged { path: path.clone(), what })
                 .with_help("write the output again, or restore the file that belongs to the ids")
         };
-        let index = index.map_err(fault)?;
+        let index = index.map_err(error)?;
         if index.lengths.iter().map(|&length| u64::from(length)).sum::<u64>() * index.width.bytes() != bytes {
-            return Err(fault("it does not fit the size of the file of ids"));
+            return Err(error("it does not fit the size of the file of ids"));
         }
         Ok(index)
     }
@@ -210,7 +215,7 @@ fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
 ///
 /// # Errors
 /// The offsets do not ascend from 0, or a document is too long.
-fn parse_offset_index(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
+fn parse_offset_index(text: &[u8], bytes: u64) -> Result<FlatIndex, &'static str> {
     if text.is_empty() || !text.len().is_multiple_of(8) {
         return Err("it is not a list of 64-bit offsets");
     }
@@ -224,14 +229,14 @@ fn parse_offset_index(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
         before = offset;
     }
     let width = if before.checked_mul(2) == Some(bytes) { IdWidth::Two } else { IdWidth::Four };
-    Ok(Index { width, lengths })
+    Ok(FlatIndex { width, lengths })
 }
 
 /// Parses Megatron-LM's index after its magic bytes.
 ///
 /// # Errors
 /// It is cut off, of another version or type, or inconsistent.
-fn parse_megatron_index(rest: &[u8]) -> Result<Index, &'static str> {
+fn parse_megatron_index(rest: &[u8]) -> Result<FlatIndex, &'static str> {
     const SHORT: &str = "it is cut off";
     let (head, rest) = rest.split_at_checked(25).ok_or(SHORT)?;
     let mut counts = words(&head[9..]).map(u64_to_usize);
@@ -268,7 +273,11 @@ fn parse_megatron_index(rest: &[u8]) -> Result<Index, &'static str> {
         lengths.extend((number > 0).then_some(length));
         before = end;
     }
-    if before == sizes.len() { Ok(Index { width, lengths }) } else { Err("it has sequences of no document") }
+    if before == sizes.len() {
+        Ok(FlatIndex { width, lengths })
+    } else {
+        Err("it has sequences of no document")
+    }
 }
 
 /// A file of ids that is being read.
@@ -277,7 +286,7 @@ pub(super) struct FlatFileReader {
     number: usize,
     path: PathBuf,
     ids: BufReader<File>,
-    index: Index,
+    index: FlatIndex,
     /// The number of the next row.
     row: usize,
 }
@@ -286,9 +295,9 @@ impl FlatFileReader {
     /// Opens a file and its index.
     ///
     /// # Errors
-    /// Those of [`Index::read`].
+    /// Those of [`FlatIndex::read`].
     pub(super) fn open(number: usize, path: PathBuf) -> Result<FlatFileReader> {
-        let index = Index::read(&path)?;
+        let index = FlatIndex::read(&path)?;
         let file = File::open(&path).map_err(|cause| Error::io("read", &path, cause))?;
         Ok(FlatFileReader { number, path, ids: BufReader::new(file), index, row: 0 })
     }
@@ -311,8 +320,8 @@ impl FlatFileReader {
         read.map_err(|cause| Error::io("read", &self.path, cause))?;
         if to_u64(bytes.len()) < wanted {
             let what = "it does not fit the size of the file of ids";
-            let fault = Fault::IndexDamaged { path: index_path(&self.path), what };
-            return Err(Error::new(ErrorKind::Failed, fault));
+            let error = SinkError::IndexDamaged { path: index_path(&self.path), what };
+            return Err(Error::new(ErrorKind::Failed, error));
         }
         let ids = match self.index.width {
             IdWidth::Two => {

@@ -5,10 +5,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::Fault;
+use super::error::SinkError;
 use super::layout::{DATA_FOLDER, TOKENIZER_FOLDER};
 use super::manifest::{MANIFEST, Manifest};
-use super::manifest::{noted, split_of, state_of};
+use super::manifest::{recorded_files, split_of, state_of};
 use crate::base::atomic_file;
 use crate::base::atomic_file::{Claim, IfHeld, Pulse, remove};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,19 +19,19 @@ pub const STATE_FOLDER: &str = ".tokenmill";
 
 /// In the state folder, the file that identifies the job of the output. A run writes it before anything outside of
 /// that folder.
-pub(crate) const JOB: &str = "job.json";
+pub(crate) const JOB_FILE: &str = "job.json";
 
 /// In the state folder, the journal of the row groups of an incomplete data file.
-const UNFINISHED_JOURNAL: &str = "unfinished.journal";
+const ROW_GROUP_JOURNAL: &str = "row-groups.journal";
 
 /// In the state folder, the journal of completed data files.
-pub(super) const FINISHED_JOURNAL: &str = "finished.journal";
+pub(super) const FILE_JOURNAL: &str = "files.journal";
 
 /// The dataset card.
-pub(crate) const CARD: &str = "README.md";
+pub(crate) const CARD_FILE: &str = "README.md";
 
 /// The files of an output besides its folders. The last two are the report, which another module writes.
-const BESIDE: [&str; 4] = [CARD, MANIFEST, "report.json", "report.html"];
+const ROOT_FILES: [&str; 4] = [CARD_FILE, MANIFEST, "report.json", "report.html"];
 
 /// An output folder that only this process may write, until this value is dropped.
 ///
@@ -62,7 +62,7 @@ pub struct OutputFolder {
 }
 
 /// The beginning of the name of the data file that is being written. The number of the run follows.
-const UNFINISHED: &str = "unfinished-";
+const INCOMPLETE: &str = "incomplete-";
 
 impl OutputFolder {
     /// Takes a folder for writing: creates it if it does not exist, locks it, and removes temporary files that an
@@ -76,7 +76,7 @@ impl OutputFolder {
     ///   read as part of the output ([`ErrorKind::Usage`]).
     /// - The folder of its state or its data is a symbolic link ([`ErrorKind::Usage`]).
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
-        OutputFolder::take(path, None, &Silent)
+        OutputFolder::open_split(path, None, &Silent)
     }
 
     /// Takes a folder for writing, like [`open`](OutputFolder::open). If a process of another machine holds it
@@ -85,19 +85,19 @@ impl OutputFolder {
     ///
     /// # Errors
     /// Those of [`open`](OutputFolder::open), or the observer asks to stop.
-    pub fn take(
+    pub fn open_split(
         path: impl Into<PathBuf>,
         split: Option<&str>,
         observer: &dyn Observer,
     ) -> Result<OutputFolder> {
-        OutputFolder::take_with(path.into(), split, Pulse::default(), observer)
+        OutputFolder::open_with(path.into(), split, Pulse::default(), observer)
     }
 
     /// Takes a folder, and waits only this long for a sign of life.
     #[cfg(test)]
-    pub(super) fn take_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
+    pub(super) fn open_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
         let pulse = Pulse { dead_after, every: dead_after / 10 };
-        OutputFolder::take_with(path.to_owned(), None, pulse, &Silent)
+        OutputFolder::open_with(path.to_owned(), None, pulse, &Silent)
     }
 
     /// The number of this run, which no other run of the folder has.
@@ -107,7 +107,7 @@ impl OutputFolder {
     }
 
     /// Takes a folder, and waits for other processes as `pulse` says.
-    fn take_with(
+    fn open_with(
         path: PathBuf,
         split: Option<&str>,
         pulse: Pulse,
@@ -125,17 +125,17 @@ impl OutputFolder {
         fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
         entries(&state)?.iter().try_for_each(|path| atomic_file::refuse_link(path))?;
         let report = split.as_ref().map(|split| format!("report-{split}.html"));
-        let report = report.filter(|name| !state.join(JOB).exists() && path.join(name).exists());
+        let report = report.filter(|name| !state.join(JOB_FILE).exists() && path.join(name).exists());
         if let Some(name) = report {
-            let fault = Fault::ForeignFolder { folder: path, name };
+            let error = SinkError::ForeignFolder { folder: path, name };
             return Err(
-                Error::new(ErrorKind::Usage, fault).with_help("move it away, or choose another folder")
+                Error::new(ErrorKind::Usage, error).with_help("move it away, or choose another folder")
             );
         }
         let folder = OutputFolder { path, split, state, claim, _lock: lock };
-        folder.take_unfinished()?;
-        folder.refuse_unknown_data()?;
-        folder.remove_unfinished()?;
+        folder.take_over_incomplete_file()?;
+        folder.refuse_unrecorded_data()?;
+        folder.remove_temporary_files()?;
         Ok(folder)
     }
 
@@ -168,22 +168,22 @@ impl OutputFolder {
     /// Renames the incomplete data file of the previous run to the name for this run. If the previous run may still
     /// wake up and continue to write, its data file is removed and the journals are replaced by copies: then it writes
     /// only to files that have no name any more.
-    fn take_unfinished(&self) -> Result<()> {
+    fn take_over_incomplete_file(&self) -> Result<()> {
         let state = self.state();
         for path in entries(&state)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if !name.starts_with(UNFINISHED) && name != "unfinished" {
+            if !name.starts_with(INCOMPLETE) {
                 continue;
             }
             if self.claim.follows_ended() {
-                let to = self.unfinished();
+                let to = self.incomplete_file();
                 fs::rename(&path, &to).map_err(|cause| Error::io("write", to, cause))?;
             } else {
                 remove(&path)?;
             }
         }
         if !self.claim.follows_ended() {
-            for journal in [self.finished_journal(), self.unfinished_journal()] {
+            for journal in [self.file_journal(), self.row_group_journal()] {
                 if let Ok(text) = fs::read(&journal) {
                     atomic_file::publish_bytes_within(&journal, &text)?;
                 }
@@ -208,7 +208,7 @@ impl OutputFolder {
     }
 
     /// The split that is written, if it is not the first of the output.
-    pub(crate) fn later_split(&self) -> Option<&str> {
+    pub(crate) fn additional_split(&self) -> Option<&str> {
         self.split().filter(|_| self.state != self.path.join(STATE_FOLDER))
     }
 
@@ -216,9 +216,9 @@ impl OutputFolder {
     ///
     /// # Errors
     /// The manifest cannot be read or is damaged.
-    pub(crate) fn others(&self) -> Result<Option<Manifest>> {
+    pub(crate) fn other_splits(&self) -> Result<Option<Manifest>> {
         match Manifest::read(&self.path)?.and_then(|manifest| manifest.without_split(self.split())) {
-            Some(others) => Manifest::read_checked(&self.path).map(|_| Some(others)),
+            Some(other_splits) => Manifest::read_checked(&self.path).map(|_| Some(other_splits)),
             None => Ok(None),
         }
     }
@@ -236,7 +236,7 @@ impl OutputFolder {
     pub fn clear_data(&self) -> Result<()> {
         self.remove_manifest()?;
         self.remove_data(|_| false)?;
-        for path in [self.finished_journal(), self.unfinished_journal(), self.unfinished()] {
+        for path in [self.file_journal(), self.row_group_journal(), self.incomplete_file()] {
             remove(&path)?;
         }
         Ok(())
@@ -247,8 +247,8 @@ impl OutputFolder {
     pub(super) fn remove_manifest(&self) -> Result<()> {
         let Some(manifest) = Manifest::read(&self.path)? else { return Ok(()) };
         match manifest.without_split(self.split()) {
-            Some(others) if others.files == manifest.files => Ok(()),
-            Some(others) => others.write(&self.path),
+            Some(other_splits) if other_splits.files == manifest.files => Ok(()),
+            Some(other_splits) => other_splits.write(&self.path),
             None => remove(&self.path.join(MANIFEST)),
         }
     }
@@ -266,36 +266,37 @@ impl OutputFolder {
     }
 
     /// The path of the data file that is being written.
-    pub(crate) fn unfinished(&self) -> PathBuf {
-        self.state().join(format!("{UNFINISHED}{}", self.claim.number()))
+    pub(crate) fn incomplete_file(&self) -> PathBuf {
+        self.state().join(format!("{INCOMPLETE}{}", self.claim.number()))
     }
 
     /// The path of the journal of its row groups.
-    pub(super) fn unfinished_journal(&self) -> PathBuf {
-        self.state().join(UNFINISHED_JOURNAL)
+    pub(super) fn row_group_journal(&self) -> PathBuf {
+        self.state().join(ROW_GROUP_JOURNAL)
     }
 
     /// The path of the journal of completed data files.
-    pub(super) fn finished_journal(&self) -> PathBuf {
-        self.state().join(FINISHED_JOURNAL)
+    pub(super) fn file_journal(&self) -> PathBuf {
+        self.state().join(FILE_JOURNAL)
     }
 
     /// Refuses the folder if it has a data file that is neither in the manifest nor in a journal. It belongs to
     /// somebody else, and would be removed together with the rest of earlier outputs.
-    fn refuse_unknown_data(&self) -> Result<()> {
-        let mut known = noted(&self.path)?;
+    fn refuse_unrecorded_data(&self) -> Result<()> {
+        let mut known = recorded_files(&self.path)?;
         for file in Manifest::read(&self.path)?.into_iter().flat_map(|manifest| manifest.files) {
             known.extend(file.names().cloned());
         }
         // An index is named before its data file is recorded.
-        let draft = self.unfinished().exists();
-        let is_early_index = |path: &Path| draft && is_index(path) && !path.with_extension("bin").exists();
+        let incomplete = self.incomplete_file().exists();
+        let is_early_index =
+            |path: &Path| incomplete && is_index(path) && !path.with_extension("bin").exists();
         for path in data_files(&self.path)? {
             let name = data_name(&path);
             if !known.contains(&name) && !is_early_index(&path) {
-                let fault = Fault::ForeignFolder { folder: self.path.clone(), name };
+                let error = SinkError::ForeignFolder { folder: self.path.clone(), name };
                 return Err(
-                    Error::new(ErrorKind::Usage, fault).with_help("move it away, or choose another folder")
+                    Error::new(ErrorKind::Usage, error).with_help("move it away, or choose another folder")
                 );
             }
         }
@@ -303,7 +304,7 @@ impl OutputFolder {
     }
 
     /// Removes temporary files of an interrupted run.
-    fn remove_unfinished(&self) -> Result<()> {
+    fn remove_temporary_files(&self) -> Result<()> {
         let below = ["", DATA_FOLDER, STATE_FOLDER, TOKENIZER_FOLDER];
         let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
         folders.push(self.state());
@@ -314,7 +315,7 @@ impl OutputFolder {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 // In the output folder itself, others may be writing files right now.
                 let is_ours =
-                    |of: &str| folder != self.path || BESIDE.contains(&of) || of.starts_with("report-");
+                    |of: &str| folder != self.path || ROOT_FILES.contains(&of) || of.starts_with("report-");
                 if atomic_file::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
                     remove(&path)?;
                 }
@@ -347,9 +348,9 @@ fn is_index(path: &Path) -> bool {
 /// # Errors
 /// The folder cannot be read.
 pub(crate) fn holds_data(folder: &Path, split: Option<&str>) -> Result<bool> {
-    let journal = state_of(folder, split).join(UNFINISHED_JOURNAL);
-    let begun = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
-    Ok(begun || !split_files(folder, split)?.is_empty())
+    let journal = state_of(folder, split).join(ROW_GROUP_JOURNAL);
+    let was_used = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
+    Ok(was_used || !split_files(folder, split)?.is_empty())
 }
 
 /// The data files of a split, as paths relative to the output folder; those of all splits if `split` is `None`.
@@ -373,15 +374,15 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 /// without that, by its manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
-    let begun = [JOB, UNFINISHED_JOURNAL, FINISHED_JOURNAL].iter().any(|name| state.join(name).exists());
-    if begun || matches!(Manifest::read(folder), Ok(Some(_))) {
+    let was_used = [JOB_FILE, ROW_GROUP_JOURNAL, FILE_JOURNAL].iter().any(|name| state.join(name).exists());
+    if was_used || matches!(Manifest::read(folder), Ok(Some(_))) {
         return Ok(());
     }
-    let fixed = BESIDE.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
+    let fixed = ROOT_FILES.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
     if let Some(path) = fixed.chain(data_files(folder)?).next() {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        let fault = Fault::ForeignFolder { folder: folder.to_path_buf(), name };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose a new or an empty folder"));
+        let error = SinkError::ForeignFolder { folder: folder.to_path_buf(), name };
+        return Err(Error::new(ErrorKind::Usage, error).with_help("choose a new or an empty folder"));
     }
     Ok(())
 }
@@ -410,8 +411,8 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
             let _ = (&file).take(20).read_to_string(&mut holder);
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
-            let fault = Fault::Locked { folder: folder.to_path_buf(), holder };
-            Err(Error::new(ErrorKind::Failed, fault)
+            let error = SinkError::Locked { folder: folder.to_path_buf(), holder };
+            Err(Error::new(ErrorKind::Failed, error)
                 .with_help("wait until it has ended, or choose another folder"))
         }
         Err(TryLockError::Error(_)) => Ok((file, false)),

@@ -8,7 +8,7 @@ use crate::base::digest::hex;
 use crate::base::int::{to_u64, u64_to_usize};
 
 /// Passes bytes on to another writer, and counts and hashes them.
-pub(super) struct Hashed<W> {
+pub(super) struct HashingWriter<W> {
     inner: W,
     hasher: Sha256,
     /// Number of bytes, including those that were there.
@@ -17,15 +17,15 @@ pub(super) struct Hashed<W> {
     there: u64,
 }
 
-impl<W> Hashed<W> {
-    pub(super) fn new(inner: W) -> Hashed<W> {
-        Hashed { inner, hasher: Sha256::new(), bytes: 0, there: 0 }
+impl<W> HashingWriter<W> {
+    pub(super) fn new(inner: W) -> HashingWriter<W> {
+        HashingWriter { inner, hasher: Sha256::new(), bytes: 0, there: 0 }
     }
 
     /// For a writer that starts over although the first `bytes` are already in `inner`, and in `hasher`: these are
     /// dropped when they are written again.
-    pub(super) fn resumed(inner: W, hasher: Sha256, bytes: u64) -> Hashed<W> {
-        Hashed { inner, hasher, bytes, there: bytes }
+    pub(super) fn resumed(inner: W, hasher: Sha256, bytes: u64) -> HashingWriter<W> {
+        HashingWriter { inner, hasher, bytes, there: bytes }
     }
 
     /// Number of bytes written.
@@ -44,7 +44,7 @@ impl<W> Hashed<W> {
     }
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.there > 0 {
             let known = bytes.len().min(u64_to_usize(self.there));

@@ -8,33 +8,33 @@ use serde_json::{Map, Value, json};
 ///
 /// They are written in a form that versions 2 to 5 read alike: `Sequence` for lists of values, and a JSON list for
 /// lists of structs. Older versions turn a `Sequence` of structs into a struct of lists.
-pub(super) struct Features(Vec<(String, Feature)>);
+pub(super) struct HfFeatures(Vec<(String, HfFeature)>);
 
 /// A type in the terms of `datasets`.
-enum Feature {
+enum HfFeature {
     Value(String),
-    List(Box<Feature>),
-    LargeList(Box<Feature>),
+    List(Box<HfFeature>),
+    LargeList(Box<HfFeature>),
     /// A list of fixed length.
-    FixedList(Box<Feature>, i32),
-    Struct(Vec<(String, Feature)>),
+    FixedList(Box<HfFeature>, i32),
+    Struct(Vec<(String, HfFeature)>),
 }
 
-impl Features {
+impl HfFeatures {
     /// The features of a schema; `None` if `datasets` has no name for one of the types. It then infers the types
     /// itself.
-    pub(super) fn of(schema: &Schema) -> Option<Features> {
-        Features::of_fields(schema.fields())
+    pub(super) fn of(schema: &Schema) -> Option<HfFeatures> {
+        HfFeatures::of_fields(schema.fields())
     }
 
-    fn of_fields(fields: &[FieldRef]) -> Option<Features> {
-        let feature = |field: &FieldRef| Some((field.name().clone(), Feature::of(field)?));
-        fields.iter().map(feature).collect::<Option<_>>().map(Features)
+    fn of_fields(fields: &[FieldRef]) -> Option<HfFeatures> {
+        let feature = |field: &FieldRef| Some((field.name().clone(), HfFeature::of(field)?));
+        fields.iter().map(feature).collect::<Option<_>>().map(HfFeatures)
     }
 
     /// The features in the form of the file metadata.
     pub(super) fn json(&self) -> Value {
-        json!({ "info": { "features": object(&self.0, Feature::json) } })
+        json!({ "info": { "features": object(&self.0, HfFeature::json) } })
     }
 
     /// The features in the form of the head of a dataset card, one line per column. Each line is JSON, which is also
@@ -45,7 +45,7 @@ impl Features {
 }
 
 /// A column that `datasets` does not read like others.
-pub(crate) struct Unread {
+pub(crate) struct UnsupportedColumn {
     pub(crate) column: String,
     /// What in the column it does not read.
     pub(crate) what: String,
@@ -54,10 +54,11 @@ pub(crate) struct Unread {
 }
 
 /// The columns of an output's schema that `datasets` cannot read, or only with the dataset card.
-pub(crate) fn unread_by_datasets(schema: &Schema) -> Vec<Unread> {
-    let by_card = Features::of(schema).is_some();
-    let unread =
-        |field: &FieldRef| Some(Unread { column: field.name().clone(), what: unread(field)?, by_card });
+pub(crate) fn columns_datasets_cannot_read(schema: &Schema) -> Vec<UnsupportedColumn> {
+    let by_card = HfFeatures::of(schema).is_some();
+    let unread = |field: &FieldRef| {
+        Some(UnsupportedColumn { column: field.name().clone(), what: unread(field)?, by_card })
+    };
     schema.fields().iter().filter_map(unread).collect()
 }
 
@@ -95,62 +96,62 @@ fn printable(json: &str) -> String {
     printed
 }
 
-fn object(fields: &[(String, Feature)], value: impl Fn(&Feature) -> Value) -> Value {
+fn object(fields: &[(String, HfFeature)], value: impl Fn(&HfFeature) -> Value) -> Value {
     fields.iter().map(|(name, feature)| (name.clone(), value(feature))).collect::<Map<_, _>>().into()
 }
 
-fn named_yaml((name, feature): &(String, Feature)) -> Value {
+fn named_yaml((name, feature): &(String, HfFeature)) -> Value {
     let mut object = Map::from_iter([("name".to_owned(), json!(name))]);
     object.extend(feature.yaml());
     object.into()
 }
 
-impl Feature {
+impl HfFeature {
     /// The feature of a field; `None` if `datasets` has no name for its type.
-    fn of(field: &FieldRef) -> Option<Feature> {
-        let boxed = |item: &FieldRef| Feature::of(item).map(Box::new);
+    fn of(field: &FieldRef) -> Option<HfFeature> {
+        let boxed = |item: &FieldRef| HfFeature::of(item).map(Box::new);
         Some(match field.data_type() {
-            DataType::List(item) => Feature::List(boxed(item)?),
-            DataType::LargeList(item) => Feature::LargeList(boxed(item)?),
-            DataType::FixedSizeList(item, length) => Feature::FixedList(boxed(item)?, *length),
-            DataType::Struct(fields) => Feature::Struct(
+            DataType::List(item) => HfFeature::List(boxed(item)?),
+            DataType::LargeList(item) => HfFeature::LargeList(boxed(item)?),
+            DataType::FixedSizeList(item, length) => HfFeature::FixedList(boxed(item)?, *length),
+            DataType::Struct(fields) => HfFeature::Struct(
                 fields
                     .iter()
-                    .map(|field| Some((field.name().clone(), Feature::of(field)?)))
+                    .map(|field| Some((field.name().clone(), HfFeature::of(field)?)))
                     .collect::<Option<_>>()?,
             ),
             DataType::FixedSizeBinary(16) if field.extension_type_name() == Some(Uuid::NAME) => {
-                Feature::Value("fixed_size_binary[16]".to_owned())
+                HfFeature::Value("fixed_size_binary[16]".to_owned())
             }
-            value => Feature::Value(value_name(value)?),
+            value => HfFeature::Value(value_name(value)?),
         })
     }
 
     /// The feature in the form of the file metadata.
     fn json(&self) -> Value {
         match self {
-            Feature::Value(dtype) => json!({ "dtype": dtype, "_type": "Value" }),
-            Feature::List(item) if matches!(**item, Feature::Struct(_)) => json!([item.json()]),
-            Feature::List(item) => json!({ "feature": item.json(), "_type": "Sequence" }),
-            Feature::LargeList(item) => json!({ "feature": item.json(), "_type": "LargeList" }),
-            Feature::FixedList(item, length) => {
+            HfFeature::Value(dtype) => json!({ "dtype": dtype, "_type": "Value" }),
+            HfFeature::List(item) if matches!(**item, HfFeature::Struct(_)) => json!([item.json()]),
+            HfFeature::List(item) => json!({ "feature": item.json(), "_type": "Sequence" }),
+            HfFeature::LargeList(item) => json!({ "feature": item.json(), "_type": "LargeList" }),
+            HfFeature::FixedList(item, length) => {
                 json!({ "feature": item.json(), "length": length, "_type": "Sequence" })
             }
-            Feature::Struct(fields) => object(fields, Feature::json),
+            HfFeature::Struct(fields) => object(fields, HfFeature::json),
         }
     }
 
     /// The feature in the form of the dataset card, without a name.
     fn yaml(&self) -> Map<String, Value> {
         let (key, value) = match self {
-            Feature::Value(dtype) => ("dtype", json!(dtype)),
-            Feature::List(item) if matches!(**item, Feature::Struct(_)) => ("list", item.yaml_item()),
-            Feature::List(item) | Feature::FixedList(item, _) => ("sequence", item.yaml_item()),
-            Feature::LargeList(item) => ("large_list", item.yaml_item()),
-            Feature::Struct(fields) => ("struct", fields.iter().map(named_yaml).collect()),
+            HfFeature::Value(dtype) => ("dtype", json!(dtype)),
+            HfFeature::List(item) if matches!(**item, HfFeature::Struct(_)) => ("list", item.yaml_item()),
+            HfFeature::List(item) | HfFeature::FixedList(item, _) => ("sequence", item.yaml_item()),
+            HfFeature::LargeList(item) => ("large_list", item.yaml_item()),
+            HfFeature::Struct(fields) => ("struct", fields.iter().map(named_yaml).collect()),
         };
         let mut object = Map::from_iter([(key.to_owned(), value)]);
-        if let Feature::FixedList(_, length) = self {
+        if let HfFeature::FixedList(_, length) = self {
             object.insert("length".to_owned(), json!(length));
         }
         object
@@ -159,8 +160,8 @@ impl Feature {
     /// The short form within a list.
     fn yaml_item(&self) -> Value {
         match self {
-            Feature::Value(dtype) => json!(dtype),
-            Feature::Struct(fields) => fields.iter().map(named_yaml).collect(),
+            HfFeature::Value(dtype) => json!(dtype),
+            HfFeature::Struct(fields) => fields.iter().map(named_yaml).collect(),
             list => list.yaml().into(),
         }
     }
@@ -238,7 +239,7 @@ mod tests {
             field("struct", entries.data_type().clone()),
         ];
         let unread = |columns: &[FieldRef]| -> Vec<(String, bool)> {
-            let unread = unread_by_datasets(&Schema::new(columns.to_vec())).into_iter();
+            let unread = columns_datasets_cannot_read(&Schema::new(columns.to_vec())).into_iter();
             unread.map(|unread| (unread.column, unread.by_card)).collect()
         };
         let no = ["map", "in a list", "in a struct", "decimal"].map(|name| (name.to_owned(), false));

@@ -58,7 +58,7 @@ impl Journal {
 
     /// The records at `path` that can be parsed, for any key, valid or not. They are traces of what was done, and
     /// must not be relied on for more. Empty if there is no journal.
-    pub(super) fn said<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
+    pub(super) fn parsable_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
         let mut text = Vec::new();
         match File::open(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -90,7 +90,7 @@ impl Journal {
     /// The file cannot be written.
     pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(record).expect("plain fields with text keys");
-        let hash = link(&self.last, json.as_bytes());
+        let hash = chained_hash(&self.last, json.as_bytes());
         let line = format!("{hash} {json}\n");
         self.file.write_all(line.as_bytes()).map_err(|cause| Error::io("write", &self.path, cause))?;
         self.last = hash;
@@ -107,7 +107,7 @@ impl Journal {
 }
 
 /// The hash of a line.
-fn link(last: &str, json: &[u8]) -> String {
+fn chained_hash(last: &str, json: &[u8]) -> String {
     sha256([last.as_bytes(), json].concat())
 }
 
@@ -120,7 +120,7 @@ fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, Strin
             break;
         };
         let json = json.strip_prefix(b" ").unwrap_or_default();
-        let wanted = link(&last, json);
+        let wanted = chained_hash(&last, json);
         let Some(record) = (hash == wanted.as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
         else {
             break;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::error::Fault;
+use super::error::SinkError;
 use super::schema::OutputFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Unit;
@@ -32,7 +32,7 @@ pub const TOKENIZER_FOLDER: &str = "tokenizer";
 pub struct FilePlan {
     split_name: String,
     format: OutputFormat,
-    layout: Layout,
+    layout: FileBoundaries,
     /// Whether the file is named by the split alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     one_file: bool,
@@ -40,7 +40,7 @@ pub struct FilePlan {
 
 /// The borders of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Layout {
+pub(super) enum FileBoundaries {
     /// Each file holds a range of units, counted over all sources.
     Fixed(Vec<Range<usize>>),
     /// A new file begins with the row that would take the file's text above this number of bytes, unless it is the
@@ -58,8 +58,8 @@ impl FilePlan {
     pub fn of_units(sources: &[Vec<Unit>], split_name: &str, file_text_bytes: u64) -> Result<FilePlan> {
         let bytes: Option<Vec<u64>> = sources.iter().flatten().map(|unit| unit.text_bytes).collect();
         let layout = match bytes {
-            Some(bytes) => Layout::Fixed(fill(&bytes, file_text_bytes)),
-            None => Layout::Rolling(file_text_bytes),
+            Some(bytes) => FileBoundaries::Fixed(fill_files(&bytes, file_text_bytes)),
+            None => FileBoundaries::Rolling(file_text_bytes),
         };
         FilePlan::new(split_name, layout)
     }
@@ -70,10 +70,10 @@ impl FilePlan {
     /// # Errors
     /// Those of [`of_units`](FilePlan::of_units).
     pub fn rolling(split_name: &str, file_text_bytes: u64) -> Result<FilePlan> {
-        FilePlan::new(split_name, Layout::Rolling(file_text_bytes))
+        FilePlan::new(split_name, FileBoundaries::Rolling(file_text_bytes))
     }
 
-    fn new(split_name: &str, layout: Layout) -> Result<FilePlan> {
+    fn new(split_name: &str, layout: FileBoundaries) -> Result<FilePlan> {
         check_split_name(split_name)?;
         let (split_name, format) = (split_name.to_owned(), OutputFormat::default());
         Ok(FilePlan { split_name, format, layout, one_file: false })
@@ -89,11 +89,11 @@ impl FilePlan {
     #[must_use]
     pub fn in_one_file(self) -> FilePlan {
         let layout = match self.layout {
-            Layout::Fixed(files) => {
+            FileBoundaries::Fixed(files) => {
                 let units = files.last().map_or(0, |units| units.end);
-                Layout::Fixed(std::iter::once(0..units).collect())
+                FileBoundaries::Fixed(std::iter::once(0..units).collect())
             }
-            Layout::Rolling(_) => Layout::Rolling(u64::MAX),
+            FileBoundaries::Rolling(_) => FileBoundaries::Rolling(u64::MAX),
         };
         FilePlan { layout, one_file: true, ..self }
     }
@@ -102,8 +102,8 @@ impl FilePlan {
     pub fn names(&self) -> Option<Vec<String>> {
         match &self.layout {
             _ if self.one_file => Some(vec![self.name(0)]),
-            Layout::Fixed(files) => Some((0..files.len()).map(|number| self.name(number)).collect()),
-            Layout::Rolling(_) => None,
+            FileBoundaries::Fixed(files) => Some((0..files.len()).map(|number| self.name(number)).collect()),
+            FileBoundaries::Rolling(_) => None,
         }
     }
 
@@ -112,10 +112,10 @@ impl FilePlan {
         let (split_name, extension) = (&self.split_name, self.format.extension());
         match &self.layout {
             _ if self.one_file => format!("{DATA_FOLDER}/{split_name}.{extension}"),
-            Layout::Fixed(files) => {
+            FileBoundaries::Fixed(files) => {
                 format!("{DATA_FOLDER}/{split_name}-{number:05}-of-{:05}.{extension}", files.len())
             }
-            Layout::Rolling(_) => format!("{DATA_FOLDER}/{split_name}-{number:05}.{extension}"),
+            FileBoundaries::Rolling(_) => format!("{DATA_FOLDER}/{split_name}-{number:05}.{extension}"),
         }
     }
 
@@ -123,7 +123,7 @@ impl FilePlan {
         self.format
     }
 
-    pub(super) fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &FileBoundaries {
         &self.layout
     }
 
@@ -134,7 +134,7 @@ impl FilePlan {
 }
 
 /// Fills files with whole units in order. There is always at least one file.
-fn fill(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
+fn fill_files(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
     let mut files = Vec::new();
     let (mut start, mut filled) = (0, 0_u64);
     for (unit, &bytes) in unit_bytes.iter().enumerate() {
@@ -183,6 +183,6 @@ fn check_split_name(name: &str) -> Result<()> {
     if is_split_name(name) {
         return Ok(());
     }
-    let fault = Fault::SplitName { name: name.to_owned() };
-    Err(Error::new(ErrorKind::Usage, fault).with_help(split_name_help(name)))
+    let error = SinkError::SplitName { name: name.to_owned() };
+    Err(Error::new(ErrorKind::Usage, error).with_help(split_name_help(name)))
 }

@@ -14,12 +14,12 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::dataset::OTHER_SPLIT;
-use super::error::Fault;
-use super::folder::{CARD, FINISHED_JOURNAL, JOB, STATE_FOLDER, data_files, data_name};
+use super::error::SinkError;
+use super::folder::{CARD_FILE, FILE_JOURNAL, JOB_FILE, STATE_FOLDER, data_files, data_name};
 use super::layout::DATA_FOLDER;
 use super::read::{TokenReader, columns_of, row_count};
 use super::resume;
-use super::schema::{Declaration, FileShape};
+use super::schema::{Declaration, FileSpec};
 use crate::base::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
 use crate::base::int::to_u64;
 use crate::base::seeded_hash::Set;
@@ -64,7 +64,7 @@ pub struct Manifest {
     pub declaration: Option<Declaration>,
     /// The inputs that were read, in order, whether or not their rows are in the data files.
     #[serde(default)]
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ManifestInput>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
     /// The files of the tokenizer that was trained and of the smaller ones, as paths relative to the output folder
@@ -97,7 +97,7 @@ pub struct SplitJob {
 
 /// A file that a run read, or a range of a file with its own identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
+pub struct ManifestInput {
     /// The path or URI of the file. For a file of the hub it contains the commit.
     pub name: String,
     /// The part of the file.
@@ -178,7 +178,7 @@ impl Manifest {
         if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
             return Ok(Some(manifest));
         }
-        Err(mismatch(Fault::ManifestChanged { path }).with_help(
+        Err(mismatch(SinkError::ManifestChanged { path }).with_help(
             "remove it, then give the same `run` or `encode` command again: complete files are kept",
         ))
     }
@@ -225,7 +225,7 @@ impl Manifest {
     /// - A file cannot be read.
     /// - The observer asks to stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
-        let others = self.other_files.iter().filter(|file| file.name != CARD);
+        let others = self.other_files.iter().filter(|file| file.name != CARD_FILE);
         let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
         observer.started(Stage::Verify, Some(bytes));
         let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
@@ -234,17 +234,17 @@ impl Manifest {
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
-            let help = match self.is_of_unfinished_split(folder, &path)? {
+            let help = match self.is_of_incomplete_split(folder, &path)? {
                 true => {
                     "its split is not complete: give the same `run` or `encode` command again, which continues"
                 }
                 false => "remove it: readers of the folder take it for part of the data",
             };
-            return Err(mismatch(Fault::FileUnlisted { path }).with_help(help));
+            return Err(mismatch(SinkError::FileUnlisted { path }).with_help(help));
         }
         let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
         if let Some(path) = tokenizer.find(|path| !path.is_file()) {
-            return Err(mismatch(Fault::FileMissing { path }));
+            return Err(mismatch(SinkError::FileMissing { path }));
         }
         others.into_iter().try_for_each(|file| file.verify(folder, observer))?;
         observer.finished(Stage::Verify);
@@ -258,7 +258,9 @@ impl Manifest {
     /// # Errors
     /// The card cannot be read, or the observer asks to stop.
     pub fn card_is_edited(&self, folder: &Path, observer: &dyn Observer) -> Result<bool> {
-        let Some(card) = self.other_files.iter().find(|file| file.name == CARD) else { return Ok(false) };
+        let Some(card) = self.other_files.iter().find(|file| file.name == CARD_FILE) else {
+            return Ok(false);
+        };
         match card.verify(folder, observer) {
             Err(error) if error.kind() == ErrorKind::Mismatch => Ok(true),
             compared => compared.map(|()| false),
@@ -266,10 +268,10 @@ impl Manifest {
     }
 
     /// Whether a data file that is not listed was written for a split that is not listed either.
-    fn is_of_unfinished_split(&self, folder: &Path, path: &Path) -> Result<bool> {
+    fn is_of_incomplete_split(&self, folder: &Path, path: &Path) -> Result<bool> {
         let name = data_name(path);
         let listed = self.split_names().contains(&split_of(&name));
-        Ok(!listed && noted(folder)?.contains(&name))
+        Ok(!listed && recorded_files(folder)?.contains(&name))
     }
 }
 
@@ -324,7 +326,7 @@ impl HashedFile {
 }
 
 fn differs(path: &Path, what: &'static str, found: String, expected: String) -> Error {
-    mismatch(Fault::FileDiffers { path: path.to_path_buf(), what, found, expected })
+    mismatch(SinkError::FileDiffers { path: path.to_path_buf(), what, found, expected })
 }
 
 /// Compares the size and the hash of a file.
@@ -334,7 +336,7 @@ fn differs(path: &Path, what: &'static str, found: String, expected: String) -> 
 fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -> Result<()> {
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            return Err(mismatch(Fault::FileMissing { path: path.to_path_buf() }));
+            return Err(mismatch(SinkError::FileMissing { path: path.to_path_buf() }));
         }
         opened => opened.map_err(|cause| Error::io("read", path, cause))?,
     };
@@ -377,7 +379,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
     limited.read_to_end(&mut text).map_err(|cause| Error::io("read", path, cause))?;
     if to_u64(text.len()) > MAX_MANIFEST_BYTES {
-        return Err(failed(Fault::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }));
+        return Err(failed(SinkError::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }));
     }
     Ok(Some(text))
 }
@@ -388,13 +390,13 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 /// The text is not a manifest, is of a later version, or [has a flaw](Manifest::flaw).
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| {
-        let fault = Fault::ManifestDamaged { path: path.clone(), cause };
-        failed(fault).with_help("remove it to write the output again")
+        let error = SinkError::ManifestDamaged { path: path.clone(), cause };
+        failed(error).with_help("remove it to write the output again")
     };
     version::check(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.flaw() {
-        Some(what) => Err(failed(Fault::ManifestInvalid { path, what })),
+        Some(what) => Err(failed(SinkError::ManifestInvalid { path, what })),
         None => Ok(manifest),
     }
 }
@@ -430,12 +432,12 @@ impl Manifest {
     }
 }
 
-fn failed(fault: Fault) -> Error {
-    Error::new(ErrorKind::Failed, fault)
+fn failed(error: SinkError) -> Error {
+    Error::new(ErrorKind::Failed, error)
 }
 
-fn mismatch(fault: Fault) -> Error {
-    Error::new(ErrorKind::Mismatch, fault)
+fn mismatch(error: SinkError) -> Error {
+    Error::new(ErrorKind::Mismatch, error)
 }
 
 /// Bytes of a job file that are read (1 MiB). Such a file has a few hundred.
@@ -467,7 +469,7 @@ pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
 fn first_split(output: &Path) -> Option<String> {
     let state = output.join(STATE_FOLDER);
     let mut text = Vec::new();
-    std::fs::File::open(state.join(JOB)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    std::fs::File::open(state.join(JOB_FILE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
     // A changed name would put the state and the reports elsewhere, so only one with its checksum is believed.
     if JSON_CHECKSUM.holds(&text) == Some(true) {
         let job: Value = serde_json::from_slice(&text).ok()?;
@@ -475,8 +477,8 @@ fn first_split(output: &Path) -> Option<String> {
             return Some(split.to_owned());
         }
     }
-    let noted = resume::noted(&state.join(FINISHED_JOURNAL)).unwrap_or_default();
-    let first = noted.into_iter().next();
+    let recorded_files = resume::recorded_files(&state.join(FILE_JOURNAL)).unwrap_or_default();
+    let first = recorded_files.into_iter().next();
     first.map(|name| split_of(&name).to_owned()).filter(|split| !split.is_empty())
 }
 
@@ -492,10 +494,10 @@ pub(super) fn states(output: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The names of all data files in the journals of all splits.
-pub(super) fn noted(output: &Path) -> Result<Set<String>> {
+pub(super) fn recorded_files(output: &Path) -> Result<Set<String>> {
     let mut known = Set::default();
     for state in states(output)? {
-        known.extend(resume::noted(&state.join(FINISHED_JOURNAL))?);
+        known.extend(resume::recorded_files(&state.join(FILE_JOURNAL))?);
     }
     Ok(known)
 }
@@ -620,13 +622,13 @@ pub(super) fn check_fits(
     output: &Path,
     others: &Manifest,
     declaration: &Declaration,
-    shape: &FileShape,
+    shape: &FileSpec,
 ) -> Result<()> {
     let Some(file) = others.files.first() else { return Ok(()) };
     let refused = |what| {
-        let fault =
-            Fault::OtherSplit { folder: output.to_owned(), split: split_of(&file.name).to_owned(), what };
-        Err(Error::new(ErrorKind::Usage, fault).with_help(OTHER_SPLIT))
+        let error =
+            SinkError::OtherSplit { folder: output.to_owned(), split: split_of(&file.name).to_owned(), what };
+        Err(Error::new(ErrorKind::Usage, error).with_help(OTHER_SPLIT))
     };
     if others.tokenizer != declaration.tokenizer {
         return refused("another tokenizer");

@@ -28,24 +28,24 @@ pub mod read;
 
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub(crate) use folder::data_files;
-pub(crate) use folder::{CARD, JOB};
+pub(crate) use folder::{CARD_FILE, JOB_FILE};
 pub use folder::{OutputFolder, STATE_FOLDER};
 pub(crate) use folder::{holds_data, split_files};
-pub(crate) use hf_features::{Unread, unread_by_datasets};
+pub(crate) use hf_features::{UnsupportedColumn, columns_datasets_cannot_read};
 pub(crate) use journal::Journal;
 pub(crate) use layout::split_name_help;
 pub use layout::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub(crate) use manifest::state_of;
-pub use manifest::{HashedFile, Input, Manifest, OutputFile, SplitJob, UnitPart};
+pub use manifest::{HashedFile, Manifest, ManifestInput, OutputFile, SplitJob, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub use read::TokenReader;
-pub use resume::Span;
-pub use row_group::{Contents, Position, SourceShare};
-pub(crate) use schema::unkept;
+pub use resume::DocumentSpan;
+pub use row_group::{Position, RowTotals, SourceShare};
+pub(crate) use schema::dropped_annotations;
 pub use schema::{
-    Compression, Declaration, DeclaredToken, FileShape, INPUT_IDS, LENGTH, OutputFormat, output_schema,
+    Compression, Declaration, DeclaredToken, FileSpec, INPUT_IDS, LENGTH, OutputFormat, output_schema,
 };
-pub use shard::Encoders;
+pub use shard::RowGroupEncoders;
 pub use shard::{ShardFacts, ShardWriter};
 
 #[cfg(test)]

@@ -102,11 +102,11 @@ pub(super) struct PackedRows {
 pub(super) fn pack(documents: RowGroup, packing: &Packing) -> RowGroup {
     match packing.rule {
         PackRule::Concat => {
-            let rows = concat(documents.parts(), packing.length);
+            let rows = concat(documents.gathered_documents(), packing.length);
             documents.into_rows(&rows)
         }
         PackRule::BestFit => {
-            let rows = best_fit(documents.parts(), packing.length);
+            let rows = best_fit(documents.gathered_documents(), packing.length);
             documents.in_order_of(&rows.segments).into_rows(&rows)
         }
     }

@@ -33,17 +33,17 @@ use parquet::file::writer::{
 use parquet::schema::types::SchemaDescriptor;
 
 use super::error::write_failed;
-use super::hashed::Hashed;
+use super::hashed::HashingWriter;
 use super::row_group::{GROUP_IDS, RowGroup};
-use super::schema::FileShape;
+use super::schema::FileSpec;
 use crate::encode::TokenIds;
 use crate::error::Result;
 
 /// A Parquet file that grows by encoded row groups.
 pub(super) struct ParquetFile<W: Write + Send> {
-    file: SerializedFileWriter<Lent<Hashed<W>>>,
+    file: SerializedFileWriter<TakeableWriter<HashingWriter<W>>>,
     path: PathBuf,
-    shape: Arc<FileShape>,
+    shape: Arc<FileSpec>,
     writers: Arc<ArrowRowGroupWriterFactory>,
 }
 
@@ -52,9 +52,9 @@ impl<W: Write + Send> ParquetFile<W> {
     ///
     /// # Errors
     /// `out` cannot be written.
-    pub(super) fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<ParquetFile<W>> {
+    pub(super) fn new(out: HashingWriter<W>, path: PathBuf, shape: &Arc<FileSpec>) -> Result<ParquetFile<W>> {
         let root = shape.columns.root_schema_ptr();
-        let file = SerializedFileWriter::new(Lent(Some(out)), root, Arc::clone(&shape.properties))
+        let file = SerializedFileWriter::new(TakeableWriter(Some(out)), root, Arc::clone(&shape.properties))
             .map_err(|cause| write_failed(&path, cause))?;
         let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&shape.schema)));
         Ok(ParquetFile { file, path, shape: Arc::clone(shape), writers })
@@ -66,8 +66,8 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     /// Appends a row group. Returns the data for [`resume_group`](ParquetFile::resume_group): its footer entries.
-    pub(super) fn append(&mut self, columns: Columns) -> Result<Vec<u8>> {
-        let Columns { chunks, metadata } = columns;
+    pub(super) fn append(&mut self, columns: EncodedColumns) -> Result<Vec<u8>> {
+        let EncodedColumns { chunks, metadata } = columns;
         let append = || {
             let mut group = self.file.next_row_group()?;
             for chunk in chunks {
@@ -86,7 +86,7 @@ impl<W: Write + Send> ParquetFile<W> {
             let columns = columns_in_file(metadata, &self.shape.columns)?;
             let mut group = self.file.next_row_group()?;
             for close in columns {
-                group.append_column(&PagesThere, close)?;
+                group.append_column(&ExistingPages, close)?;
             }
             group.close()?;
             Ok(self.file.flush()?)
@@ -95,12 +95,12 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     /// The output so far.
-    pub(super) fn written(&self) -> &Hashed<W> {
+    pub(super) fn written(&self) -> &HashingWriter<W> {
         self.file.inner().0.as_ref().expect("it is taken out at the end alone")
     }
 
     /// Writes the footer, and returns the output.
-    pub(super) fn finish(mut self) -> Result<Hashed<W>> {
+    pub(super) fn finish(mut self) -> Result<HashingWriter<W>> {
         self.file.finish().map_err(|cause| write_failed(&self.path, cause))?;
         Ok(self.file.inner_mut().0.take().expect("it is taken out here alone"))
     }
@@ -108,15 +108,15 @@ impl<W: Write + Send> ParquetFile<W> {
 
 /// A writer that can be taken out of a Parquet writer. The Parquet writer's own method turns an I/O error into a
 /// text, so a full disk would not be recognized.
-struct Lent<W>(Option<W>);
+struct TakeableWriter<W>(Option<W>);
 
-impl<W: Write> Lent<W> {
+impl<W: Write> TakeableWriter<W> {
     fn lent(&mut self) -> io::Result<&mut W> {
         self.0.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-impl<W: Write> Write for Lent<W> {
+impl<W: Write> Write for TakeableWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.lent()?.write(bytes)
     }
@@ -128,29 +128,29 @@ impl<W: Write> Write for Lent<W> {
 
 /// Number of levels, at least, that are passed to the Parquet writer at a time. A chunk of levels ends at the end of
 /// a row.
-const STRETCH: usize = 1 << 14;
+const LEVELS_PER_WRITE: usize = 1 << 14;
 
 /// The data of one column of a row group, as it is written to the file.
-pub(super) enum Chunk {
+pub(super) enum ColumnChunk {
     /// Token ids: encoded pages and the footer entry.
-    Ids { pages: Bytes, close: Box<ColumnCloseResult> },
+    IdValues { pages: Bytes, close: Box<ColumnCloseResult> },
     /// Any other column, as Arrow's writer encodes it.
     Other(Box<ArrowColumnChunk>),
 }
 
-impl Chunk {
+impl ColumnChunk {
     /// The entry for the footer, with offsets relative to the beginning of the data.
     pub(super) fn close(&self) -> &ColumnCloseResult {
         match self {
-            Chunk::Ids { close, .. } => close,
-            Chunk::Other(chunk) => chunk.close(),
+            ColumnChunk::IdValues { close, .. } => close,
+            ColumnChunk::Other(chunk) => chunk.close(),
         }
     }
 
     fn close_mut(&mut self) -> &mut ColumnCloseResult {
         match self {
-            Chunk::Ids { close, .. } => close,
-            Chunk::Other(chunk) => chunk.close_mut(),
+            ColumnChunk::IdValues { close, .. } => close,
+            ColumnChunk::Other(chunk) => chunk.close_mut(),
         }
     }
 
@@ -160,15 +160,15 @@ impl Chunk {
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
         match self {
-            Chunk::Ids { pages, close } => group.append_column(&pages, *close),
-            Chunk::Other(chunk) => chunk.append_to_row_group(group),
+            ColumnChunk::IdValues { pages, close } => group.append_column(&pages, *close),
+            ColumnChunk::Other(chunk) => chunk.append_to_row_group(group),
         }
     }
 }
 
 /// The columns of a row group, and their entries for the footer in a form that can be stored.
-pub(super) struct Columns {
-    pub(super) chunks: Vec<Chunk>,
+pub(super) struct EncodedColumns {
+    pub(super) chunks: Vec<ColumnChunk>,
     /// The footer entries, as [`footer::footer_bytes`] writes them.
     pub(super) metadata: Vec<u8>,
 }
@@ -179,9 +179,9 @@ pub(super) struct Columns {
 /// was encoded in parts takes 4 more bytes per id.
 pub(super) fn encode_columns(
     mut group: RowGroup,
-    shape: &FileShape,
+    shape: &FileSpec,
     writers: &ArrowRowGroupWriterFactory,
-) -> Result<Columns, ParquetError> {
+) -> Result<EncodedColumns, ParquetError> {
     let fields = shape.schema.fields();
     let ids = group.take_ids();
     let mut chunks = vec![encode_ids(ids, &group, shape)?];
@@ -202,7 +202,7 @@ pub(super) fn encode_columns(
     for (chunk, close) in chunks.iter_mut().zip(columns_from_footer(&metadata, &shape.columns)?) {
         *chunk.close_mut() = close;
     }
-    Ok(Columns { chunks, metadata })
+    Ok(EncodedColumns { chunks, metadata })
 }
 
 /// Encodes a column with Arrow's writer, which has one writer for each leaf of nested types.
@@ -210,54 +210,54 @@ fn encode_column(
     field: &Field,
     column: &ArrayRef,
     writers: &mut impl Iterator<Item = ArrowColumnWriter>,
-    chunks: &mut Vec<Chunk>,
+    chunks: &mut Vec<ColumnChunk>,
 ) -> Result<(), ParquetError> {
     for leaf in compute_leaves(field, column)? {
         let mut writer = writers.next().expect("one writer a leaf of the schema");
         writer.write(&leaf)?;
-        chunks.push(Chunk::Other(Box::new(writer.close()?)));
+        chunks.push(ColumnChunk::Other(Box::new(writer.close()?)));
     }
     Ok(())
 }
 
 /// Writes the ids, with levels that are made in chunks. The Arrow writer would lay out 8 bytes and two levels for
 /// each id of the row group at once: for a row of 100 MB, that is more than the ids themselves.
-fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError> {
+fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileSpec) -> Result<ColumnChunk, ParquetError> {
     let mut pages = TrackedWrite::new(Vec::new());
     let page_writer = Box::new(SerializedPageWriter::new(&mut pages));
     let writer = get_column_writer(shape.columns.column(0), Arc::clone(&shape.properties), page_writer);
     let mut writer = get_typed_column_writer::<Int32Type>(writer);
-    let ids = Ids::new(ids);
-    let mut stretch = Stretch::default();
+    let ids = IdValues::new(ids);
+    let mut stretch = PendingLevels::default();
     for span in group.spans() {
         match span {
             None => stretch.push_level(Level::Null),
             Some(span) if span.is_empty() => stretch.push_level(Level::Empty),
             Some(span) => stretch.push_ids(span.len()),
         }
-        if stretch.definitions.len() >= STRETCH {
+        if stretch.definitions.len() >= LEVELS_PER_WRITE {
             stretch.flush(&ids, &mut writer)?;
         }
     }
     stretch.flush(&ids, &mut writer)?;
     let close = Box::new(writer.close()?);
-    Ok(Chunk::Ids { pages: pages.into_inner()?.into(), close })
+    Ok(ColumnChunk::IdValues { pages: pages.into_inner()?.into(), close })
 }
 
 /// The ids as the row group holds them (`Narrow`), or as they are written (`Signed`).
-enum Ids {
+enum IdValues {
     Narrow(Vec<u16>),
     Signed(Vec<i32>),
 }
 
-impl Ids {
-    fn new(ids: TokenIds) -> Ids {
+impl IdValues {
+    fn new(ids: TokenIds) -> IdValues {
         let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
         // The ids of one huge row are written in one call, so they are widened all at once.
         if ids.len() > GROUP_IDS {
-            return Ids::Signed(signed(ids));
+            return IdValues::Signed(signed(ids));
         }
-        ids.into_narrow().map_or_else(|ids| Ids::Signed(signed(ids)), Ids::Narrow)
+        ids.into_narrow().map_or_else(|ids| IdValues::Signed(signed(ids)), IdValues::Narrow)
     }
 }
 
@@ -281,7 +281,7 @@ impl Level {
 
 /// Levels of complete rows that have not been written yet.
 #[derive(Default)]
-struct Stretch {
+struct PendingLevels {
     /// Per level, how much of the list exists: a [`Level`].
     definitions: Vec<i16>,
     /// Per level, 0 for the first of a row and 1 for a further id of the same row.
@@ -293,7 +293,7 @@ struct Stretch {
     room: Vec<i32>,
 }
 
-impl Stretch {
+impl PendingLevels {
     /// Adds a null row, an empty row, or the first id of a row.
     fn push_level(&mut self, level: Level) {
         self.definitions.push(level.definition());
@@ -310,11 +310,15 @@ impl Stretch {
     }
 
     /// Writes the waiting ids with their levels.
-    fn flush(&mut self, ids: &Ids, writer: &mut ColumnWriterImpl<'_, Int32Type>) -> Result<(), ParquetError> {
+    fn flush(
+        &mut self,
+        ids: &IdValues,
+        writer: &mut ColumnWriterImpl<'_, Int32Type>,
+    ) -> Result<(), ParquetError> {
         let range = self.written..self.written + self.waiting;
         let ids = match ids {
-            Ids::Signed(ids) => &ids[range],
-            Ids::Narrow(ids) => {
+            IdValues::Signed(ids) => &ids[range],
+            IdValues::Narrow(ids) => {
                 self.room.clear();
                 self.room.extend(ids[range].iter().map(|&id| i32::from(id)));
                 &self.room
@@ -331,13 +335,13 @@ impl Stretch {
 
 /// The footer entries of a row group's columns, in the form of the footer of a file that has only this row group.
 pub(super) fn footer_bytes(
-    chunks: &[Chunk],
+    chunks: &[ColumnChunk],
     columns: &Arc<SchemaDescriptor>,
 ) -> Result<Vec<u8>, ParquetError> {
     let mut pages = PageIndexBuilder::new(1, chunks.len());
     let mut group = RowGroupMetaData::builder(Arc::clone(columns));
     let mut rows = 0;
-    for (column, close) in chunks.iter().map(Chunk::close).enumerate() {
+    for (column, close) in chunks.iter().map(ColumnChunk::close).enumerate() {
         rows = i64::try_from(close.rows_written).unwrap_or(i64::MAX);
         group = group.add_column_metadata(close.metadata.clone());
         if let Some(index) = &close.column_index {
@@ -411,16 +415,16 @@ pub(super) fn columns_in_file(
 }
 
 /// Stands for the bytes of pages that are already in the file. It yields zeros, which
-/// [`Hashed`](super::hashed::Hashed) does not write.
-pub(super) struct PagesThere;
+/// [`HashingWriter`](super::hashed::HashingWriter) does not write.
+pub(super) struct ExistingPages;
 
-impl Length for PagesThere {
+impl Length for ExistingPages {
     fn len(&self) -> u64 {
         u64::MAX
     }
 }
 
-impl ChunkReader for PagesThere {
+impl ChunkReader for ExistingPages {
     type T = std::io::Repeat;
 
     fn get_read(&self, _start: u64) -> Result<std::io::Repeat, ParquetError> {

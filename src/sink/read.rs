@@ -17,8 +17,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::error::Fault;
-use super::flat_file::{FlatFileReader, Index};
+use super::error::SinkError;
+use super::flat_file::{FlatFileReader, FlatIndex};
 use super::folder::data_files;
 use super::layout::DATA_FOLDER;
 use super::manifest::Manifest;
@@ -55,7 +55,7 @@ pub struct TokenReader {
     /// The number of the next file to open.
     next: usize,
     /// The open file; `None` at the end and after an error.
-    open: Option<Opened>,
+    open: Option<FileReader>,
     /// The declaration of the first file, with which the others must agree.
     declaration: Option<Declaration>,
 }
@@ -71,32 +71,32 @@ impl fmt::Debug for TokenReader {
 }
 
 /// A file of either kind.
-enum Opened {
-    Parquet(Box<OpenFile>),
+enum FileReader {
+    Parquet(Box<ParquetFileReader>),
     Flat(FlatFileReader),
 }
 
-impl Opened {
+impl FileReader {
     /// Opens a file: bare ids if its name ends in `.bin`, otherwise Parquet.
-    fn open(number: usize, path: PathBuf) -> Result<Opened> {
+    fn open(number: usize, path: PathBuf) -> Result<FileReader> {
         if is_flat(&path) {
-            return Ok(Opened::Flat(FlatFileReader::open(number, path)?));
+            return Ok(FileReader::Flat(FlatFileReader::open(number, path)?));
         }
-        Ok(Opened::Parquet(Box::new(OpenFile::open(number, path)?)))
+        Ok(FileReader::Parquet(Box::new(ParquetFileReader::open(number, path)?)))
     }
 
     fn read(&mut self) -> Result<Option<TokenBatch>> {
         match self {
-            Opened::Parquet(file) => file.read(),
-            Opened::Flat(file) => file.read(),
+            FileReader::Parquet(file) => file.read(),
+            FileReader::Flat(file) => file.read(),
         }
     }
 
     /// The declaration in the file, or the manifest's if the format cannot hold one.
     fn declaration(&self, of_all: Option<&Declaration>) -> Result<Option<Declaration>> {
         match self {
-            Opened::Parquet(file) => file.declaration(),
-            Opened::Flat(_) => Ok(of_all.cloned()),
+            FileReader::Parquet(file) => file.declaration(),
+            FileReader::Flat(_) => Ok(of_all.cloned()),
         }
     }
 }
@@ -107,7 +107,7 @@ fn is_flat(path: &Path) -> bool {
 }
 
 /// A Parquet file that is being read, one row group at a time.
-struct OpenFile {
+struct ParquetFileReader {
     number: usize,
     path: PathBuf,
     metadata: ArrowReaderMetadata,
@@ -148,15 +148,15 @@ impl TokenReader {
             let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             paths.retain(|path| split_of(&name(path)) == split);
             if paths.is_empty() {
-                let fault = Fault::NoSplit { folder: path.to_path_buf(), split: split.to_owned() };
-                return Err(Error::new(ErrorKind::Usage, fault));
+                let error = SinkError::NoSplit { folder: path.to_path_buf(), split: split.to_owned() };
+                return Err(Error::new(ErrorKind::Usage, error));
             }
         }
         let Some(first) = paths.first() else {
-            return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() })
+            return Err(Error::new(ErrorKind::Failed, SinkError::NoFiles { folder: path.to_path_buf() })
                 .with_help("name the output folder of `run` or `encode`, or its files"));
         };
-        let first = Opened::open(0, first.clone())?;
+        let first = FileReader::open(0, first.clone())?;
         let declaration = first.declaration(declaration.as_ref())?;
         Ok(TokenReader { paths, next: 1, open: Some(first), declaration })
     }
@@ -185,11 +185,11 @@ impl TokenReader {
             }
             self.open = None;
             let Some(path) = self.paths.get(self.next) else { return Ok(None) };
-            let file = Opened::open(self.next, path.clone())?;
+            let file = FileReader::open(self.next, path.clone())?;
             if !same_tokens(file.declaration(self.declaration.as_ref())?.as_ref(), self.declaration.as_ref())
             {
                 let (path, first) = (path.clone(), self.paths[0].clone());
-                return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first })
+                return Err(Error::new(ErrorKind::Failed, SinkError::DeclarationDiffers { path, first })
                     .with_help("read one at a time: they are from different jobs"));
             }
             self.open = Some(file);
@@ -233,7 +233,7 @@ pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
 /// Number of rows that a file declares.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
     if is_flat(path) {
-        return Ok(to_u64(Index::read(path)?.lengths.len()));
+        return Ok(to_u64(FlatIndex::read(path)?.lengths.len()));
     }
     let metadata = load(path)?;
     Ok(u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0))
@@ -257,7 +257,7 @@ fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     if begin == MAGIC {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Failed, Fault::NotParquet { path: path.to_path_buf() })
+    Err(Error::new(ErrorKind::Failed, SinkError::NotParquet { path: path.to_path_buf() })
         .with_help("name a file of token ids, or the output folder of `run` or `encode`"))
 }
 
@@ -267,32 +267,43 @@ fn guarded<R>(
     row_group: Option<usize>,
     read: impl FnOnce() -> Result<R, ParquetError>,
 ) -> Result<R> {
-    let fault = match catching(read) {
+    let error = match catching(read) {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(cause)) => Fault::Parquet { path: path.to_path_buf(), row_group, cause },
-        Err(said) => Fault::ParquetPanic { path: path.to_path_buf(), row_group, said },
+        Ok(Err(cause)) => SinkError::Parquet { path: path.to_path_buf(), row_group, cause },
+        Err(parsable_records) => {
+            SinkError::ParquetPanic { path: path.to_path_buf(), row_group, parsable_records }
+        }
     };
-    Err(Error::new(ErrorKind::Failed, fault))
+    Err(Error::new(ErrorKind::Failed, error))
 }
 
-impl OpenFile {
+impl ParquetFileReader {
     /// Opens a file.
     ///
     /// # Errors
     /// It is not a Parquet file, is damaged, or has no column of token ids.
-    fn open(number: usize, path: PathBuf) -> Result<OpenFile> {
+    fn open(number: usize, path: PathBuf) -> Result<ParquetFileReader> {
         let metadata = load(&path)?;
         let fields = metadata.schema().fields();
         let Some((column, field)) = fields.find(INPUT_IDS) else {
             let found = fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
-            let fault = Fault::NoTokenColumn { path, column: INPUT_IDS, found };
-            return Err(Error::new(ErrorKind::Usage, fault).with_help(NAME_TOKENS));
+            let error = SinkError::NoTokenColumn { path, column: INPUT_IDS, found };
+            return Err(Error::new(ErrorKind::Usage, error).with_help(NAME_TOKENS));
         };
         if !is_tokens(field.data_type()) {
-            let fault = Fault::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
-            return Err(Error::new(ErrorKind::Usage, fault).with_help(NAME_TOKENS));
+            let error = SinkError::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
+            return Err(Error::new(ErrorKind::Usage, error).with_help(NAME_TOKENS));
         }
-        Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0, group_row: 0 })
+        Ok(ParquetFileReader {
+            number,
+            path,
+            metadata,
+            column,
+            next_group: 0,
+            batches: None,
+            row: 0,
+            group_row: 0,
+        })
     }
 
     /// The declaration in the file's metadata; `None` if it has none.
@@ -304,7 +315,7 @@ impl OpenFile {
         let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
         let Some(text) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
         let damaged = |cause| {
-            Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: self.path.clone(), cause })
+            Error::new(ErrorKind::Failed, SinkError::DeclarationDamaged { path: self.path.clone(), cause })
         };
         version::check(&self.path, text.as_bytes(), damaged)?;
         serde_json::from_str(text).map(Some).map_err(damaged)
@@ -341,8 +352,8 @@ impl OpenFile {
         }
         let cause =
             ParquetError::General(format!("it has {found} rows where the file's index says {declared}"));
-        let fault = Fault::Parquet { path: self.path.clone(), row_group: Some(group), cause };
-        Err(Error::new(ErrorKind::Failed, fault))
+        let error = SinkError::Parquet { path: self.path.clone(), row_group: Some(group), cause };
+        Err(Error::new(ErrorKind::Failed, error))
     }
 
     /// Opens a row group, after checking its pages for sizes that would exhaust memory. Only the column of token ids
@@ -396,11 +407,11 @@ impl OpenFile {
             let row = offsets.partition_point(|offset| offset.as_usize() <= first + place) - 1;
             self.row + to_u64(row)
         };
-        let fault = |fault| Err(Error::new(ErrorKind::Failed, fault));
+        let error = |error| Err(Error::new(ErrorKind::Failed, error));
         if let Some(nulls) = values.nulls()
             && let Some(place) = (0..values.len()).find(|&place| nulls.is_null(place))
         {
-            return fault(Fault::NullId { path: self.path.clone(), row: row_of(place) });
+            return error(SinkError::NullId { path: self.path.clone(), row: row_of(place) });
         }
         let converted = match values.data_type() {
             DataType::Int32 => ids_of::<Int32Type>(&values),
@@ -411,7 +422,7 @@ impl OpenFile {
         let ids = match converted {
             Ok(ids) => ids,
             Err((place, id)) => {
-                return fault(Fault::BadId { path: self.path.clone(), row: row_of(place), id });
+                return error(SinkError::BadId { path: self.path.clone(), row: row_of(place), id });
             }
         };
         let nulls = match list.nulls() {

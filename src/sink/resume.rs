@@ -15,10 +15,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::folder::OutputFolder;
-use super::hashed::Hashed;
+use super::hashed::HashingWriter;
 use super::journal::Journal;
 use super::manifest::OutputFile;
-use super::row_group::{Contents, Position};
+use super::row_group::{Position, RowTotals};
 use crate::base::atomic_file;
 use crate::base::digest::hex;
 use crate::base::int::{to_u64, u64_to_usize};
@@ -28,7 +28,7 @@ use crate::observer::{Observer, Stage};
 
 /// A row group that is in the incomplete file.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct GroupRecord {
+pub(super) struct RowGroupRecord {
     /// The number of the file.
     number: usize,
     /// The offset of the row group's end in the file, and the SHA-256 of everything before it.
@@ -36,25 +36,25 @@ pub(super) struct GroupRecord {
     sha256: String,
     /// Its entries for the footer, in base 64.
     metadata: String,
-    contents: Contents,
+    totals: RowTotals,
     /// The caller's remarks.
     remarks: Vec<Value>,
 }
 
 /// The journal of the row groups that have been written to an incomplete file.
-pub(super) struct GroupLog {
+pub(super) struct RowGroupJournal {
     journal: Journal,
     number: usize,
     /// The caller's remarks since the file was begun, and how many of them are in the journal.
     remarks: Vec<Value>,
-    noted: usize,
+    recorded_files: usize,
 }
 
-impl GroupLog {
+impl RowGroupJournal {
     /// Starts the journal of an empty file.
-    pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<GroupLog> {
+    pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<RowGroupJournal> {
         let journal = Journal::create(path, key)?;
-        Ok(GroupLog { journal, number, remarks: Vec::new(), noted: 0 })
+        Ok(RowGroupJournal { journal, number, remarks: Vec::new(), recorded_files: 0 })
     }
 
     /// Adds a remark, which is stored with the next row group.
@@ -63,16 +63,21 @@ impl GroupLog {
     }
 
     /// Records a row group that has been written to the end of the file.
-    pub(super) fn commit<W>(&mut self, file: &Hashed<W>, metadata: &[u8], contents: &Contents) -> Result<()> {
-        let record = GroupRecord {
+    pub(super) fn commit<W>(
+        &mut self,
+        file: &HashingWriter<W>,
+        metadata: &[u8],
+        totals: &RowTotals,
+    ) -> Result<()> {
+        let record = RowGroupRecord {
             number: self.number,
             end: file.bytes(),
             sha256: file.sha256(),
             metadata: BASE64_STANDARD.encode(metadata),
-            contents: contents.clone(),
-            remarks: self.remarks[self.noted..].to_vec(),
+            totals: totals.clone(),
+            remarks: self.remarks[self.recorded_files..].to_vec(),
         };
-        self.noted = self.remarks.len();
+        self.recorded_files = self.remarks.len();
         self.journal.append(&record)
     }
 
@@ -83,26 +88,26 @@ impl GroupLog {
 }
 
 /// The undamaged row groups of an incomplete file, with everything that is needed to resume.
-pub(super) struct Unfinished {
+pub(super) struct IncompleteFile {
     pub(super) number: usize,
     /// The contents of each row group, and its entries for the footer.
-    pub(super) groups: Vec<(Contents, Vec<u8>)>,
+    pub(super) groups: Vec<(RowTotals, Vec<u8>)>,
     /// The file, cut off after the last of them.
-    pub(super) file: Hashed<File>,
+    pub(super) file: HashingWriter<File>,
     /// The journal, to which further row groups are added.
-    pub(super) log: GroupLog,
+    pub(super) log: RowGroupJournal,
 }
 
-impl Unfinished {
+impl IncompleteFile {
     /// Finds the incomplete file at `path` by its journal; `None` if nothing of it can be used. Reads the whole file.
     ///
     /// # Errors
     /// The file or the journal exists, but cannot be read or written.
-    pub(super) fn find(path: &Path, journal: &Path, key: &str) -> Result<Option<Unfinished>> {
+    pub(super) fn find(path: &Path, journal: &Path, key: &str) -> Result<Option<IncompleteFile>> {
         if !journal.exists() {
             return Ok(None);
         }
-        let (mut log, mut records) = Journal::open::<GroupRecord>(journal, key)?;
+        let (mut log, mut records) = Journal::open::<RowGroupRecord>(journal, key)?;
         let Some(number) = records.first().map(|record| record.number) else { return Ok(None) };
         let mut file = match atomic_file::without_links(OpenOptions::new().read(true).write(true)).open(path)
         {
@@ -119,15 +124,15 @@ impl Unfinished {
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.map_err(|cause| Error::io("write", path, cause))?;
         let remarks: Vec<Value> = records.iter().flat_map(|record| record.remarks.clone()).collect();
-        let group = |record: GroupRecord| {
+        let group = |record: RowGroupRecord| {
             // A valid record was written by this program, so its metadata can be decoded.
-            (record.contents, BASE64_STANDARD.decode(record.metadata).unwrap_or_default())
+            (record.totals, BASE64_STANDARD.decode(record.metadata).unwrap_or_default())
         };
-        Ok(Some(Unfinished {
+        Ok(Some(IncompleteFile {
             number,
             groups: records.into_iter().map(group).collect(),
-            file: Hashed::resumed(file, hasher, end),
-            log: GroupLog { journal: log, number, noted: remarks.len(), remarks },
+            file: HashingWriter::resumed(file, hasher, end),
+            log: RowGroupJournal { journal: log, number, recorded_files: remarks.len(), remarks },
         }))
     }
 
@@ -137,15 +142,15 @@ impl Unfinished {
     }
 
     /// The contents of all row groups together.
-    pub(super) fn contents(&self) -> Contents {
-        let mut sum = Contents::default();
-        self.groups.iter().for_each(|(contents, _)| sum.add(contents));
+    pub(super) fn totals(&self) -> RowTotals {
+        let mut sum = RowTotals::default();
+        self.groups.iter().for_each(|(totals, _)| sum.add(totals));
         sum
     }
 }
 
 /// Keeps the records of the row groups that are undamaged in the file. Returns the hash of these row groups.
-fn undamaged(file: &mut File, records: &mut Vec<GroupRecord>) -> io::Result<Sha256> {
+fn undamaged(file: &mut File, records: &mut Vec<RowGroupRecord>) -> io::Result<Sha256> {
     let number = records.first().map(|record| record.number);
     let (mut hasher, mut held) = (Sha256::new(), Sha256::new());
     let (mut end, mut good) = (0, 0);
@@ -190,14 +195,14 @@ pub(super) struct FileRecord {
     pub(super) start: Position,
     /// The entry for the manifest, without its units.
     pub(super) file: OutputFile,
-    pub(super) contents: Contents,
+    pub(super) totals: RowTotals,
     /// The caller's remarks.
     pub(super) remarks: Vec<Value>,
 }
 
 /// Consecutive documents that are written to one data file, or, if they are the last ones, to any number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct DocumentSpan {
     /// Number of the data file, or of the first one.
     pub(super) number: usize,
     /// The position of the first document in the input.
@@ -207,7 +212,7 @@ pub struct Span {
 }
 
 /// The completed data files, and whether each is undamaged.
-pub(super) struct FinishedFiles {
+pub(super) struct CompletedFiles {
     journal: Journal,
     /// The files in the order of their numbers.
     records: Vec<FileRecord>,
@@ -215,14 +220,14 @@ pub(super) struct FinishedFiles {
     good: Vec<bool>,
 }
 
-impl FinishedFiles {
+impl CompletedFiles {
     /// Reads the journal of this key and verifies the files that it lists. If the last one had not been given its
     /// name yet, it is named.
     ///
     /// # Errors
     /// A file cannot be read or written, or the observer asks to stop.
-    pub(super) fn find(folder: &OutputFolder, key: &str, observer: &dyn Observer) -> Result<FinishedFiles> {
-        let (journal, listed) = Journal::open::<FileRecord>(folder.finished_journal(), key)?;
+    pub(super) fn find(folder: &OutputFolder, key: &str, observer: &dyn Observer) -> Result<CompletedFiles> {
+        let (journal, listed) = Journal::open::<FileRecord>(folder.file_journal(), key)?;
         let mut records: Vec<FileRecord> = Vec::new();
         for record in listed {
             match record.number {
@@ -232,21 +237,21 @@ impl FinishedFiles {
             }
         }
         if let Some(last) = records.last() {
-            publish_if_finished(folder, last, observer)?;
+            publish_if_complete(folder, last, observer)?;
         }
         let good = check(folder.path(), &records, observer)?;
-        Ok(FinishedFiles { journal, records, good })
+        Ok(CompletedFiles { journal, records, good })
     }
 
     /// The documents that must still be encoded: those of damaged files, then all after the last file.
-    pub(super) fn missing(&self) -> Vec<Span> {
+    pub(super) fn missing(&self) -> Vec<DocumentSpan> {
         let damaged = self.records.iter().zip(&self.good).filter(|(_, good)| !**good);
-        let again = |(record, _): (&FileRecord, _)| Span {
+        let again = |(record, _): (&FileRecord, _)| DocumentSpan {
             number: record.number,
             from: record.start,
-            documents: Some(record.contents.documents),
+            documents: Some(record.totals.documents),
         };
-        let rest = Span { number: self.records.len(), from: self.end(), documents: None };
+        let rest = DocumentSpan { number: self.records.len(), from: self.end(), documents: None };
         damaged.map(again).chain([rest]).collect()
     }
 
@@ -254,7 +259,7 @@ impl FinishedFiles {
     pub(super) fn start(&self, number: usize) -> Position {
         match number {
             0 => Position::default(),
-            _ => self.records.get(number - 1).map_or_else(Position::default, |before| before.contents.next),
+            _ => self.records.get(number - 1).map_or_else(Position::default, |before| before.totals.next),
         }
     }
 
@@ -304,30 +309,34 @@ impl FinishedFiles {
 }
 
 /// The names of all files in a journal, whatever its job: files that this program wrote, or was about to name.
-pub(super) fn noted(journal: &Path) -> Result<Set<String>> {
-    let records = Journal::said::<FileRecord>(journal)?;
+pub(super) fn recorded_files(journal: &Path) -> Result<Set<String>> {
+    let records = Journal::parsable_records::<FileRecord>(journal)?;
     Ok(records.iter().flat_map(|record| record.file.names()).cloned().collect())
 }
 
 /// Gives the last recorded file its name, if the run ended between recording and naming it, and its bytes are
 /// undamaged.
-fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn Observer) -> Result<()> {
-    let (path, draft) = (folder.path().join(&last.file.name), folder.unfinished());
-    if path.exists() || !draft.exists() {
+fn publish_if_complete(folder: &OutputFolder, last: &FileRecord, observer: &dyn Observer) -> Result<()> {
+    let (path, incomplete_path) = (folder.path().join(&last.file.name), folder.incomplete_file());
+    if path.exists() || !incomplete_path.exists() {
         return Ok(());
     }
-    let name = draft.strip_prefix(folder.path()).unwrap_or(&draft).to_string_lossy().into_owned();
-    let as_draft = OutputFile { name, ..last.file.clone() };
-    match as_draft.verify_bytes(folder.path(), observer) {
-        Ok(()) => publish(&draft, &path),
+    let name = incomplete_path
+        .strip_prefix(folder.path())
+        .unwrap_or(&incomplete_path)
+        .to_string_lossy()
+        .into_owned();
+    let not_yet_named = OutputFile { name, ..last.file.clone() };
+    match not_yet_named.verify_bytes(folder.path(), observer) {
+        Ok(()) => publish(&incomplete_path, &path),
         Err(error) if error.kind() == ErrorKind::Mismatch => Ok(()),
         Err(error) => Err(error),
     }
 }
 
 /// Gives a synced file its final name.
-pub(super) fn publish(draft: &Path, path: &Path) -> Result<()> {
-    fs::rename(draft, path).map_err(|cause| Error::io("write", path, cause))?;
+pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
+    fs::rename(incomplete_path, path).map_err(|cause| Error::io("write", path, cause))?;
     atomic_file::sync_folder(atomic_file::folder_of(path))
 }
 

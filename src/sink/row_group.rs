@@ -10,9 +10,9 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 
-use super::error::Fault;
+use super::error::SinkError;
 use super::packing::{PackedRows, Packing};
-use super::schema::{FileShape, SEQ_LENGTHS, element};
+use super::schema::{FileSpec, SEQ_LENGTHS, element};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ pub(super) const GROUP_ROWS: usize = 1 << 20;
 pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
 /// A token batch whose columns have the types of the output.
-pub(super) struct Rows {
+pub(super) struct OutputBatch {
     ids: TokenIds,
     /// Where the ids of each row end.
     ends: Vec<usize>,
@@ -49,17 +49,17 @@ pub(super) struct Rows {
     taken: usize,
 }
 
-impl Rows {
+impl OutputBatch {
     /// Takes over a batch, and converts its pass-through columns to the types of this shape.
     ///
     /// # Errors
     /// An id or the length of a row exceeds 31 bits, or a column is missing or does not fit its type.
-    pub(super) fn new(batch: TokenBatch, shape: &FileShape) -> Result<Rows> {
+    pub(super) fn new(batch: TokenBatch, shape: &FileSpec) -> Result<OutputBatch> {
         let columns = pass_through(&batch, shape)?;
         check_lengths(&batch)?;
         check_ids(&batch.ids)?;
         let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
-        Ok(Rows {
+        Ok(OutputBatch {
             source: batch.source,
             first,
             taken: 0,
@@ -107,7 +107,7 @@ impl Rows {
     }
 
     /// The contents of a range of the rows.
-    pub(super) fn contents(&self, range: Range<usize>) -> Contents {
+    pub(super) fn totals(&self, range: Range<usize>) -> RowTotals {
         let documents = to_u64(range.len());
         let Position { source, unit, row, .. } = self.first;
         let tokens = to_u64(self.ends[range.end - 1] - self.start(range.start));
@@ -115,17 +115,22 @@ impl Rows {
         let text_bytes = self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum();
         let share =
             SourceShare { source: self.source, documents: documents - null_documents, text_bytes, tokens };
-        let mut contents = Contents {
+        let mut totals = RowTotals {
             rows: documents,
             tokens,
             documents,
             null_documents,
             text_bytes,
             sources: vec![share],
-            ..Contents::default()
+            ..RowTotals::default()
         };
-        contents.add_part(Part { source, unit, first_row: row + to_u64(range.start), rows: documents });
-        contents
+        totals.add_range(DocumentRange {
+            source,
+            unit,
+            first_row: row + to_u64(range.start),
+            rows: documents,
+        });
+        totals
     }
 }
 
@@ -134,9 +139,9 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     let mut start = 0;
     for &end in &batch.ends {
         if i32::try_from(end - start).is_err() {
-            let fault =
-                Fault::RowTooLong { source_index: batch.source, unit: batch.unit, tokens: end - start };
-            return Err(Error::new(ErrorKind::Failed, fault));
+            let error =
+                SinkError::RowTooLong { source_index: batch.source, unit: batch.unit, tokens: end - start };
+            return Err(Error::new(ErrorKind::Failed, error));
         }
         start = end;
     }
@@ -148,13 +153,13 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
     let greatest = ids.greatest().unwrap_or_default().get();
     match i32::try_from(greatest) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id: greatest })),
+        Err(_) => Err(Error::new(ErrorKind::Failed, SinkError::IdTooLarge { id: greatest })),
     }
 }
 
 /// The pass-through columns of a batch, converted to the types of the output. `None` if there are none, or if
 /// documents are packed.
-fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBatch>> {
+fn pass_through(batch: &TokenBatch, shape: &FileSpec) -> Result<Option<RecordBatch>> {
     let fields = shape.schema.fields()[2..].to_vec();
     if fields.is_empty() || shape.packing.is_some() {
         return Ok(None);
@@ -164,8 +169,8 @@ fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBa
     for field in &fields {
         let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
         let Some(given) = given.filter(|given| given.len() == batch.len()) else {
-            let fault = Fault::ColumnMissing { name: field.name().clone(), source_index, unit };
-            return Err(Error::new(ErrorKind::Failed, fault));
+            let error = SinkError::ColumnMissing { name: field.name().clone(), source_index, unit };
+            return Err(Error::new(ErrorKind::Failed, error));
         };
         columns.push(plain(given, field, source_index, unit)?);
     }
@@ -182,7 +187,7 @@ fn plain(
 ) -> Result<ArrayRef> {
     cast(given, field.data_type()).map_err(|cause| {
         let (name, data_type) = (field.name().clone(), field.data_type().clone());
-        Error::new(ErrorKind::Failed, Fault::ColumnCast { name, source_index, unit, data_type, cause })
+        Error::new(ErrorKind::Failed, SinkError::ColumnCast { name, source_index, unit, data_type, cause })
     })
 }
 
@@ -198,7 +203,7 @@ pub(super) struct RowGroup {
     columns: Vec<RecordBatch>,
     /// Bytes of pass-through values in all rows.
     column_bytes: u64,
-    contents: Contents,
+    totals: RowTotals,
 }
 
 impl RowGroup {
@@ -215,7 +220,7 @@ impl RowGroup {
     ///
     /// Whether a row fits depends only on this row and the rows before it in the group. So the groups do not depend
     /// on batches.
-    pub(super) fn take(&mut self, rows: &mut Rows, range: Range<usize>) -> usize {
+    pub(super) fn take(&mut self, rows: &mut OutputBatch, range: Range<usize>) -> usize {
         let begin = rows.start(range.start);
         let mut column_bytes = self.column_bytes;
         let mut stop = range.start;
@@ -237,9 +242,9 @@ impl RowGroup {
     }
 
     /// Appends rows.
-    fn append(&mut self, rows: &mut Rows, range: Range<usize>) {
+    fn append(&mut self, rows: &mut OutputBatch, range: Range<usize>) {
         let (begin, end) = (rows.start(range.start), rows.ends[range.end - 1]);
-        self.contents.add(&rows.contents(range.clone()));
+        self.totals.add(&rows.totals(range.clone()));
         let shift = self.ids.len();
         self.ends.extend(rows.ends[range.clone()].iter().map(|end| shift + end - begin));
         self.nulls.extend(range.clone().map(|row| rows.is_null(row)));
@@ -256,7 +261,7 @@ impl RowGroup {
 
     /// Gathers documents for packing from the beginning of `range` while they fit, and returns the first one that was
     /// not taken completely. Some of its first ids may have been taken.
-    pub(super) fn gather(&mut self, rows: &mut Rows, range: Range<usize>, packing: &Packing) -> usize {
+    pub(super) fn gather(&mut self, rows: &mut OutputBatch, range: Range<usize>, packing: &Packing) -> usize {
         let before = self.ids.len();
         let mut stop = range.start;
         let mut part = None;
@@ -274,19 +279,19 @@ impl RowGroup {
                 break;
             }
             let cut = packing.cuts(at, ids, left.start > rows.start(stop));
-            self.contents.cut_documents += u64::from(cut);
+            self.totals.cut_documents += u64::from(cut);
             stop += 1;
         }
         if stop > range.start {
-            self.contents.add(&Contents { rows: 0, tokens: 0, ..rows.contents(range.start..stop) });
+            self.totals.add(&RowTotals { rows: 0, tokens: 0, ..rows.totals(range.start..stop) });
         }
-        self.contents.tokens += to_u64(self.ids.len() - before);
-        self.contents.next = part.unwrap_or(self.contents.next);
+        self.totals.tokens += to_u64(self.ids.len() - before);
+        self.totals.next = part.unwrap_or(self.totals.next);
         stop
     }
 
     /// The ranges of ids of the documents, and parts of documents, that were gathered.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn gathered_documents(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
@@ -318,7 +323,7 @@ impl RowGroup {
             nulls: vec![false; ends.len()],
             columns: vec![columns.expect("one column of its type")],
             column_bytes: 0,
-            contents: Contents { rows: to_u64(ends.len()), ..self.contents },
+            totals: RowTotals { rows: to_u64(ends.len()), ..self.totals },
             ends,
         }
     }
@@ -329,8 +334,8 @@ impl RowGroup {
     }
 
     /// The part of the input that the rows hold.
-    pub(super) fn contents(&self) -> &Contents {
-        &self.contents
+    pub(super) fn totals(&self) -> &RowTotals {
+        &self.totals
     }
 
     /// The ids of all rows, one after another.
@@ -373,7 +378,7 @@ pub struct Position {
 
 /// The part of the input that some rows of the output hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Contents {
+pub struct RowTotals {
     /// Number of rows, nulls included. Documents that are yet to be packed have none.
     pub rows: u64,
     /// Number of token ids in all rows.
@@ -390,7 +395,7 @@ pub struct Contents {
     #[serde(default)]
     pub sources: Vec<SourceShare>,
     /// The ranges of documents, in order.
-    pub(super) parts: Vec<Part>,
+    pub(super) ranges: Vec<DocumentRange>,
     /// The position after these documents.
     pub(super) next: Position,
 }
@@ -410,21 +415,21 @@ pub struct SourceShare {
 
 /// Consecutive documents of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Part {
+pub(super) struct DocumentRange {
     pub(super) source: usize,
     pub(super) unit: usize,
     pub(super) first_row: u64,
     pub(super) rows: u64,
 }
 
-impl Contents {
+impl RowTotals {
     /// No documents yet; the next one is at `next`.
-    pub(super) fn before(next: Position) -> Contents {
-        Contents { next, ..Contents::default() }
+    pub(super) fn before(next: Position) -> RowTotals {
+        RowTotals { next, ..RowTotals::default() }
     }
 
     /// Adds contents that follow these in the input.
-    pub(super) fn add(&mut self, other: &Contents) {
+    pub(super) fn add(&mut self, other: &RowTotals) {
         self.rows += other.rows;
         self.tokens += other.tokens;
         self.documents += other.documents;
@@ -432,8 +437,8 @@ impl Contents {
         self.null_documents += other.null_documents;
         self.text_bytes += other.text_bytes;
         other.sources.iter().for_each(|share| self.add_share(share));
-        for part in &other.parts {
-            self.add_part(*part);
+        for part in &other.ranges {
+            self.add_range(*part);
         }
         self.next = other.next;
     }
@@ -452,10 +457,10 @@ impl Contents {
     }
 
     /// Adds documents that follow in the input.
-    pub(super) fn add_part(&mut self, part: Part) {
-        match self.parts.last_mut() {
+    pub(super) fn add_range(&mut self, part: DocumentRange) {
+        match self.ranges.last_mut() {
             Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,
-            _ => self.parts.push(part),
+            _ => self.ranges.push(part),
         }
         self.next =
             Position { source: part.source, unit: part.unit, row: part.first_row + part.rows, token: 0 };

@@ -12,9 +12,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde::{Deserialize, Serialize};
 
-use super::error::Fault;
+use super::error::SinkError;
 use super::flat_file::IdWidth;
-use super::hf_features::Features;
+use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::TokenId;
 use crate::encode::{Encoder, MissingBytes};
@@ -203,14 +203,14 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     ];
     for column in columns {
         if fields.iter().any(|field| field.name() == column.name()) {
-            let fault = Fault::ColumnTwice { name: column.name().clone() };
-            return Err(Error::new(ErrorKind::Usage, fault)
+            let error = SinkError::ColumnTwice { name: column.name().clone() };
+            return Err(Error::new(ErrorKind::Usage, error)
                 .with_help("leave that column out, or rename it in the data"));
         }
         let Some(field) = plain_field(column) else {
             let data_type = column.data_type().clone();
-            let fault = Fault::ColumnType { name: column.name().clone(), data_type };
-            return Err(Error::new(ErrorKind::Usage, fault).with_help("leave that column out"));
+            let error = SinkError::ColumnType { name: column.name().clone(), data_type };
+            return Err(Error::new(ErrorKind::Usage, error).with_help("leave that column out"));
         };
         fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
     }
@@ -223,7 +223,7 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
 /// The documents have pass-through columns, or the length of rows is out of range ([`ErrorKind::Usage`]).
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     let refused = |what: String, help: &'static str| {
-        Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what }).with_help(help))
+        Err(Error::new(ErrorKind::Usage, SinkError::CannotPack { what }).with_help(help))
     };
     if documents.fields().len() > 2 {
         return refused("cannot keep the columns of documents".to_owned(), "leave the columns out");
@@ -250,7 +250,7 @@ fn plain_field(field: &FieldRef) -> Option<FieldRef> {
 
 /// The annotations of columns, such as `ENUM`, that the output does not keep: for each column that loses some, its
 /// name and their names.
-pub(crate) fn unkept(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
+pub(crate) fn dropped_annotations(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
     let lost = |column: &FieldRef| {
         let lost = lost_annotations(column, plain_field(column)?.as_ref());
         (!lost.is_empty()).then(|| (column.name().clone(), lost))
@@ -297,7 +297,7 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
 
 /// The properties that all files of an output share: columns, encodings and metadata.
 #[derive(Debug)]
-pub struct FileShape {
+pub struct FileSpec {
     /// The Arrow schema of the columns.
     pub(super) schema: SchemaRef,
     /// The same columns as Parquet describes them.
@@ -310,7 +310,7 @@ pub struct FileShape {
     pub(super) packing: Option<Packing>,
 }
 
-impl FileShape {
+impl FileSpec {
     /// The shape of Parquet files with the columns of an [`output_schema`], or with those of packed rows if
     /// `declaration` names a packing.
     ///
@@ -321,25 +321,25 @@ impl FileShape {
         schema: SchemaRef,
         compression: Compression,
         declaration: &Declaration,
-    ) -> Result<Arc<FileShape>> {
-        FileShape::parquet(schema, compression, declaration).map(Arc::new)
+    ) -> Result<Arc<FileSpec>> {
+        FileSpec::parquet(schema, compression, declaration).map(Arc::new)
     }
 
     /// The shape of files of any format, for ids below `ids`.
     ///
     /// # Errors
-    /// As for [`new`](FileShape::new), or a format other than Parquet is to be packed.
+    /// As for [`new`](FileSpec::new), or a format other than Parquet is to be packed.
     pub(super) fn of_format(
         format: OutputFormat,
         ids: u64,
         schema: SchemaRef,
         compression: Compression,
         declaration: &Declaration,
-    ) -> Result<Arc<FileShape>> {
-        let mut shape = FileShape::parquet(schema, compression, declaration)?;
+    ) -> Result<Arc<FileSpec>> {
+        let mut shape = FileSpec::parquet(schema, compression, declaration)?;
         if shape.packing.is_some() && format != OutputFormat::Parquet {
             let what = "are written to Parquet files only".to_owned();
-            return Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what })
+            return Err(Error::new(ErrorKind::Usage, SinkError::CannotPack { what })
                 .with_help("leave packing out: files of ids alone are one sequence of tokens"));
         }
         shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
@@ -347,16 +347,16 @@ impl FileShape {
     }
 
     /// The shape of Parquet files, which is also the base of the other formats.
-    fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileShape> {
+    fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileSpec> {
         let schema = match &declaration.pack {
             Some(packing) => packed_schema(&schema, packing)?,
             None => schema,
         };
         let unknown = |cause: ParquetError| {
-            Error::new(ErrorKind::Usage, Fault::Write { path: "the output's columns".into(), cause })
+            Error::new(ErrorKind::Usage, SinkError::Write { path: "the output's columns".into(), cause })
         };
         let columns = ArrowSchemaConverter::new().convert(&schema).map_err(unknown)?;
-        let features = Features::of(&schema).map(|features| features.json().to_string());
+        let features = HfFeatures::of(&schema).map(|features| features.json().to_string());
         let pairs = key_values(features.as_ref(), declaration);
         let mut properties = properties(&columns, compression, pairs);
         // If a file has an Arrow schema, pyarrow takes the metadata from there. So the features are written there as
@@ -365,7 +365,7 @@ impl FileShape {
         let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
         add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
         let (columns, properties) = (Arc::new(columns), Arc::new(properties));
-        Ok(FileShape { schema, columns, properties, flat: None, packing: declaration.pack })
+        Ok(FileSpec { schema, columns, properties, flat: None, packing: declaration.pack })
     }
 }
 

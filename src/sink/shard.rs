@@ -15,70 +15,70 @@ use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 use serde_json::Value;
 
-use super::error::{Fault, write_failed};
-use super::flat_file::{FlatFile, FlatGroup};
-use super::hashed::Hashed;
+use super::error::{SinkError, write_failed};
+use super::flat_file::{FlatFile, FlatRowGroup};
+use super::hashed::HashingWriter;
 use super::packing::pack;
 use super::parquet_file;
-use super::parquet_file::{Columns, ParquetFile};
-use super::resume::{GroupLog, Unfinished};
-use super::row_group::{Contents, Position, RowGroup, Rows};
-use super::schema::FileShape;
+use super::parquet_file::{EncodedColumns, ParquetFile};
+use super::resume::{IncompleteFile, RowGroupJournal};
+use super::row_group::{OutputBatch, Position, RowGroup, RowTotals};
+use super::schema::FileSpec;
 use crate::base::pools::as_many_as_there_are;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file that grows by row groups.
-enum Body<W: Write + Send> {
+enum ShardFile<W: Write + Send> {
     Parquet(Box<ParquetFile<W>>),
     Flat(FlatFile<W>),
 }
 
-impl<W: Write + Send> Body<W> {
+impl<W: Write + Send> ShardFile<W> {
     /// Begins a file in the format of the shape.
-    fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<Body<W>> {
+    fn new(out: HashingWriter<W>, path: PathBuf, shape: &Arc<FileSpec>) -> Result<ShardFile<W>> {
         Ok(match shape.flat {
-            None => Body::Parquet(Box::new(ParquetFile::new(out, path, shape)?)),
-            Some((format, width)) => Body::Flat(FlatFile::new(out, path, format, width)),
+            None => ShardFile::Parquet(Box::new(ParquetFile::new(out, path, shape)?)),
+            Some((format, width)) => ShardFile::Flat(FlatFile::new(out, path, format, width)),
         })
     }
 
     fn writers(&self) -> Option<&Arc<ArrowRowGroupWriterFactory>> {
         match self {
-            Body::Parquet(file) => Some(file.writers()),
-            Body::Flat(_) => None,
+            ShardFile::Parquet(file) => Some(file.writers()),
+            ShardFile::Flat(_) => None,
         }
     }
 
-    /// Appends a row group. Returns the data for [`resume_group`](Body::resume_group).
-    fn append(&mut self, group: EncodedGroup) -> Result<Vec<u8>> {
+    /// Appends a row group. Returns the data for [`resume_group`](ShardFile::resume_group).
+    fn append(&mut self, group: EncodedRowGroup) -> Result<Vec<u8>> {
         match (self, group) {
-            (Body::Parquet(file), EncodedGroup::Columns(columns)) => file.append(columns),
-            (Body::Flat(file), EncodedGroup::Flat(group)) => file.append(group),
+            (ShardFile::Parquet(file), EncodedRowGroup::EncodedColumns(columns)) => file.append(columns),
+            (ShardFile::Flat(file), EncodedRowGroup::Flat(group)) => file.append(group),
             _ => unreachable!("groups are encoded for their file"),
         }
     }
 
-    /// Adds a row group that is already in the file. `metadata` is what [`append`](Body::append) returned for it.
+    /// Adds a row group that is already in the file. `metadata` is what [`append`](ShardFile::append) returned for it.
     fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         match self {
-            Body::Parquet(file) => file.resume_group(metadata),
-            Body::Flat(file) => file.resume_group(metadata),
+            ShardFile::Parquet(file) => file.resume_group(metadata),
+            ShardFile::Flat(file) => file.resume_group(metadata),
         }
     }
 
-    fn written(&self) -> &Hashed<W> {
+    fn written(&self) -> &HashingWriter<W> {
         match self {
-            Body::Parquet(file) => file.written(),
-            Body::Flat(file) => file.written(),
+            ShardFile::Parquet(file) => file.written(),
+            ShardFile::Flat(file) => file.written(),
         }
     }
 
     /// The complete file, and the contents of its index if the format has one.
-    fn finish(self) -> Result<(Hashed<W>, Option<Vec<u8>>)> {
+    fn finish(self) -> Result<(HashingWriter<W>, Option<Vec<u8>>)> {
         match self {
-            Body::Parquet(file) => Ok((file.finish()?, None)),
-            Body::Flat(file) => {
+            ShardFile::Parquet(file) => Ok((file.finish()?, None)),
+            ShardFile::Flat(file) => {
                 let (out, index) = file.finish();
                 Ok((out, Some(index)))
             }
@@ -90,7 +90,7 @@ impl<W: Write + Send> Body<W> {
 ///
 /// Row groups end at limits for rows, ids and bytes of pass-through columns, or if the file is
 /// [packed](super::Packing), for documents and their ids. So the bytes of the file depend only on its rows. Each row
-/// group is encoded and compressed on a thread of the [`Encoders`] while the next one fills.
+/// group is encoded and compressed on a thread of the [`RowGroupEncoders`] while the next one fills.
 ///
 /// # Examples
 /// Writes texts of a program to a file of token ids. For whole datasets, use [`run`](crate::run).
@@ -110,8 +110,8 @@ impl<W: Write + Send> Body<W> {
 /// # let folder = tempfile::tempdir().expect("a folder");
 /// # let path = folder.path().join("tokens.parquet");
 /// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
-/// let shape = FileShape::new(output_schema(&[])?, Compression::Default, &Declaration::of(&encoder))?;
-/// let encoders = Encoders::start(2)?;
+/// let shape = FileSpec::new(output_schema(&[])?, Compression::Default, &Declaration::of(&encoder))?;
+/// let encoders = RowGroupEncoders::start(2)?;
 /// let facts = publish(&path, |file| {
 ///     let mut writer = ShardWriter::new(file, &path, &shape, &encoders)?;
 ///     let texts = source::texts(["how much wood", "would a woodchuck chuck"]);
@@ -133,25 +133,25 @@ impl<W: Write + Send> Body<W> {
 /// MB if long values pass through. Best-fit packing takes 20 MB more per thread. A row that is larger than a row
 /// group takes about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
-    file: Body<W>,
+    file: ShardFile<W>,
     path: PathBuf,
-    shape: Arc<FileShape>,
-    encoders: Arc<Encoders>,
+    shape: Arc<FileSpec>,
+    encoders: Arc<RowGroupEncoders>,
     /// The rows that are being collected.
     group: RowGroup,
     /// The row groups that are being encoded, in the order of the file.
-    under_way: VecDeque<Receiver<Encoded>>,
+    in_progress: VecDeque<Receiver<EncodeReply>>,
     /// The contents of what has been written.
-    contents: Contents,
+    totals: RowTotals,
     /// The journal of row groups that have been written.
-    log: Option<GroupLog>,
+    log: Option<RowGroupJournal>,
 }
 
 impl<W: Write + Send> fmt::Debug for ShardWriter<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShardWriter")
             .field("path", &self.path)
-            .field("contents", &self.contents)
+            .field("contents", &self.totals)
             .finish_non_exhaustive()
     }
 }
@@ -170,9 +170,9 @@ pub struct ShardFacts {
 }
 
 /// A complete file.
-pub(super) struct Finished<W> {
+pub(super) struct CompletedShard<W> {
     pub(super) out: W,
-    pub(super) contents: Contents,
+    pub(super) totals: RowTotals,
     /// The contents of the index beside the file, if the format has one.
     pub(super) index: Option<Vec<u8>>,
     pub(super) bytes: u64,
@@ -188,29 +188,29 @@ impl<W: Write + Send> ShardWriter<W> {
     pub fn new(
         out: W,
         path: impl Into<PathBuf>,
-        shape: &Arc<FileShape>,
-        encoders: &Arc<Encoders>,
+        shape: &Arc<FileSpec>,
+        encoders: &Arc<RowGroupEncoders>,
     ) -> Result<ShardWriter<W>> {
-        ShardWriter::begin(Hashed::new(out), path.into(), shape, encoders, Contents::default(), None)
+        ShardWriter::begin(HashingWriter::new(out), path.into(), shape, encoders, RowTotals::default(), None)
     }
 
-    /// Begins a file whose first document follows `contents`. Row groups are recorded in `log`.
+    /// Begins a file whose first document follows `totals`. Row groups are recorded in `log`.
     pub(super) fn begin(
-        out: Hashed<W>,
+        out: HashingWriter<W>,
         path: PathBuf,
-        shape: &Arc<FileShape>,
-        encoders: &Arc<Encoders>,
-        contents: Contents,
-        log: Option<GroupLog>,
+        shape: &Arc<FileSpec>,
+        encoders: &Arc<RowGroupEncoders>,
+        totals: RowTotals,
+        log: Option<RowGroupJournal>,
     ) -> Result<ShardWriter<W>> {
         Ok(ShardWriter {
-            file: Body::new(out, path.clone(), shape)?,
+            file: ShardFile::new(out, path.clone(), shape)?,
             path,
             shape: Arc::clone(shape),
             encoders: Arc::clone(encoders),
             group: RowGroup::default(),
-            under_way: VecDeque::new(),
-            contents,
+            in_progress: VecDeque::new(),
+            totals,
             log,
         })
     }
@@ -221,12 +221,12 @@ impl<W: Write + Send> ShardWriter<W> {
     /// The rows do not match the columns, or the file cannot be written. The file is unusable after an error.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
         let count = batch.len();
-        let mut rows = Rows::new(batch, &self.shape)?;
+        let mut rows = OutputBatch::new(batch, &self.shape)?;
         self.write_rows(&mut rows, 0..count)
     }
 
     /// Appends a range of rows, and sends row groups to the encoders as they fill.
-    pub(super) fn write_rows(&mut self, rows: &mut Rows, mut range: Range<usize>) -> Result<()> {
+    pub(super) fn write_rows(&mut self, rows: &mut OutputBatch, mut range: Range<usize>) -> Result<()> {
         while !range.is_empty() {
             range.start = match &self.shape.packing {
                 None => self.group.take(rows, range.clone()),
@@ -249,25 +249,25 @@ impl<W: Write + Send> ShardWriter<W> {
     /// Sends the current row group to the encoders. If enough are in progress, waits for the oldest first.
     fn send_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
-        if self.under_way.len() >= self.encoders.ahead() {
+        if self.in_progress.len() >= self.encoders.ahead() {
             self.append_next()?;
         }
-        self.under_way.push_back(self.encoders.encode(group, &self.shape, self.file.writers()));
+        self.in_progress.push_back(self.encoders.encode(group, &self.shape, self.file.writers()));
         Ok(())
     }
 
     /// Waits for the next row group of the file, and appends it.
     fn append_next(&mut self) -> Result<()> {
-        let Some(next) = self.under_way.pop_front() else { return Ok(()) };
+        let Some(next) = self.in_progress.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
-            let fault = Fault::EncoderStopped { path: self.path.clone() };
-            return Err(Error::new(ErrorKind::Failed, fault));
+            let error = SinkError::EncoderStopped { path: self.path.clone() };
+            return Err(Error::new(ErrorKind::Failed, error));
         };
-        let (contents, group) = encoded.map_err(|cause| write_failed(&self.path, cause))?;
+        let (totals, group) = encoded.map_err(|cause| write_failed(&self.path, cause))?;
         let metadata = self.file.append(group)?;
-        self.contents.add(&contents);
+        self.totals.add(&totals);
         match &mut self.log {
-            Some(log) => log.commit(self.file.written(), &metadata, &contents),
+            Some(log) => log.commit(self.file.written(), &metadata, &totals),
             None => Ok(()),
         }
     }
@@ -278,31 +278,31 @@ impl<W: Write + Send> ShardWriter<W> {
     /// # Errors
     /// The file cannot be written.
     pub fn finish(self) -> Result<(W, ShardFacts)> {
-        let Finished { out, contents, bytes, sha256, .. } = self.close()?;
-        Ok((out, ShardFacts { rows: contents.rows, tokens: contents.tokens, bytes, sha256 }))
+        let CompletedShard { out, totals, bytes, sha256, .. } = self.close()?;
+        Ok((out, ShardFacts { rows: totals.rows, tokens: totals.tokens, bytes, sha256 }))
     }
 
     /// Completes the file.
-    pub(super) fn close(mut self) -> Result<Finished<W>> {
+    pub(super) fn close(mut self) -> Result<CompletedShard<W>> {
         if !self.group.is_empty() {
             self.send_group()?;
         }
-        while !self.under_way.is_empty() {
+        while !self.in_progress.is_empty() {
             self.append_next()?;
         }
         // Documents without tokens that were to be packed, if no document with tokens followed.
-        let last = self.group.contents();
+        let last = self.group.totals();
         if last.documents > 0 {
-            self.contents.add(last);
+            self.totals.add(last);
         }
         let (written, index) = self.file.finish()?;
-        Ok(Finished {
-            contents: self.contents,
+        Ok(CompletedShard {
+            totals: self.totals,
             index,
             bytes: written.bytes(),
             sha256: written.sha256(),
             out: written.into_inner(),
-            remarks: self.log.map(GroupLog::into_remarks).unwrap_or_default(),
+            remarks: self.log.map(RowGroupJournal::into_remarks).unwrap_or_default(),
         })
     }
 }
@@ -310,67 +310,67 @@ impl<W: Write + Send> ShardWriter<W> {
 impl ShardWriter<std::fs::File> {
     /// Resumes a file that an earlier process began.
     pub(super) fn resume(
-        unfinished: Unfinished,
+        incomplete: IncompleteFile,
         path: PathBuf,
-        shape: &Arc<FileShape>,
-        encoders: &Arc<Encoders>,
+        shape: &Arc<FileSpec>,
+        encoders: &Arc<RowGroupEncoders>,
     ) -> Result<ShardWriter<std::fs::File>> {
-        let Unfinished { groups, file, log, .. } = unfinished;
-        let start = Contents::before(Position::default());
+        let IncompleteFile { groups, file, log, .. } = incomplete;
+        let start = RowTotals::before(Position::default());
         let mut writer = ShardWriter::begin(file, path, shape, encoders, start, Some(log))?;
-        for (contents, metadata) in groups {
+        for (totals, metadata) in groups {
             writer.file.resume_group(&metadata)?;
-            writer.contents.add(&contents);
+            writer.totals.add(&totals);
         }
         Ok(writer)
     }
 }
 
 /// An encoded row group with its contents.
-pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;
+pub(super) type EncodeReply = Result<(RowTotals, EncodedRowGroup), ParquetError>;
 
 /// A row group as it is written to its file.
-pub(super) enum EncodedGroup {
-    Columns(Columns),
-    Flat(FlatGroup),
+pub(super) enum EncodedRowGroup {
+    EncodedColumns(EncodedColumns),
+    Flat(FlatRowGroup),
 }
 
 /// Threads that encode row groups. All files of an output share them.
 ///
 /// They are separate from the rayon pool of the caller: the writing thread waits for them, and may be the only one of its pool.
-pub struct Encoders {
+pub struct RowGroupEncoders {
     /// The queue of row groups; `None` while the threads are being ended.
-    jobs: Option<Sender<Job>>,
+    jobs: Option<Sender<EncodeJob>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Encoders {
+impl fmt::Debug for RowGroupEncoders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Encoders").field("threads", &self.threads).finish_non_exhaustive()
     }
 }
 
 /// A row group to encode, and the channel for the result.
-struct Job {
+struct EncodeJob {
     group: RowGroup,
-    shape: Arc<FileShape>,
+    shape: Arc<FileSpec>,
     /// Makes the column writers of a Parquet file; `None` for other formats.
     writers: Option<Arc<ArrowRowGroupWriterFactory>>,
-    reply: Sender<Encoded>,
+    reply: Sender<EncodeReply>,
 }
 
-impl Encoders {
+impl RowGroupEncoders {
     /// Starts this number of threads, but at least one. Starts fewer if the system refuses some.
     ///
     /// # Errors
     /// The system refuses all of them.
-    pub fn start(threads: usize) -> Result<Arc<Encoders>> {
-        let (jobs, queue) = unbounded::<Job>();
+    pub fn start(threads: usize) -> Result<Arc<RowGroupEncoders>> {
+        let (jobs, queue) = unbounded::<EncodeJob>();
         let threads = as_many_as_there_are(threads.max(1), |_| {
             let queue = queue.clone();
             thread::Builder::new().spawn(move || run_encoder(&queue))
         })?;
-        Ok(Arc::new(Encoders { jobs: Some(jobs), threads }))
+        Ok(Arc::new(RowGroupEncoders { jobs: Some(jobs), threads }))
     }
 
     /// Number of row groups that can usefully be in progress: one per thread, and one that waits.
@@ -382,11 +382,11 @@ impl Encoders {
     pub(super) fn encode(
         &self,
         group: RowGroup,
-        shape: &Arc<FileShape>,
+        shape: &Arc<FileSpec>,
         writers: Option<&Arc<ArrowRowGroupWriterFactory>>,
-    ) -> Receiver<Encoded> {
+    ) -> Receiver<EncodeReply> {
         let (reply, result) = bounded(1);
-        let job = Job { group, shape: Arc::clone(shape), writers: writers.cloned(), reply };
+        let job = EncodeJob { group, shape: Arc::clone(shape), writers: writers.cloned(), reply };
         // If no thread is left, the job is dropped with its sender, and the receiver is disconnected.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
@@ -396,29 +396,35 @@ impl Encoders {
 }
 
 /// Encodes row groups until the queue is closed. Each thread runs this.
-fn run_encoder(queue: &Receiver<Job>) {
-    for Job { group, shape, writers, reply } in queue {
+fn run_encoder(queue: &Receiver<EncodeJob>) {
+    for EncodeJob { group, shape, writers, reply } in queue {
         // Nobody listens if the run has failed elsewhere.
         let _ = reply.send(encode_group(group, &shape, writers.as_deref()));
     }
 }
 
 /// Encodes a row group for its file. If the shape has a packing, packs it first.
-fn encode_group(group: RowGroup, shape: &FileShape, writers: Option<&ArrowRowGroupWriterFactory>) -> Encoded {
+fn encode_group(
+    group: RowGroup,
+    shape: &FileSpec,
+    writers: Option<&ArrowRowGroupWriterFactory>,
+) -> EncodeReply {
     let group = match &shape.packing {
         Some(packing) => pack(group, packing),
         None => group,
     };
-    let contents = group.contents().clone();
+    let totals = group.totals().clone();
     let encoded = match (shape.flat, writers) {
-        (Some((_, width)), _) => EncodedGroup::Flat(FlatGroup::new(&group, width)),
-        (None, Some(writers)) => EncodedGroup::Columns(parquet_file::encode_columns(group, shape, writers)?),
+        (Some((_, width)), _) => EncodedRowGroup::Flat(FlatRowGroup::new(&group, width)),
+        (None, Some(writers)) => {
+            EncodedRowGroup::EncodedColumns(parquet_file::encode_columns(group, shape, writers)?)
+        }
         (None, None) => unreachable!("a Parquet file comes with its writers"),
     };
-    Ok((contents, encoded))
+    Ok((totals, encoded))
 }
 
-impl Drop for Encoders {
+impl Drop for RowGroupEncoders {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::schema::output_schema;
-use super::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter, TokenReader};
+use super::{Compression, Declaration, FileSpec, RowGroupEncoders, ShardFacts, ShardWriter, TokenReader};
 use crate::base::int::{TokenId, to_u64};
 use crate::encode::{TokenBatch, TokenIds};
 
@@ -72,8 +72,8 @@ pub(super) fn write(
 ) -> (Vec<u8>, ShardFacts) {
     let fields = columns.map(|columns| columns.schema().fields().to_vec()).unwrap_or_default();
     let schema = output_schema(&fields).expect("legal columns");
-    let shape = FileShape::new(schema, compression, &Declaration::default()).expect("legal columns");
-    let encoders = Encoders::start(threads).expect("threads");
+    let shape = FileSpec::new(schema, compression, &Declaration::default()).expect("legal columns");
+    let encoders = RowGroupEncoders::start(threads).expect("threads");
     let mut writer = ShardWriter::new(Vec::new(), "memory", &shape, &encoders).expect("a writer");
     for batch in batches {
         writer.write(batch).expect("a written batch");

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tokenmill::Result;
 use tokenmill::base::int::{ByteCount, ratio, to_u64};
-use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TOKENIZER_FOLDER, TokenReader};
+use tokenmill::sink::{Declaration, DeclaredToken, Manifest, ManifestInput, TOKENIZER_FOLDER, TokenReader};
 use tokenmill::source::Range;
 use tokenmill::vocab::{LoadOptions, Vocabulary, load};
 
@@ -132,7 +132,7 @@ impl Output<'_> {
 }
 
 /// Describes an input and the range of it that was used.
-fn shown_input(input: &Input) -> String {
+fn shown_input(input: &ManifestInput) -> String {
     let name = visible(input.name.as_bytes());
     let range = match input.range {
         Range::Whole => return name,

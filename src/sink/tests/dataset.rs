@@ -42,7 +42,7 @@ fn of_unit(source: usize, unit: usize, rows: &[Row]) -> TokenBatch {
 }
 
 /// All files outside of the state folder, with their bytes.
-pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn totals(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for below in ["", "data"] {
         for entry in fs::read_dir(folder.join(below)).expect("a folder") {
@@ -93,7 +93,7 @@ fn rolling_files_are_cut_between_rows_whatever_the_batches() {
         run(folder.path(), config(vec![vec![unit("in", None)]], 1_000), batches.collect())
             .expect("an output");
         assert_eq!(read_rows(folder.path()), rows);
-        contents(folder.path())
+        totals(folder.path())
     };
     let whole = write(200);
     assert!(whole.len() > 6, "several data files");
@@ -139,7 +139,7 @@ fn a_run_that_ends_early_leaves_no_half_file() {
     let mut writer = DatasetWriter::create(&output, config(units, 1_000), &Silent).expect("a writer");
     writer.write(batch(&some_rows(50))).expect("a batch");
     drop(writer);
-    let names: Vec<String> = contents(folder.path()).into_keys().collect();
+    let names: Vec<String> = totals(folder.path()).into_keys().collect();
     assert!(!names.is_empty() && names.iter().all(|name| name.ends_with(".parquet")), "{names:?}");
     let rows: Vec<Row> = names.iter().flat_map(|name| read_rows(&folder.path().join(name))).collect();
     assert!(rows.len() < 50 && some_rows(50).starts_with(&rows));

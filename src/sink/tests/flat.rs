@@ -2,11 +2,11 @@ use std::fs;
 
 use proptest::prelude::*;
 
-use super::dataset::{config, contents, unit};
+use super::dataset::{config, totals, unit};
 use super::*;
 use crate::observer::Silent;
+use crate::sink::flat_file::FlatIndex;
 use crate::sink::flat_file::IdWidth;
-use crate::sink::flat_file::Index;
 use crate::sink::{DatasetConfig, DatasetWriter, OutputFolder, OutputFormat};
 use crate::source::Identity;
 
@@ -78,7 +78,7 @@ fn the_bytes_are_those_of_the_formats() {
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         write_flat(folder.path(), format, 300, &rows);
-        let files = contents(folder.path());
+        let files = totals(folder.path());
         assert_eq!(files["data/train-00000.bin"], [1, 0, 2, 1, 3, 0]);
         assert_eq!(files["data/train-00000.idx"], index, "{format:?}");
     }
@@ -94,14 +94,14 @@ fn damaged_indexes_are_errors() {
         let whole = fs::read(&path).expect("the index");
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).expect("a cut index");
-            assert!(Index::read(&data).is_err(), "{format:?} cut to {length} bytes");
+            assert!(FlatIndex::read(&data).is_err(), "{format:?} cut to {length} bytes");
         }
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x80;
             fs::write(&path, bytes).expect("a damaged index");
             // Only the border between two documents can be wrong unnoticed.
-            let lengths = Index::read(&data).map(|index| index.lengths.len());
+            let lengths = FlatIndex::read(&data).map(|index| index.lengths.len());
             assert!(lengths.is_err() || lengths.is_ok_and(|count| count == 20), "{format:?} at {at}");
         }
     }
@@ -112,11 +112,11 @@ fn a_missing_index_is_noticed_and_made_again() {
     let rows = some_rows(300);
     let folder = tempfile::tempdir().expect("a folder");
     write_flat(folder.path(), OutputFormat::Megatron, 60_000, &rows);
-    let whole = contents(folder.path());
+    let whole = totals(folder.path());
     fs::remove_file(folder.path().join("data/train-00001.idx")).expect("removed");
     let other = tempfile::tempdir().expect("a folder");
     write_flat(other.path(), OutputFormat::Megatron, 60_000, &rows);
-    assert!(contents(other.path()) == whole);
+    assert!(totals(other.path()) == whole);
     let output = OutputFolder::open(folder.path()).expect("the folder");
     let config = config(vec![vec![unit("in", None)]], 1_000);
     let config =

@@ -72,7 +72,7 @@ fn an_index_without_its_file_is_known_while_that_is_unfinished() {
     fs::write(&index, "x").expect("a file");
     let error = OutputFolder::open(folder.path()).expect_err("nothing is unfinished");
     assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("train-00000.idx"), "{error}");
-    fs::write(folder.path().join(".tokenmill/unfinished-1"), "").expect("a file");
+    fs::write(folder.path().join(".tokenmill/incomplete-1"), "").expect("a file");
     OutputFolder::open(folder.path()).expect("it is the next file's");
     assert!(index.exists());
 }
@@ -98,28 +98,28 @@ fn links_in_the_state_are_refused_and_not_followed() {
         ".tokenmill/lock",
         ".tokenmill/job.json",
         ".tokenmill/owner-1",
-        ".tokenmill/unfinished-1",
-        ".tokenmill/unfinished.journal",
-        ".tokenmill/finished.journal",
+        ".tokenmill/incomplete-1",
+        ".tokenmill/row-groups.journal",
+        ".tokenmill/files.journal",
         ".tokenmill/learned.journal",
         ".tokenmill/counts",
     ] {
         for (is_folder, dangling) in [(false, false), (true, false), (false, true)] {
             let folder = tempfile::tempdir().expect("a folder");
-            let (victim, link) = (folder.path().join("victim"), folder.path().join("out").join(name));
+            let (victim, chained_hash) = (folder.path().join("victim"), folder.path().join("out").join(name));
             match (is_folder, dangling) {
                 (_, true) => {}
                 (true, _) => fs::create_dir(&victim).expect("a folder"),
                 (false, _) => fs::write(&victim, "precious").expect("a file"),
             }
-            fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
-            symlink(&victim, &link).expect("a link");
+            fs::create_dir_all(chained_hash.parent().expect("a folder")).expect("a folder");
+            symlink(&victim, &chained_hash).expect("a link");
             let out = folder.path().join("out");
             for error in [OutputFolder::check(&out), OutputFolder::open(&out).map(|_| ())] {
                 let error = error.expect_err(name);
                 assert!(error.kind() == ErrorKind::Usage && error.to_string().contains(name), "{error}");
             }
-            assert!(link.is_symlink() && victim.exists() != dangling, "{name}");
+            assert!(chained_hash.is_symlink() && victim.exists() != dangling, "{name}");
             assert!(is_folder || dangling || fs::read(&victim).expect("a file") == b"precious");
             assert!(!is_folder || fs::read_dir(&victim).expect("a folder").next().is_none(), "{name}");
         }
@@ -133,10 +133,10 @@ fn what_a_run_of_unknown_fate_left_is_not_written_on() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(OutputFolder::open(folder.path()).expect("a first run"));
     let at = |name: &str| folder.path().join(".tokenmill").join(name);
-    for (alive, names) in [(false, ["unfinished-1"; 1]), (true, ["unfinished-1"; 1])] {
+    for (alive, names) in [(false, ["incomplete-1"; 1]), (true, ["incomplete-1"; 1])] {
         let mut old = fs::File::create(at(names[0])).expect("a file");
-        fs::write(at("finished.journal"), "").expect("a file");
-        let mut journal = fs::OpenOptions::new().append(true).open(at("finished.journal")).expect("a file");
+        fs::write(at("files.journal"), "").expect("a file");
+        let mut journal = fs::OpenOptions::new().append(true).open(at("files.journal")).expect("a file");
         if alive {
             // The file of a holder that was cut off says nothing.
             let last = fs::read_dir(at("")).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -144,12 +144,12 @@ fn what_a_run_of_unknown_fate_left_is_not_written_on() {
                 last.filter(|path| path.to_string_lossy().contains("owner-")).max().expect("an owner");
             fs::write(owner, "").expect("a file");
         }
-        let next = OutputFolder::take_after(folder.path(), std::time::Duration::from_millis(300))
+        let next = OutputFolder::open_after(folder.path(), std::time::Duration::from_millis(300))
             .expect("it is free");
         old.write_all(b"late").and_then(|()| journal.write_all(b"late")).expect("written");
         let late = |path: &std::path::Path| fs::read(path).is_ok_and(|text| text == b"late");
         assert_eq!(late(&at(&format!("unfinished-{}", next.number()))), !alive);
-        assert_eq!(late(&at("finished.journal")), !alive);
+        assert_eq!(late(&at("files.journal")), !alive);
         drop(next);
     }
 }

@@ -1,10 +1,7 @@
 use super::*;
-use crate::sink::hashed::Hashed;
-use crate::sink::parquet_file;
-use crate::sink::parquet_file;
-use crate::sink::parquet_file::ParquetFile;
-use crate::sink::parquet_file::{Chunk, Columns};
-use crate::sink::row_group::{RowGroup, Rows};
+use crate::sink::hashed::HashingWriter;
+use crate::sink::parquet_file::{self, ColumnChunk, EncodedColumns, ParquetFile};
+use crate::sink::row_group::{OutputBatch, RowGroup};
 
 #[test]
 fn what_the_footer_says_of_a_row_group_can_be_kept() {
@@ -14,17 +11,17 @@ fn what_the_footer_says_of_a_row_group_can_be_kept() {
     let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
     let schema = output_schema(names.schema().fields()).expect("legal columns");
     for compression in [Compression::Default, Compression::Fast] {
-        let shape = FileShape::new(schema.clone(), compression, &Declaration::default()).expect("legal");
-        let file = ParquetFile::new(Hashed::new(Vec::new()), "memory".into(), &shape).expect("a file");
+        let shape = FileSpec::new(schema.clone(), compression, &Declaration::default()).expect("legal");
+        let file = ParquetFile::new(HashingWriter::new(Vec::new()), "memory".into(), &shape).expect("a file");
         let mut group = RowGroup::default();
-        let mut batch = Rows::new(batch_with(&rows, &names), &shape).expect("rows");
+        let mut batch = OutputBatch::new(batch_with(&rows, &names), &shape).expect("rows");
         assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
-        let Columns { chunks, metadata } =
+        let EncodedColumns { chunks, metadata } =
             parquet_file::encode_columns(group, &shape, file.writers()).expect("columns");
         let kept = parquet_file::columns_from_footer(&metadata, &shape.columns).expect("the same footer");
         assert_eq!(kept.len(), chunks.len());
         for (kept, chunk) in kept.iter().zip(&chunks) {
-            let close = Chunk::close(chunk);
+            let close = ColumnChunk::close(chunk);
             assert_eq!(kept.rows_written, close.rows_written);
             assert_eq!(format!("{:#?}", kept.metadata), format!("{:#?}", close.metadata));
             assert_eq!(format!("{:#?}", kept.column_index), format!("{:#?}", close.column_index));

@@ -16,7 +16,7 @@ fn records_come_back_under_their_key_alone() {
     assert_eq!(one, ["one\ntwo"]);
     journal.append(&"three").expect("a record");
     assert_eq!(Journal::open::<String>(&path, "key").expect("a journal").1, ["one\ntwo", "three"]);
-    assert_eq!(Journal::said::<String>(&path).expect("a journal"), ["one\ntwo", "three"]);
+    assert_eq!(Journal::parsable_records::<String>(&path).expect("a journal"), ["one\ntwo", "three"]);
     assert!(Journal::open::<String>(&path, "other").expect("a journal").1.is_empty());
     assert_eq!(fs::metadata(&path).expect("a file").len(), 0);
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 
-use super::dataset::{config, contents, unit};
+use super::dataset::{config, totals, unit};
 use super::*;
 use crate::base::int::{to_usize, u64_to_usize};
 use crate::base::test_support::one_case_in;
@@ -13,7 +13,8 @@ use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::{
-    Contents, DatasetConfig, DatasetWriter, Manifest, OutputFolder, OutputFormat, PackRule, Packing, Span,
+    DatasetConfig, DatasetWriter, DocumentSpan, Manifest, OutputFolder, OutputFormat, PackRule, Packing,
+    RowTotals,
 };
 use crate::source::Identity;
 
@@ -53,17 +54,17 @@ fn declared(packing: Packing) -> Declaration {
 }
 
 /// Writes a file in memory. Returns its bytes and its contents.
-fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, Contents) {
+fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, RowTotals) {
     let schema = output_schema(&[]).expect("legal columns");
-    let shape = FileShape::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
+    let shape = FileSpec::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
     let mut writer =
-        ShardWriter::new(Vec::new(), "memory", &shape, &Encoders::start(threads).expect("threads"))
+        ShardWriter::new(Vec::new(), "memory", &shape, &RowGroupEncoders::start(threads).expect("threads"))
             .expect("a writer");
     for batch in batches {
         writer.write(batch).expect("a written batch");
     }
     let done = writer.close().expect("a finished file");
-    (done.out, done.contents)
+    (done.out, done.totals)
 }
 
 /// The rows of a file, each with its documents or parts of documents.
@@ -81,15 +82,15 @@ fn read_packed(bytes: &[u8]) -> Vec<Vec<Vec<u32>>> {
             let length = batch.column(1).as_primitive::<Int32Type>().value(row);
             assert_eq!(to_u64(ids.len()), u64::from(length.unsigned_abs()));
             let mut rest = ids.as_slice();
-            let mut parts = Vec::new();
+            let mut ranges = Vec::new();
             for length in numbers(batch.column(2), row) {
                 let (part, behind) = rest.split_at(to_usize(length));
                 assert!(!part.is_empty());
-                parts.push(part.to_vec());
+                ranges.push(part.to_vec());
                 rest = behind;
             }
             assert!(rest.is_empty());
-            rows.push(parts);
+            rows.push(ranges);
         }
     }
     rows
@@ -124,9 +125,9 @@ fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
 
 /// Number of documents that are not in a single row.
 fn cut(rows: &[Vec<Vec<u32>>]) -> u64 {
-    let mut parts = std::collections::BTreeMap::<u32, u64>::new();
-    rows.iter().flatten().for_each(|part| *parts.entry(part[0] / 1_000).or_default() += 1);
-    to_u64(parts.values().filter(|&&parts| parts > 1).count())
+    let mut ranges = std::collections::BTreeMap::<u32, u64>::new();
+    rows.iter().flatten().for_each(|part| *ranges.entry(part[0] / 1_000).or_default() += 1);
+    to_u64(ranges.values().filter(|&&ranges| ranges > 1).count())
 }
 
 fn lengths() -> impl Strategy<Value = Vec<Option<usize>>> {
@@ -169,8 +170,8 @@ fn every_token_is_packed_once_and_in_its_order() {
             }
             PackRule::BestFit => {
                 packed.sort_by_key(|id| id / 1_000);
-                let parts = rows.iter().flatten();
-                let whole = parts.filter(|part| {
+                let ranges = rows.iter().flatten();
+                let whole = ranges.filter(|part| {
                     documents[to_usize(part[0]) / 1_000].as_ref().is_some_and(|all| all == *part)
                 });
                 let short = with_ids(&documents).iter().filter(|document| document.len() <= length).count();
@@ -207,7 +208,7 @@ fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize
     let of_the_first = writer.reused().remarks.iter().filter(|&remark| remark == 0).count();
     assert!(of_the_first <= 1, "{:?}", writer.reused().remarks);
     for span in writer.missing() {
-        let Span { from, documents: count, .. } = writer.begin(span).expect("a span");
+        let DocumentSpan { from, documents: count, .. } = writer.begin(span).expect("a span");
         let first = u64_to_usize(from.row);
         let end = count.map_or(documents.len(), |count| first + u64_to_usize(count));
         for mut batch in batches(&documents[first..end], &[size]) {
@@ -235,7 +236,7 @@ fn packing_goes_on_where_it_was_killed() {
         let packing = Packing { rule, length: 16, window };
         let whole = tempfile::tempdir().expect("a folder");
         assert!(write_on(whole.path(), packing, 150, usize::MAX).1.is_some());
-        let whole = contents(whole.path());
+        let whole = totals(whole.path());
         assert!(whole.len() > 4, "several data files");
         let mut groups = 0;
         for most in 1..38 {
@@ -243,7 +244,7 @@ fn packing_goes_on_where_it_was_killed() {
             assert!(write_on(folder.path(), packing, 4, most).1.is_none());
             let (reused, manifest) = write_on(folder.path(), packing, 3, usize::MAX);
             groups += reused;
-            assert!(manifest.is_some() && contents(folder.path()) == whole, "{rule:?} after {most} batches");
+            assert!(manifest.is_some() && totals(folder.path()) == whole, "{rule:?} after {most} batches");
         }
         assert!(groups > 20, "{groups} row groups used again");
     }
@@ -255,19 +256,19 @@ fn packing_goes_on_after_damage_where_it_was_killed_again() {
     let packing = Packing { rule: PackRule::Concat, length: 16, window: 16 };
     let whole = tempfile::tempdir().expect("a folder");
     assert!(write_on(whole.path(), packing, 150, usize::MAX).1.is_some());
-    let whole = contents(whole.path());
+    let whole = totals(whole.path());
     let mut groups = 0;
     for most in 1..30 {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(write_on(folder.path(), packing, 4, most).1.is_none());
-        let unfinished = folder.path().join(".tokenmill/unfinished-1");
+        let unfinished = folder.path().join(".tokenmill/incomplete-1");
         let Ok(mut bytes) = std::fs::read(&unfinished) else { continue };
         bytes.iter_mut().next_back().into_iter().for_each(|last| *last ^= 1);
         std::fs::write(&unfinished, bytes).expect("a damaged file");
         assert!(write_on(folder.path(), packing, 4, 5).1.is_none());
         let (reused, manifest) = write_on(folder.path(), packing, 4, usize::MAX);
         groups += reused;
-        assert!(manifest.is_some() && contents(folder.path()) == whole, "after {most} batches");
+        assert!(manifest.is_some() && totals(folder.path()) == whole, "after {most} batches");
     }
     assert!(groups > 20, "{groups} row groups used again");
 }
@@ -278,10 +279,10 @@ fn of_packed_files_only_the_damaged_one_is_written_again() {
         let packing = Packing { rule, length: 16, window: 64 };
         let folder = tempfile::tempdir().expect("a folder");
         write_on(folder.path(), packing, 10, usize::MAX);
-        let whole = contents(folder.path());
+        let whole = totals(folder.path());
         std::fs::write(folder.path().join("data/train-00001.parquet"), "PAR1").expect("a damaged file");
         assert!(write_on(folder.path(), packing, 7, 12).1.is_some(), "{rule:?}");
-        assert!(contents(folder.path()) == whole, "{rule:?}");
+        assert!(totals(folder.path()) == whole, "{rule:?}");
     }
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use crate::error::ErrorKind;
 use crate::sink::OutputFormat;
-use crate::sink::layout::{FilePlan, Layout, rows_that_fit};
+use crate::sink::layout::{FileBoundaries, FilePlan, rows_that_fit};
 use crate::source::{Range, Unit};
 
 fn units(bytes: &[Option<u64>]) -> Vec<Unit> {
@@ -25,7 +25,7 @@ fn whole_units_fill_files_in_order() {
         let plan = FilePlan::of_units(&sources, "train", limit).expect("a plan");
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let expected = starts.zip(ends.iter().copied()).map(|(start, end)| start..end).collect();
-        assert_eq!(plan.layout(), &Layout::Fixed(expected), "{sources:?}");
+        assert_eq!(plan.layout(), &FileBoundaries::Fixed(expected), "{sources:?}");
     }
 }
 

@@ -115,12 +115,13 @@ fn damaged_files_are_errors_or_rows() {
 fn declared_tokens_are_read() {
     let bos = Some(crate::sink::DeclaredToken { id: TokenId::new(3), text: "<s>".to_owned() });
     let declaration = Declaration { bos, tokenizer: "abc".to_owned(), ..Declaration::default() };
-    let shape = FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &declaration);
+    let shape = FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &declaration);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.parquet");
     let file = File::create(&path).expect("a file");
-    let writer = ShardWriter::new(file, &path, &shape.expect("legal"), &Encoders::start(1).expect("threads"))
-        .expect("a writer");
+    let writer =
+        ShardWriter::new(file, &path, &shape.expect("legal"), &RowGroupEncoders::start(1).expect("threads"))
+            .expect("a writer");
     writer.finish().expect("a file");
     assert_eq!(TokenReader::open(&path).expect("a file").declaration(), Some(&declaration));
 }

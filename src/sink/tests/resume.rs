@@ -6,13 +6,13 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field};
 use serde_json::{Value, json};
 
-use super::dataset::{config, contents, unit};
+use super::dataset::{config, totals, unit};
 use super::*;
 use crate::base::int::u64_to_usize;
 use crate::base::test_support::with_threads;
 use crate::observer::Silent;
 use crate::sink::row_group::GROUP_ROWS;
-use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, Span};
+use crate::sink::{DatasetConfig, DatasetWriter, DocumentSpan, Manifest, OutputFolder, Reused};
 use crate::source::{Identity, Unit};
 
 /// Rows of the input: slightly more than eight row groups.
@@ -77,7 +77,7 @@ fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<M
     let reused = writer.reused().clone();
     let mut batches = 0;
     for span in writer.missing() {
-        let Span { from, documents, .. } = writer.begin(span).expect("a span");
+        let DocumentSpan { from, documents, .. } = writer.begin(span).expect("a span");
         let (mut row, end) =
             (u64_to_usize(from.row), documents.map_or(ROWS, |count| u64_to_usize(from.row + count)));
         while row < end {
@@ -103,7 +103,7 @@ fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<M
 fn undisturbed() -> std::collections::BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(write_on(folder.path(), job(), usize::MAX).0, Reused::default());
-    contents(folder.path())
+    totals(folder.path())
 }
 
 /// A folder with a run that ended after this number of batches.
@@ -131,10 +131,10 @@ fn a_run_goes_on_where_it_was_killed() {
     }
     assert!(reused.iter().any(|&(_, groups)| groups > 0), "{reused:?}");
     assert!(reused.is_sorted(), "{reused:?}");
-    assert!(contents(folder.path()) == whole);
+    assert!(totals(folder.path()) == whole);
     // Once the output is complete, no rows are asked for.
     assert_eq!(write_on(folder.path(), job(), 0).0.files, 2);
-    assert!(contents(folder.path()) == whole);
+    assert!(totals(folder.path()) == whole);
 }
 
 /// The resumed file must list pages at their offsets, also after a dictionary that is not at the end of its column.
@@ -150,7 +150,7 @@ fn columns_that_outgrow_their_dictionary_are_gone_on_with() {
     assert!(!finished);
     let (reused, manifest) = write_on(killed.path(), numbered_job(), usize::MAX);
     assert!(reused.row_groups > 0 && manifest.is_some());
-    assert!(contents(killed.path()) == contents(whole.path()));
+    assert!(totals(killed.path()) == totals(whole.path()));
 }
 
 #[test]
@@ -168,19 +168,19 @@ fn what_is_damaged_is_written_again() {
     };
     type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
     let damages: [Damage<'_>; 6] = [
-        ("first byte", &|folder| flip(state(folder, "unfinished-1"), 0)),
-        ("last byte", &|folder| flip(state(folder, "unfinished-1"), usize::MAX)),
-        ("cut file", &|folder| cut(state(folder, "unfinished-1"), 1_000)),
-        ("no file", &|folder| fs::remove_file(state(folder, "unfinished-1")).expect("removed")),
-        ("journal", &|folder| flip(state(folder, "unfinished.journal"), 2_000)),
-        ("cut journal", &|folder| cut(state(folder, "unfinished.journal"), 3_000)),
+        ("first byte", &|folder| flip(state(folder, "incomplete-1"), 0)),
+        ("last byte", &|folder| flip(state(folder, "incomplete-1"), usize::MAX)),
+        ("cut file", &|folder| cut(state(folder, "incomplete-1"), 1_000)),
+        ("no file", &|folder| fs::remove_file(state(folder, "incomplete-1")).expect("removed")),
+        ("journal", &|folder| flip(state(folder, "row-groups.journal"), 2_000)),
+        ("cut journal", &|folder| cut(state(folder, "row-groups.journal"), 3_000)),
     ];
     for (name, damage) in damages {
         let folder = ended_after(20);
         damage(folder.path());
         let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
         assert!(manifest.is_some() && reused.row_groups < 3, "{name}: {reused:?}");
-        assert!(contents(folder.path()) == whole, "{name}");
+        assert!(totals(folder.path()) == whole, "{name}");
     }
 }
 
@@ -191,11 +191,11 @@ fn a_damaged_file_before_the_unfinished_one_is_written_again() {
     write_on(whole.path(), job(), usize::MAX);
     // The first file is complete, and the second has some of its row groups.
     assert!(write_on(folder.path(), job(), 30).1.is_none());
-    assert!(fs::metadata(state(folder.path(), "unfinished-1")).expect("a file").len() > 1_000);
+    assert!(fs::metadata(state(folder.path(), "incomplete-1")).expect("a file").len() > 1_000);
     fs::write(folder.path().join("data/train-00000.parquet"), "PAR1").expect("a damaged file");
     let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
     assert!(reused.files == 0 && manifest.is_some());
-    assert!(contents(folder.path()) == contents(whole.path()));
+    assert!(totals(folder.path()) == totals(whole.path()));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn of_a_finished_output_only_the_damaged_file_is_written_again() {
         assert!(reused.files == 1 && manifest.is_none());
         let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
         assert!(reused.files == 1 && manifest.is_some());
-        assert!(contents(folder.path()) == whole, "{damaged}");
+        assert!(totals(folder.path()) == whole, "{damaged}");
     }
 }
 
@@ -239,10 +239,10 @@ fn a_file_that_was_not_yet_named_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     write_on(folder.path(), job(), usize::MAX);
     let last = folder.path().join("data/train-00001.parquet");
-    fs::rename(last, state(folder.path(), "unfinished")).expect("the file as it was before");
+    fs::rename(last, state(folder.path(), "incomplete-1")).expect("the file as it was before");
     let (reused, manifest) = write_on(folder.path(), job(), 0);
     assert!(reused.files == 2 && manifest.is_some());
-    assert!(contents(folder.path()) == whole);
+    assert!(totals(folder.path()) == whole);
 }
 
 #[test]

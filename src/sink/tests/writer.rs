@@ -68,8 +68,8 @@ fn bytes_depend_on_the_rows_alone() {
                 break;
             }
         }
-        let (parts, _) = write(cut, Some(&names), Compression::Default, threads);
-        prop_assert!(whole == parts);
+        let (ranges, _) = write(cut, Some(&names), Compression::Default, threads);
+        prop_assert!(whole == ranges);
         Ok(())
     });
 }
@@ -153,8 +153,8 @@ fn row_bytes_of_slices_are_those_of_the_whole() {
     let whole = row_bytes(&columns);
     for length in [1, 7, rows - 1] {
         let starts = (0..rows).step_by(length);
-        let parts = starts.flat_map(|at| row_bytes(&columns.slice(at, length.min(rows - at))));
-        assert!(parts.eq(whole.iter().copied()), "slices of {length} rows");
+        let ranges = starts.flat_map(|at| row_bytes(&columns.slice(at, length.min(rows - at))));
+        assert!(ranges.eq(whole.iter().copied()), "slices of {length} rows");
     }
 }
 
@@ -255,10 +255,14 @@ fn columns_that_cannot_be_are_usage_errors() {
 #[test]
 fn ids_past_31_bits_are_refused() {
     let shape =
-        FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let mut writer =
-        ShardWriter::new(Vec::new(), "memory", &shape.expect("legal"), &Encoders::start(1).expect("threads"))
-            .expect("a writer");
+        FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let mut writer = ShardWriter::new(
+        Vec::new(),
+        "memory",
+        &shape.expect("legal"),
+        &RowGroupEncoders::start(1).expect("threads"),
+    )
+    .expect("a writer");
     let error = writer.write(batch(&[Some(vec![1, 1 << 31])])).expect_err("too large");
     assert!(error.to_string().contains("2147483648"), "{error}");
 }
@@ -284,8 +288,8 @@ impl Write for Room {
 #[test]
 fn a_full_disk_is_told_as_one() {
     let shape =
-        FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let (shape, encoders) = (shape.expect("legal"), Encoders::start(1).expect("threads"));
+        FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let (shape, encoders) = (shape.expect("legal"), RowGroupEncoders::start(1).expect("threads"));
     let rows = some_rows(1_000);
     let write = |room| {
         let mut writer = ShardWriter::new(Room(room), "out.parquet", &shape, &encoders)?;
