@@ -4,17 +4,17 @@
 //! that this creates. Apart from one count of the text per round, the time grows with the number of merged
 //! occurrences and not with the length of the text.
 
+use super::apply::is_long;
 use super::apply::{Scratch, apply};
 use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
-use super::find::find;
-use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
+use super::extend::Replayed;
+use super::occurrences::find;
 use super::pairs::{AT_FIRST, Keep, PairId, Pairs};
-use super::parts::is_long;
 use super::queue::{Queue, Rank};
-use super::replay::Replayed;
 use super::scan::{self, Scanned};
-use super::unique::Unique;
-use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scored};
+use super::tie_break::{ByBytes, ByFirstPosition, ById, Order, Reversed};
+use super::unique_tail::Unique;
+use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scores};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
 use crate::base::pools::attended;
 use crate::count::PretokenCounts;
@@ -53,7 +53,7 @@ pub fn learn_merges(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     if config.score != Score::Count {
-        return scored::learn(pretokens, config, observer);
+        return scores::learn(pretokens, config, observer);
     }
     observer.started(Stage::Train, Some(to_u64(config.merges)));
     if let Some(order) = by_id(config).filter(|_| scan::suits(&pretokens, config)) {

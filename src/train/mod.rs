@@ -10,93 +10,37 @@
 //!
 //! If the score is the count and ties are broken by ids, long texts with few repeated sequences are first
 //! scanned as a whole (`scan`). Otherwise, and for all later merges, the trainer keeps a list of the occurrences
-//! of each pair (`learn`, `pairs`, `apply`). Other scores have their own loop (`scored`).
+//! of each pair (`learn`, `pairs`, `apply`). Other scores have their own loop (`scores`).
 
 mod apply;
+mod arena;
 mod corpus;
 mod extend;
-mod fault;
-mod find;
-mod chunks;
-mod estimate;
 mod learn;
-mod merges;
-mod order;
+mod memory;
+mod occurrences;
 mod pairs;
 mod queue;
-mod scan;
 #[doc(hidden)]
 pub mod reference;
-mod replay;
-mod rooms;
-mod store;
-mod parts;
-mod score;
-mod scored;
-mod text;
-mod unique;
-mod verify;
+mod scan;
+mod scores;
 #[cfg(test)]
 mod tests;
+mod tie_break;
+mod unique_tail;
+mod verify;
 
-pub use estimate::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
+use super::base::int::{Count, to_u64, to_usize};
+
 pub use extend::{TokenSequences, extend_merges, extend_sequences};
 pub use learn::learn_merges;
-pub use merges::{HistoryPoint, Learned, Merge, Merges};
+pub use memory::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
 #[doc(hidden)]
 pub use scan::{Engine as ScanEngine, merges_by_scanning};
-pub use score::{NotScore, Powers, Score};
+pub use scores::{NotScore, Powers, Score};
+pub use tie_break::TieBreak;
 pub use verify::{Deviation, verify_from, verify_merges, verify_sequences};
-
-use serde::{Deserialize, Serialize};
-
-use super::base::int::Count;
-
-/// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
-/// the pairs, so the result never depends on threads or hash order.
-///
-/// ```
-/// use tokenmill::Count;
-/// use tokenmill::count::PretokenCounts;
-/// use tokenmill::observer::Silent;
-/// use tokenmill::train::{TieBreak, TrainConfig, learn_merges};
-///
-/// // (z, a) and (b, c) both occur twice.
-/// let text: PretokenCounts = [(&b"zaza bcbc"[..], Count::ONE)].into_iter().collect();
-/// let first_merge = |tie_break| {
-///     let config = TrainConfig { tie_break, ..TrainConfig::new(1) };
-///     let learned = learn_merges(text.clone(), &config, &Silent).unwrap();
-///     learned.merges.iter().map(|merge| (merge.left, merge.right)).next()
-/// };
-/// assert_eq!(first_merge(TieBreak::Ids), Some((u32::from(b'b'), u32::from(b'c'))));
-/// assert_eq!(first_merge(TieBreak::First), Some((u32::from(b'z'), u32::from(b'a'))));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum TieBreak {
-    /// The smallest (left id, right id), with byte `b` as id `b`; as in rustbpe and bpeasy.
-    #[default]
-    Ids,
-    /// The smallest ids, with the bytes in the order of GPT-2's byte alphabet; as in HF tokenizers.
-    Hf,
-    /// The pair that occurs first in the current text; as in minbpe.
-    First,
-    /// The greatest (left bytes, right bytes); as in the Stanford CS336 assignment.
-    BytesGreatest,
-    /// The smallest (left bytes, right bytes); as in fastboundlessbpe.
-    BytesSmallest,
-}
-
-impl TieBreak {
-    /// Whether the rule compares the bytes of tokens. Training otherwise knows tokens by their ids alone.
-    fn looks_at_bytes(self) -> bool {
-        match self {
-            TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
-            TieBreak::BytesGreatest | TieBreak::BytesSmallest => true,
-        }
-    }
-}
 
 /// Settings of [`learn_merges`]. [`TrainConfig::new`] gives the defaults for a number of merges.
 ///
@@ -151,3 +95,101 @@ impl TrainConfig {
 
 /// Default number of history points that training records.
 pub const DEFAULT_HISTORY_POINTS: usize = 200;
+
+/// One learned merge. Tokens have the ids of training: byte `b` has id `b`, and merge `k`, counted from 0,
+/// makes token `256 + k`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Merge {
+    /// Id of the left token.
+    pub left: u32,
+    /// Id of the right token.
+    pub right: u32,
+    /// How often the pair occurred when it was merged; overlapping occurrences count each.
+    pub count: Count,
+}
+
+/// Learned merges in the order in which they were learned. Both tokens of a merge are bytes or made by an
+/// earlier merge, and no pair occurs twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merges(Vec<Merge>);
+
+impl Merges {
+    /// Wraps merges in the order in which they were learned.
+    pub(crate) fn new(merges: Vec<Merge>) -> Merges {
+        debug_assert!(
+            merges.iter().zip(256u64..).all(|(m, id)| u64::from(m.left) < id && u64::from(m.right) < id)
+        );
+        Merges(merges)
+    }
+
+    /// Number of merges.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first `most` merges, or all if the list is shorter. This is what a shorter training with the same
+    /// settings would have learned.
+    #[must_use]
+    pub fn first(&self, most: usize) -> Merges {
+        Merges(self.0[..self.0.len().min(most)].to_vec())
+    }
+
+    /// Total length in bytes of the tokens that the merges make, at most 2⁶⁴ − 1.
+    pub fn token_bytes(&self) -> u64 {
+        let mut lengths = vec![1_u64; 256];
+        for merge in &self.0 {
+            lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
+        }
+        lengths[256..].iter().fold(0, |sum, &length| sum.saturating_add(length))
+    }
+
+    /// Iterates over the merges in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Merge> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Merges {
+    type Item = &'a Merge;
+    type IntoIter = std::slice::Iter<'a, Merge>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Size of the corpus after some merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct HistoryPoint {
+    /// Number of merges learned so far.
+    pub merges: u64,
+    /// Number of tokens in the corpus at that point: the sum over sequences of weight × number of tokens.
+    pub tokens: u64,
+}
+
+/// Result of training.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// The merges, in order.
+    pub merges: Merges,
+    /// Number of tokens in the corpus before the first merge, after the merges that
+    /// [`history_every`](TrainConfig::history_every) and [`history_at`](TrainConfig::history_at)
+    /// select, and at the end.
+    pub history: Vec<HistoryPoint>,
+}
+
+impl Learned {
+    /// Appends a final history point with `tokens`, unless the last point is for the same number of merges.
+    pub(self) fn new(merges: Vec<Merge>, mut history: Vec<HistoryPoint>, tokens: u64) -> Learned {
+        let last = HistoryPoint { merges: to_u64(merges.len()), tokens };
+        if history.last().is_none_or(|before| before.merges != last.merges) {
+            history.push(last);
+        }
+        Learned { merges: Merges::new(merges), history }
+    }
+}

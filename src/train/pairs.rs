@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use super::arena::{Occurrence, Store};
+use super::arena::{Place, Room};
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::rooms::{Place, Room};
-use super::store::{Occurrence, Store};
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use super::score::Measures;
+use super::scores::Measures;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::replay::{Replayed, replay};
-use super::scored::Learner;
-use super::text::Text;
+use super::corpus::Text;
+use super::extend::{Replayed, replay};
+use super::scores::Learner;
 use super::{Merges, TokenSequences, TrainConfig};
 use crate::base::int::{Count, to_u64};
 use crate::count::PretokenCounts;

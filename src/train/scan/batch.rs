@@ -1,11 +1,9 @@
-//! Chooses the pairs that one pass merges.
+//! Chooses the pairs that one pass merges, and prepares the tables with which the text is matched.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::counts::PairCounts;
-use super::rules::{MOST_RULES, MOST_STARS, Rule, Stars};
-use super::text::Code;
+use super::text::{Code, MOST_CODES, PairCounts};
 
 /// A token, with the properties that decide which pairs are merged.
 #[derive(Clone, Copy, Debug)]
@@ -99,4 +97,179 @@ fn candidates(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Cand
     }
     // Ascending order of `Reverse`, so the greatest candidate comes first.
     best.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate).collect()
+}
+
+/// A merge as the scan carries it out: each `left` that is followed by `right` becomes `made`, and that `right`
+/// is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) left: Code,
+    pub(super) right: Code,
+    /// Code of the new token.
+    pub(super) made: Code,
+    /// How often the pair occurs; overlapping occurrences count each.
+    pub(super) count: u64,
+}
+
+/// Maximum number of rules in one pass.
+pub(super) const MOST_RULES: usize = 32;
+
+/// Maximum number of stars: each code has 16 bits for them, in two bytes.
+pub(super) const MOST_STARS: usize = 16;
+
+/// The merges of one pass over the text. No code is the left one of a rule and the right one of another.
+pub(super) struct Rules {
+    /// The rules in the order of the merges.
+    pub(super) list: Vec<Rule>,
+    /// The codes of rules with two equal codes.
+    pub(super) doubles: Vec<Code>,
+    /// The rules with two different codes.
+    pub(super) stars: Stars,
+    /// Index of each code among the distinct left codes, counted from 1; 0 for other codes.
+    left_places: Box<[u8; MOST_CODES]>,
+    /// The same for right codes.
+    right_places: Box<[u8; MOST_CODES]>,
+    /// Index of the rule, by left and right index, or [`NONE`].
+    found: [[u8; MOST_RULES + 1]; MOST_RULES + 1],
+}
+
+/// Marks pairs for which no rule exists.
+const NONE: u8 = u8::MAX;
+
+impl Rules {
+    /// Builds the tables for at most [`MOST_RULES`] rules.
+    pub(super) fn new(list: Vec<Rule>) -> Rules {
+        let mut rules = Rules {
+            doubles: list.iter().filter(|rule| rule.left == rule.right).map(|rule| rule.left).collect(),
+            stars: Stars::new(&list),
+            left_places: Box::new([0; MOST_CODES]),
+            right_places: Box::new([0; MOST_CODES]),
+            found: [[NONE; MOST_RULES + 1]; MOST_RULES + 1],
+            list,
+        };
+        let (mut lefts, mut rights) = (0, 0);
+        for (number, rule) in (0..).zip(&rules.list) {
+            let left = place_in(&mut rules.left_places, rule.left, &mut lefts);
+            let right = place_in(&mut rules.right_places, rule.right, &mut rights);
+            rules.found[usize::from(left)][usize::from(right)] = number;
+        }
+        rules
+    }
+
+    /// Index of the rule that merges these codes, if any.
+    pub(super) fn find(&self, left: Code, right: Code) -> Option<usize> {
+        let rule = self.number(left, right);
+        (rule != NONE).then_some(usize::from(rule))
+    }
+
+    /// Index of the rule that merges these codes, or [`NONE`].
+    fn number(&self, left: Code, right: Code) -> u8 {
+        let left = self.left_places[usize::from(left) % MOST_CODES];
+        let right = self.right_places[usize::from(right) % MOST_CODES];
+        self.found[usize::from(left)][usize::from(right)]
+    }
+
+    /// The rule that merges these codes, and its index.
+    ///
+    /// # Panics
+    /// If no rule does.
+    pub(super) fn rule(&self, left: Code, right: Code) -> (usize, &Rule) {
+        let number = usize::from(self.number(left, right));
+        (number, &self.list[number])
+    }
+}
+
+/// Index of a code among the distinct codes of its side, counted from 1. Adds the code if it is new.
+fn place_in(places: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
+    let place = &mut places[usize::from(code)];
+    if *place == 0 {
+        *known += 1;
+        *place = *known;
+    }
+    *place
+}
+
+/// The rules of two different codes, as tables of bits with which whole blocks of text are looked up at once.
+///
+/// The pairs are covered by stars: one left code with several right codes, or one right code with several left
+/// codes. Each star has a bit. A pair is a rule exactly if some star has its left code on the left and its
+/// right code on the right. The several codes of a star share their high byte, so one bit for each low byte and
+/// one for each high byte identify its codes exactly.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stars {
+    /// Each set has up to eight stars.
+    pub(super) sets: Vec<Bits>,
+}
+
+/// The bits of up to eight stars, one bit for each star.
+#[derive(Clone, Debug)]
+pub(super) struct Bits {
+    pub(super) left: SideBits,
+    pub(super) right: SideBits,
+}
+
+/// The bits of the stars that have a code at one side. A code is in a star if the bit is set for both its
+/// bytes.
+#[derive(Clone, Debug)]
+pub(super) struct SideBits {
+    pub(super) low: [u8; 256],
+    pub(super) high: [u8; 16],
+}
+
+impl SideBits {
+    const NONE: SideBits = SideBits { low: [0; 256], high: [0; 16] };
+
+    /// Sets a star's bit for a code.
+    fn add(&mut self, code: Code, bit: u8) {
+        let [low, high] = code.to_le_bytes();
+        self.low[usize::from(low)] |= bit;
+        self.high[usize::from(high)] |= bit;
+    }
+}
+
+impl Stars {
+    fn new(rules: &[Rule]) -> Stars {
+        let mut sets = Vec::new();
+        for eight in cover(rules).chunks(8) {
+            let mut bits = Bits { left: SideBits::NONE, right: SideBits::NONE };
+            for (star, bit) in eight.iter().zip((0..8).map(|n| 1 << n)) {
+                for &(left, right) in star {
+                    bits.left.add(left, bit);
+                    bits.right.add(right, bit);
+                }
+            }
+            sets.push(bits);
+        }
+        Stars { sets }
+    }
+
+    /// Number of stars that these rules need.
+    pub(super) fn needed(rules: &[Rule]) -> usize {
+        cover(rules).len()
+    }
+}
+
+/// Stars that cover the pairs of different codes. Greedy: takes the star that covers the most remaining pairs,
+/// until all are covered.
+fn cover(rules: &[Rule]) -> Vec<Vec<(Code, Code)>> {
+    let mut rest: Vec<(Code, Code)> =
+        rules.iter().map(|rule| (rule.left, rule.right)).filter(|(left, right)| left != right).collect();
+    let mut stars = Vec::new();
+    while !rest.is_empty() {
+        let candidates = rest.iter().flat_map(|&pair| {
+            [
+                star(&rest, |other| (other.0, other.1 >> 8) == (pair.0, pair.1 >> 8)),
+                star(&rest, |other| (other.1, other.0 >> 8) == (pair.1, pair.0 >> 8)),
+            ]
+        });
+        let best = candidates.max_by_key(Vec::len).expect("there is a rest");
+        rest.retain(|pair| !best.contains(pair));
+        stars.push(best);
+    }
+    stars
+}
+
+/// The remaining pairs that belong to a star.
+fn star(rest: &[(Code, Code)], belongs: impl Fn((Code, Code)) -> bool) -> Vec<(Code, Code)> {
+    rest.iter().copied().filter(|&pair| belongs(pair)).collect()
 }

@@ -1,16 +1,15 @@
 //! One pass over the text: applies a batch of rules, and updates the counts of pairs.
 //!
-//! The engine finds the sites in a span of blocks and compacts these (see [`blocks`]). The worker then writes
+//! The engine finds the sites in a span of blocks and compacts these (see [`simd`]). The worker then writes
 //! the new codes and counts their neighbours, while the sites are still in the L1 cache.
 
 use std::mem::replace;
 
 use rayon::prelude::*;
 
-use super::blocks::{self, Engine, LANES, Planes, SPAN, Sites};
-use super::counts::PairCounts;
-use super::rules::{Rule, Rules};
-use super::text::{Chunk, Code, Text};
+use super::batch::{Rule, Rules};
+use super::simd::{self, Engine, LANES, Planes, SPAN, Sites};
+use super::text::{Code, PairCounts, Text};
 use crate::base::int::{to_u64, to_usize};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -48,6 +47,70 @@ pub(super) fn apply(
     tally.settle();
     tally.bring_up_to_date(rules, counts);
     Ok(())
+}
+
+/// What merging does at the ends of a chunk.
+///
+/// It is decided before the pass for all chunks in order, so that threads can then merge them independently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// The first code is removed, because it is merged with the last code of the chunk before.
+    pub(super) first_goes: bool,
+    /// The rule that merges the last code with the first code of the chunk after.
+    pub(super) last_merges: Option<usize>,
+}
+
+/// A chunk for a thread to work on.
+pub(super) struct Chunk<'a> {
+    pub(super) low: &'a mut [u8],
+    pub(super) high: &'a mut [u8],
+    /// Number of codes in the chunk, which merging lowers.
+    pub(super) length: &'a mut usize,
+    /// What happens at its two ends.
+    pub(super) ends: Ends,
+}
+
+impl Text {
+    /// What merging by these rules does at the ends of each chunk.
+    pub(super) fn ends(&self, rules: &Rules) -> Vec<Ends> {
+        let mut ends = vec![Ends::default(); self.lengths.len()];
+        let filled: Vec<usize> = self.filled().collect();
+        for pair in filled.windows(2) {
+            let (chunk, next) = (pair[0], pair[1]);
+            let last = self.code(chunk, self.lengths[chunk] - 1);
+            let Some(rule) = rules.find(last, self.code(next, 0)) else { continue };
+            let twice = rules.list[rule].left == rules.list[rule].right;
+            if !twice || self.ends_unpaired(chunk, ends[chunk].first_goes) {
+                ends[chunk].last_merges = Some(rule);
+                ends[next].first_goes = true;
+            }
+        }
+        ends
+    }
+
+    /// Whether the last code of a chunk is at an odd place (first, third, fifth …) in its run of equal codes,
+    /// so that it is not the right code of a pair. A run that reaches back to the start of the chunk continues
+    /// one of the chunk before; the number of its codes there is odd exactly if the first code is merged with
+    /// that chunk's last.
+    fn ends_unpaired(&self, chunk: usize, first_goes: bool) -> bool {
+        let length = self.lengths[chunk];
+        let last = self.code(chunk, length - 1);
+        let run = (0..length).rev().take_while(|&at| self.code(chunk, at) == last).count();
+        (run - usize::from(first_goes && run == length)) % 2 == 1
+    }
+
+    /// All chunks, with what happens at their ends.
+    pub(super) fn chunks<'a>(&'a mut self, ends: &'a [Ends]) -> Vec<Chunk<'a>> {
+        let mut high = self.high.chunks_mut(self.room);
+        let low = self.low.chunks_mut(self.room).zip(&mut self.lengths).zip(ends);
+        low.map(|((low, length), &ends)| Chunk {
+            low: &mut low[..*length],
+            high: high.next().map_or(&mut [], |high| &mut high[..*length]),
+            length,
+            ends,
+        })
+        .collect()
+    }
 }
 
 /// Counts of the neighbours of the codes that a pass makes.
@@ -190,7 +253,7 @@ impl Worker<'_> {
             engine.close_gaps(&mut planes, from..whole.min(from + SPAN), self.rules, &mut self.sites);
             self.write(&mut planes, false);
         }
-        blocks::close_gaps(&mut planes, whole..codes, self.rules, &mut self.sites);
+        simd::close_gaps(&mut planes, whole..codes, self.rules, &mut self.sites);
         self.write(&mut planes, true);
         if let Some(rule) = chunk.ends.last_merges {
             self.write_last(&mut planes, rule);

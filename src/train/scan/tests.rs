@@ -1,9 +1,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::blocks::Engine;
-use super::counts::MOST_CODES;
-use super::rounds::Rounds;
+use super::Rounds;
+use super::simd::Engine;
+use super::text::MOST_CODES;
 use super::{BETWEEN, LEAST_BYTES, NEVER, Scanned, Tuning, merges_by_scanning, suits};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
@@ -11,7 +11,7 @@ use crate::count::PretokenCounts;
 use crate::observer::Silent;
 use crate::train::corpus::Once;
 use crate::train::learn::learn_by;
-use crate::train::order::ById;
+use crate::train::tie_break::ById;
 use crate::train::{HistoryPoint, Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
 
 /// Random sequences: over alphabets of one to four symbols with long runs, over all bytes, or many blocks long.

@@ -1,6 +1,12 @@
-//! The scanned text: codes in chunks.
+//! The scanned text: sequences laid out as codes in chunks, rare bytes that share a code at first, and dense
+//! tables of pair counts.
 
-use super::rules::Rules;
+use rayon::prelude::*;
+
+use crate::base::int::{Count, to_u64, u64_to_usize};
+use crate::count::PretokenCounts;
+use crate::error::Result;
+use crate::observer::Observer;
 
 /// Code of a token in the scanned text.
 pub(super) type Code = u16;
@@ -19,27 +25,6 @@ pub(super) struct Text {
     pub(super) lengths: Vec<usize>,
     /// Capacity of each chunk except the last, in codes.
     pub(super) room: usize,
-}
-
-/// What merging does at the ends of a chunk.
-///
-/// It is decided before the pass for all chunks in order, so that threads can then merge them independently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ends {
-    /// The first code is removed, because it is merged with the last code of the chunk before.
-    pub(super) first_goes: bool,
-    /// The rule that merges the last code with the first code of the chunk after.
-    pub(super) last_merges: Option<usize>,
-}
-
-/// A chunk for a thread to work on.
-pub(super) struct Chunk<'a> {
-    pub(super) low: &'a mut [u8],
-    pub(super) high: &'a mut [u8],
-    /// Number of codes in the chunk, which merging lowers.
-    pub(super) length: &'a mut usize,
-    /// What happens at its two ends.
-    pub(super) ends: Ends,
 }
 
 impl Text {
@@ -80,45 +65,364 @@ impl Text {
             .zip(next)
             .map(|(chunk, next)| (self.code(chunk, self.lengths[chunk] - 1), self.code(next, 0)))
     }
+}
 
-    /// What merging by these rules does at the ends of each chunk.
-    pub(super) fn ends(&self, rules: &Rules) -> Vec<Ends> {
-        let mut ends = vec![Ends::default(); self.lengths.len()];
-        let filled: Vec<usize> = self.filled().collect();
-        for pair in filled.windows(2) {
-            let (chunk, next) = (pair[0], pair[1]);
-            let last = self.code(chunk, self.lengths[chunk] - 1);
-            let Some(rule) = rules.find(last, self.code(next, 0)) else { continue };
-            let twice = rules.list[rule].left == rules.list[rule].right;
-            if !twice || self.ends_unpaired(chunk, ends[chunk].first_goes) {
-                ends[chunk].last_merges = Some(rule);
-                ends[next].first_goes = true;
+/// Length in bytes of all sequences laid end to end, each repeated as often as it occurs, with a separator
+/// between any two. `None` if it does not fit 64 bits.
+pub(super) fn laid_out(pretokens: &PretokenCounts) -> Option<u64> {
+    let mut bytes = Count::ZERO;
+    for (pretoken, count) in pretokens.iter() {
+        bytes = bytes.checked_add(count.checked_mul(to_u64(pretoken.len() + 1))?)?;
+    }
+    Some(bytes.get().saturating_sub(1))
+}
+
+/// Sequences laid end to end.
+pub(super) struct Layout {
+    /// The bytes, with one byte between any two sequences.
+    pub(super) bytes: Vec<u8>,
+    /// Separator: a byte that occurs in no sequence, if any is left.
+    pub(super) between: Option<u8>,
+    /// Positions of the separators, last first, if no byte is left that could mark them. Otherwise empty.
+    pub(super) gaps: Vec<usize>,
+    /// Number of separators.
+    pub(super) separators: u64,
+}
+
+/// Lays the sequences end to end in place, each repeated as often as it occurs, with a separator between any
+/// two.
+///
+/// # Panics
+/// If the length is larger than memory can address. [`suits`](super::suits) has excluded such sequences.
+pub(super) fn lay_out(pretokens: PretokenCounts) -> Layout {
+    let total = laid_out(&pretokens).expect("what suits scanning has been added up");
+    let copies: u64 = pretokens.iter().map(|(_, count)| count.get()).sum();
+    let (mut bytes, ends, counts) = pretokens.into_parts();
+    if copies <= 1 {
+        return Layout { bytes, between: None, gaps: Vec::new(), separators: 0 };
+    }
+    let between = unused(&bytes);
+    let mut gaps = Vec::new();
+    bytes.reserve_exact(u64_to_usize(total) - bytes.len());
+    bytes.resize(u64_to_usize(total), 0);
+    // From the last sequence to the first, so that no bytes are overwritten before they have moved.
+    let mut to = bytes.len();
+    for pretoken in (0..counts.len()).rev() {
+        let start = if pretoken == 0 { 0 } else { ends[pretoken - 1] };
+        let end = ends[pretoken];
+        for _ in 0..counts[pretoken].get() {
+            let from = to - (end - start);
+            bytes.copy_within(start..end, from);
+            if from > 0 {
+                to = from - 1;
+                bytes[to] = between.unwrap_or(0);
+                if between.is_none() {
+                    gaps.push(to);
+                }
             }
         }
-        ends
+    }
+    Layout { bytes, between, gaps, separators: copies - 1 }
+}
+
+/// A byte that does not occur, if any.
+fn unused(bytes: &[u8]) -> Option<u8> {
+    let seen = bytes.par_chunks(1 << 20).map(|part| {
+        let mut seen = [false; 256];
+        part.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        seen
+    });
+    let seen = seen.reduce(|| [false; 256], |one, other| std::array::from_fn(|byte| one[byte] | other[byte]));
+    (0..=255u8).find(|byte| !seen[usize::from(*byte)])
+}
+
+/// Codes that fit the largest table.
+pub(super) const MOST_CODES: usize = 1 << 10;
+
+/// How often each pair of codes occurs, in a dense table.
+///
+/// **Memory:** 8 bytes per pair: 0.5 MB for one-byte codes, 8 MB for two-byte codes.
+pub(super) struct PairCounts {
+    /// Number of codes that the table has space for.
+    side: usize,
+    /// Counts by left code × `side` + right code.
+    counts: Vec<u64>,
+}
+
+impl PairCounts {
+    /// A table for codes below `side`, with all counts 0.
+    pub(super) fn new(side: usize) -> PairCounts {
+        PairCounts { side, counts: vec![0; side * side] }
     }
 
-    /// Whether the last code of a chunk is at an odd place (first, third, fifth …) in its run of equal codes,
-    /// so that it is not the right code of a pair. A run that reaches back to the start of the chunk continues
-    /// one of the chunk before; the number of its codes there is odd exactly if the first code is merged with
-    /// that chunk's last.
-    fn ends_unpaired(&self, chunk: usize, first_goes: bool) -> bool {
-        let length = self.lengths[chunk];
-        let last = self.code(chunk, length - 1);
-        let run = (0..length).rev().take_while(|&at| self.code(chunk, at) == last).count();
-        (run - usize::from(first_goes && run == length)) % 2 == 1
+    /// The same counts in a larger table, for codes below `side`.
+    pub(super) fn widened(&self, side: usize) -> PairCounts {
+        let mut wide = PairCounts::new(side);
+        for (to, from) in wide.counts.chunks_exact_mut(side).zip(self.counts.chunks_exact(self.side)) {
+            to[..self.side].copy_from_slice(from);
+        }
+        wide
     }
 
-    /// All chunks, with what happens at their ends.
-    pub(super) fn chunks<'a>(&'a mut self, ends: &'a [Ends]) -> Vec<Chunk<'a>> {
-        let mut high = self.high.chunks_mut(self.room);
-        let low = self.low.chunks_mut(self.room).zip(&mut self.lengths).zip(ends);
-        low.map(|((low, length), &ends)| Chunk {
-            low: &mut low[..*length],
-            high: high.next().map_or(&mut [], |high| &mut high[..*length]),
-            length,
-            ends,
+    /// Number of codes that the table has space for.
+    pub(super) fn side(&self) -> usize {
+        self.side
+    }
+
+    /// Count of a pair.
+    pub(super) fn get(&self, left: Code, right: Code) -> u64 {
+        self.counts[usize::from(left) * self.side + usize::from(right)]
+    }
+
+    /// Count of a pair, to be changed.
+    pub(super) fn get_mut(&mut self, left: Code, right: Code) -> &mut u64 {
+        &mut self.counts[usize::from(left) * self.side + usize::from(right)]
+    }
+
+    /// Counts of the pairs with this left code, by right code.
+    pub(super) fn row(&self, left: Code) -> &[u64] {
+        let start = usize::from(left) * self.side;
+        &self.counts[start..start + self.side]
+    }
+}
+
+impl PairCounts {
+    /// Adds all counts of the code `from` to those of the code `to`, and clears them.
+    pub(super) fn hand_over(&mut self, from: Code, to: Code) {
+        if from == to {
+            return;
+        }
+        let (from, to) = (usize::from(from), usize::from(to));
+        for other in 0..self.side {
+            let count = std::mem::take(&mut self.counts[from * self.side + other]);
+            self.counts[to * self.side + other] += count;
+        }
+        for other in 0..self.side {
+            let count = std::mem::take(&mut self.counts[other * self.side + from]);
+            self.counts[other * self.side + to] += count;
+        }
+    }
+}
+
+/// Counts the pairs of bytes in chunks of a text.
+pub(super) struct ByteTally {
+    /// 32-bit counts, by right byte × 256 + left byte.
+    now: Vec<u32>,
+    /// Upper bound of the pairs in `now`: below 2³², so that no count overflows.
+    pairs: u64,
+    /// 64-bit sums of earlier contents of `now`. Empty at first.
+    counts: Vec<u64>,
+}
+
+impl ByteTally {
+    pub(super) fn new() -> ByteTally {
+        ByteTally { now: vec![0; 1 << 16], pairs: 0, counts: Vec::new() }
+    }
+
+    /// Counts the pairs within this chunk of a text.
+    pub(super) fn count(&mut self, text: &[u8]) {
+        if self.pairs + to_u64(text.len()) > u64::from(u32::MAX) {
+            self.settle();
+        }
+        self.pairs += to_u64(text.len());
+        let now = self.now.first_chunk_mut::<{ 1 << 16 }>().expect("a count for each pair of bytes");
+        let mut rest = text;
+        // Eight pairs from two loads: one has the pairs that begin at even bytes, the other those that begin at
+        // odd bytes.
+        while let Some((nine, _)) = rest.split_first_chunk::<9>() {
+            let [even @ .., _] = *nine;
+            let [_, odd @ ..] = *nine;
+            let (even, odd) = (u64::from_le_bytes(even), u64::from_le_bytes(odd));
+            for shift in [0, 16, 32, 48] {
+                now[u64_to_usize(even >> shift & 0xFFFF)] += 1;
+                now[u64_to_usize(odd >> shift & 0xFFFF)] += 1;
+            }
+            rest = &rest[8..];
+        }
+        for pair in rest.windows(2) {
+            now[usize::from(pair[1]) << 8 | usize::from(pair[0])] += 1;
+        }
+    }
+
+    /// Adds the 32-bit counts to the 64-bit ones and clears them.
+    fn settle(&mut self) {
+        self.counts.resize(1 << 16, 0);
+        for (count, now) in self.counts.iter_mut().zip(&mut self.now) {
+            *count += u64::from(std::mem::take(now));
+        }
+        self.pairs = 0;
+    }
+
+    /// The sum of both tallies.
+    pub(super) fn add(mut self, mut other: ByteTally) -> ByteTally {
+        self.settle();
+        other.settle();
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self
+    }
+
+    /// The counts as a table of one-byte codes.
+    pub(super) fn finish(self) -> PairCounts {
+        let count = |at: usize| u64::from(self.now[at]) + self.counts.get(at).copied().unwrap_or_default();
+        PairCounts {
+            side: 256,
+            counts: (0..1 << 16).map(|pair| count((pair & 0xFF) << 8 | pair >> 8)).collect(),
+        }
+    }
+}
+
+/// Bytes so rare that no pair with one of them is merged yet. They share one code in the text.
+///
+/// A pair is at most as frequent as either of its tokens. So while only pairs more frequent than
+/// [`most`](Self::most) are merged, none of these bytes takes part in a merge and each keeps its place in the
+/// text. A list, in the order of the text, says which byte each of them is.
+///
+/// Pairs with the shared code are counted together, and none of them is a candidate for a merge.
+/// [`put_back`](Self::put_back) ends this state.
+pub(super) struct Rare {
+    /// The code that these bytes share.
+    pub(super) code: u8,
+    /// How often the most frequent of these bytes occurs.
+    pub(super) most: u64,
+    /// Whether each byte is one of them.
+    has: [bool; 256],
+    /// The byte at each occurrence of `code`, in the order of the text.
+    bytes: Vec<u8>,
+}
+
+impl Rare {
+    /// The bytes that make up less than `1 / share` of the text; `None` if no byte does. `used` has the count
+    /// of each byte.
+    pub(super) fn choose(used: &[u64; 256], in_text: u64, share: u64) -> Option<Rare> {
+        let has: [bool; 256] =
+            std::array::from_fn(|byte| used[byte] > 0 && used[byte].saturating_mul(share) < in_text);
+        let code = (0..=255u8).find(|&byte| has[usize::from(byte)])?;
+        let most = used.iter().zip(has).filter(|(_, has)| *has).map(|(count, _)| *count).max()?;
+        Some(Rare { code, most, has, bytes: Vec::new() })
+    }
+
+    /// Whether `byte` is one of the rare bytes.
+    pub(super) fn has(&self, byte: u8) -> bool {
+        self.has[usize::from(byte)]
+    }
+
+    /// The byte at each occurrence of the shared code, in the order of the text.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Gives each rare byte its own code in a text of two-byte codes, and adds the pairs with these bytes to
+    /// the counts.
+    pub(super) fn put_back(self, codes: &[(u8, Code)], text: &mut Text, counts: &mut PairCounts) {
+        let mut code_of = [0; 256];
+        for &(byte, code) in codes {
+            code_of[usize::from(byte)] = code;
+        }
+        let shared = Code::from(self.code);
+        let mut bytes = self.bytes.iter();
+        let mut before: Option<Code> = None;
+        for chunk in 0..text.lengths.len() {
+            let (start, length) = (chunk * text.room, text.lengths[chunk]);
+            let mut from = 0;
+            while let Some(found) = memchr::memchr(self.code, &text.low[start + from..start + length]) {
+                let at = from + found;
+                from = at + 1;
+                if text.code(chunk, at) != shared {
+                    continue;
+                }
+                let byte = *bytes.next().expect("one byte was kept for each place");
+                let code = code_of[usize::from(byte)];
+                let left = if at == 0 { before } else { Some(text.code(chunk, at - 1)) };
+                let right =
+                    if at + 1 < length { Some(text.code(chunk, at + 1)) } else { text.first_after(chunk) };
+                if let Some(left) = left {
+                    *counts.get_mut(left, code) += 1;
+                }
+                if let Some(right) = right.filter(|&right| right != shared) {
+                    *counts.get_mut(code, right) += 1;
+                }
+                [text.low[start + at], text.high[start + at]] = code.to_le_bytes();
+            }
+            if length > 0 {
+                before = Some(text.code(chunk, length - 1));
+            }
+        }
+    }
+}
+
+/// Counts the pairs of a text of one-byte codes.
+///
+/// # Errors
+/// The observer asks to stop.
+pub(super) fn count(text: &Text, observer: &dyn Observer) -> Result<PairCounts> {
+    let tally = text
+        .low
+        .par_chunks(text.room)
+        .try_fold(ByteTally::new, |mut tally, chunk| -> Result<ByteTally> {
+            observer.checkpoint()?;
+            tally.count(chunk);
+            Ok(tally)
         })
-        .collect()
+        .try_reduce_with(|tally, more| Ok(tally.add(more)))
+        .unwrap_or_else(|| Ok(ByteTally::new()))?;
+    let mut counts = tally.finish();
+    for (left, right) in text.edges() {
+        *counts.get_mut(left, right) += 1;
+    }
+    Ok(counts)
+}
+
+/// Replaces rare bytes by their shared code, in the text and in the counts of pairs.
+///
+/// # Errors
+/// The observer asks to stop.
+pub(super) fn set_aside(
+    rare: Rare,
+    text: &mut Text,
+    counts: &mut PairCounts,
+    observer: &dyn Observer,
+) -> Result<Rare> {
+    for byte in (0..=255).filter(|&byte| rare.has(byte)) {
+        counts.hand_over(Code::from(byte), Code::from(rare.code));
+    }
+    let chunks = text.low.par_chunks_mut(text.room);
+    let lists: Vec<Vec<u8>> =
+        chunks.map(|chunk| observer.checkpoint().map(|()| take_out(&rare, chunk))).collect::<Result<_>>()?;
+    Ok(Rare { bytes: lists.concat(), ..rare })
+}
+
+/// Replaces the rare bytes of a chunk by the shared code, and returns them in order.
+fn take_out(rare: &Rare, chunk: &mut [u8]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for eight in chunk.chunks_mut(8) {
+        // Seldom true, so this costs one branch per eight bytes.
+        if !eight.iter().fold(false, |any, &byte| any | rare.has(byte)) {
+            continue;
+        }
+        for byte in eight.iter_mut().filter(|byte| rare.has(**byte)) {
+            list.push(*byte);
+            *byte = rare.code;
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_bytes_are_counted_beyond_32_bits() {
+        let tally = || {
+            let mut tally = ByteTally::new();
+            // The state after four billion pairs.
+            tally.now[usize::from(b'b') << 8 | usize::from(b'a')] = u32::MAX;
+            tally.pairs = u64::from(u32::MAX);
+            tally.count(b"ab ab");
+            tally
+        };
+        let (a, b) = (Code::from(b'a'), Code::from(b'b'));
+        assert_eq!(tally().finish().get(a, b), u64::from(u32::MAX) + 2);
+        assert_eq!(tally().add(tally()).finish().get(a, b), 2 * (u64::from(u32::MAX) + 2));
     }
 }

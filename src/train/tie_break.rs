@@ -1,10 +1,58 @@
-//! Tie rules, as keys that order pairs of equal count.
+//! The tie rules, and the keys by which they order pairs of equal count.
 
 use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
 
 use super::corpus::{Cell, Weight};
 use super::pairs::{Pair, PairId, Pairs};
 use crate::base::int::to_usize;
+
+/// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
+/// the pairs, so the result never depends on threads or hash order.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PretokenCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TieBreak, TrainConfig, learn_merges};
+///
+/// // (z, a) and (b, c) both occur twice.
+/// let text: PretokenCounts = [(&b"zaza bcbc"[..], Count::ONE)].into_iter().collect();
+/// let first_merge = |tie_break| {
+///     let config = TrainConfig { tie_break, ..TrainConfig::new(1) };
+///     let learned = learn_merges(text.clone(), &config, &Silent).unwrap();
+///     learned.merges.iter().map(|merge| (merge.left, merge.right)).next()
+/// };
+/// assert_eq!(first_merge(TieBreak::Ids), Some((u32::from(b'b'), u32::from(b'c'))));
+/// assert_eq!(first_merge(TieBreak::First), Some((u32::from(b'z'), u32::from(b'a'))));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TieBreak {
+    /// The smallest (left id, right id), with byte `b` as id `b`; as in rustbpe and bpeasy.
+    #[default]
+    Ids,
+    /// The smallest ids, with the bytes in the order of GPT-2's byte alphabet; as in HF tokenizers.
+    Hf,
+    /// The pair that occurs first in the current text; as in minbpe.
+    First,
+    /// The greatest (left bytes, right bytes); as in the Stanford CS336 assignment.
+    BytesGreatest,
+    /// The smallest (left bytes, right bytes); as in fastboundlessbpe.
+    BytesSmallest,
+}
+
+impl TieBreak {
+    /// Whether the rule compares the bytes of tokens. Training otherwise knows tokens by their ids alone.
+    pub(super) fn looks_at_bytes(self) -> bool {
+        match self {
+            TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
+            TieBreak::BytesGreatest | TieBreak::BytesSmallest => true,
+        }
+    }
+}
 
 /// A tie rule: orders pairs of equal count by a key. The pair with the smallest key is merged first.
 ///
