@@ -10,28 +10,53 @@
 //!
 //! Without the column `first`, rows are sorted by `pretoken`. The key-value metadata of the file has the [`CountsInfo`]
 //! as JSON under `tokenmill.counts`, and a checksum of it and of all rows under `tokenmill.counts.sha256`.
+//!
+//! The checksum in the metadata of counts files.
+//!
+//! Reads counts files, and checks everything that it reads.
+//!
+//! Writes counts files.
 
-use std::path::Path;
 
+use std::{io, mem};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt64Array};
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use sha2::{Digest, Sha256};
 
-use super::counts::{EACH, EACH_INDEXED, check_fits};
-use super::counts_reader::CountsReader;
-use super::fault::Fault;
-use super::merge::PretokenReader;
-use super::{Boundary, PretokenCounts};
-use crate::base::hash_index::HashIndex;
-use crate::base::int::{ByteCount, to_u64};
-use crate::base::seeded_hash::Hashing;
-use crate::error::Result;
-use crate::split::SplitPattern;
 use crate::{FORMAT_VERSION, VERSION};
+use crate::base::version;
+use crate::base::digest::hex;
+use crate::base::hash_index::HashIndex;
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::base::panics::catching;
+use crate::base::seeded_hash::Hashing;
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::source::{check_index, check_pages};
+use crate::split::SplitPattern;
+use super::{Boundary, PretokenCounts};
+use super::fault::{Fault, io_error};
+use super::spill::{check_fits, EACH, EACH_INDEXED, PretokenReader};
 
 const PRETOKEN: &str = "pretoken";
 const COUNT: &str = "count";
 const FIRST: &str = "first";
 /// The metadata key of the [`CountsInfo`], as JSON.
-pub(super) const KEY: &str = "tokenmill.counts";
+pub(super) const INFO_KEY: &str = "tokenmill.counts";
 
 /// The metadata of a counts file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -124,4 +149,447 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
 /// The file cannot be read, or is not a counts file.
 pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
     CountsReader::open(path).map(CountsReader::into_info)
+}
+
+/// The metadata key of the checksum in a counts file.
+pub(super) const CHECKSUM_KEY: &str = "tokenmill.counts.sha256";
+
+/// Bytes that are buffered for one call of the hash function.
+const AT_ONCE: usize = 16 << 10;
+
+/// The checksum of a counts file: the SHA-256 of its [`CountsInfo`](super::CountsInfo), as the JSON in the file, and
+/// of its rows.
+///
+/// Each row gives the length of the pre-token, its bytes, and its count. Both numbers have eight bytes,
+/// little-endian.
+#[derive(Debug)]
+pub(super) struct Checksum {
+    hash: Sha256,
+    rows: Vec<u8>,
+}
+
+impl Checksum {
+    /// Starts a checksum with the JSON of the [`CountsInfo`](super::CountsInfo).
+    pub(super) fn new(info: &str) -> Checksum {
+        Checksum { hash: Sha256::new_with_prefix(info), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(super) fn add(&mut self, pretoken: &[u8], count: Count) {
+        self.rows.extend_from_slice(&to_u64(pretoken.len()).to_le_bytes());
+        self.rows.extend_from_slice(pretoken);
+        self.rows.extend_from_slice(&count.get().to_le_bytes());
+        if self.rows.len() >= AT_ONCE {
+            self.hash.update(&self.rows);
+            self.rows.clear();
+        }
+    }
+
+    /// Returns the checksum of the rows so far, in hexadecimal.
+    pub(super) fn get(&self) -> String {
+        hex(&self.hash.clone().chain_update(&self.rows).finalize())
+    }
+}
+
+/// Rows per batch.
+const ROWS_PER_READ: usize = 1 << 13;
+
+/// Reads and checks a counts file, pre-token by pre-token. A damaged or foreign file is an error, never a wrong
+/// count. One thing is not checked: whether a file in order of first appearance has equal pre-tokens.
+///
+/// **Memory:** a page of each column and 8 192 pre-tokens: a few MB, unless pre-tokens are long.
+pub(super) struct CountsReader {
+    path: PathBuf,
+    info: CountsInfo,
+    batches: ParquetRecordBatchReader,
+    batch: Batch,
+    /// Number of rows of the batch that were read.
+    read: usize,
+    /// Number of rows of the earlier batches.
+    before: u64,
+    /// The last pre-token of the previous batch.
+    last: Vec<u8>,
+    /// Number of rows by the index of the file.
+    declared: u64,
+    /// The checksum of the rows so far.
+    checksum: Checksum,
+    /// The checksum in the metadata, if the file has one.
+    declared_checksum: Option<String>,
+}
+
+/// A batch of rows of a counts file.
+struct Batch {
+    pretokens: LargeBinaryArray,
+    counts: UInt64Array,
+    /// The third column of a file in order of first appearance.
+    firsts: Option<UInt64Array>,
+}
+
+impl Batch {
+    fn empty() -> Batch {
+        Batch { pretokens: Vec::<&[u8]>::new().into(), counts: Vec::<u64>::new().into(), firsts: None }
+    }
+}
+
+impl CountsReader {
+    /// Opens a counts file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a counts file.
+    pub(super) fn open(path: &Path) -> Result<CountsReader> {
+        let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+        decoded(path, || CountsReader::begin(&file, path))
+    }
+
+    /// Checks the metadata and the columns, and starts reading.
+    fn begin(file: &File, path: &Path) -> Result<CountsReader> {
+        let failed = |cause| parquet_error(path, cause);
+        let builder = builder(file).map_err(failed)?;
+        let rows = builder.metadata().row_groups().iter().map(|group| group.num_rows());
+        // A negative number of rows is invalid; as `u64::MAX` it never equals the number of rows that are read.
+        let declared = rows.fold(0_u64, |sum, rows| sum.saturating_add(rows.try_into().unwrap_or(u64::MAX)));
+        let metadata = builder.metadata().file_metadata().key_value_metadata();
+        let (text, info) = info(metadata, path)?;
+        let checksum = Checksum::new(text);
+        let declared_checksum = value(metadata, CHECKSUM_KEY).map(str::to_owned);
+        let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
+        let expected = schema(info.ordered);
+        if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
+            return Err(Fault::NotCounts {
+                path: path.to_path_buf(),
+                problem: "its columns are not those of a counts file",
+            }
+            .into());
+        }
+        let batches = with_long_offsets(&builder, file).map_err(failed)?;
+        let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
+        Ok(CountsReader {
+            path,
+            info,
+            batches,
+            batch,
+            read: 0,
+            before: 0,
+            last,
+            declared,
+            checksum,
+            declared_checksum,
+        })
+    }
+
+    /// Returns the metadata of the file.
+    pub(super) fn info(&self) -> &CountsInfo {
+        &self.info
+    }
+
+    /// Closes the file and returns its metadata.
+    pub(super) fn into_info(self) -> CountsInfo {
+        self.info
+    }
+
+    /// Reads the next batch. Returns `false` at the end of the file, after checking the number of rows and the
+    /// checksum.
+    fn next_batch(&mut self) -> Result<bool> {
+        if let Some(last) = self.batch.pretokens.len().checked_sub(1) {
+            self.last.clear();
+            self.last.extend_from_slice(self.batch.pretokens.value(last));
+        }
+        self.before += to_u64(self.batch.pretokens.len());
+        (self.batch, self.read) = (Batch::empty(), 0);
+        let Some(batch) = decoded(&self.path, || Ok(self.batches.next()))? else {
+            if self.before == self.declared {
+                return self.check().map(|()| false);
+            }
+            let problem = format!("it has {} rows, but its index says {}", self.before, self.declared);
+            return Err(parquet_error(&self.path, ParquetError::General(problem)));
+        };
+        let batch: RecordBatch = batch.map_err(|cause| Fault::Data { path: self.path.clone(), cause })?;
+        let is_null = |row: &usize| batch.columns().iter().any(|column| column.is_null(*row));
+        if let Some(row) = (0..batch.num_rows()).find(is_null) {
+            return Err(self.wrong(row, "a value is missing"));
+        }
+        self.batch = Batch {
+            pretokens: batch.column(0).as_binary().clone(),
+            counts: batch.column(1).as_primitive::<UInt64Type>().clone(),
+            firsts: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
+        };
+        Ok(true)
+    }
+
+    /// Checks that the rows have the checksum in the metadata. A file without a checksum passes.
+    fn check(&self) -> Result<()> {
+        let checksum = self.checksum.get();
+        match &self.declared_checksum {
+            Some(declared) if *declared != checksum => {
+                Err(Fault::Checksum { path: self.path.clone() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the problem with a row, if it has one.
+    fn problem(&self, row: usize) -> Option<&'static str> {
+        let Batch { pretokens, counts, firsts } = &self.batch;
+        let before = if row > 0 { pretokens.value(row - 1) } else { &*self.last };
+        if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + to_u64(row)) {
+            Some("the first appearances are out of order")
+        } else if pretokens.value(row).is_empty() {
+            Some("the pre-token is empty")
+        } else if counts.value(row) == 0 {
+            Some("the count is zero")
+        } else if firsts.is_none() && before >= pretokens.value(row) {
+            Some("the pre-token is repeated or out of order")
+        } else {
+            None
+        }
+    }
+
+    /// Returns the error for a row of this batch.
+    fn wrong(&self, row: usize, problem: &'static str) -> Error {
+        Fault::Row { path: self.path.clone(), row: self.before + to_u64(row), problem }.into()
+    }
+}
+
+impl PretokenReader for CountsReader {
+    fn advance(&mut self) -> Result<bool> {
+        while self.read == self.batch.pretokens.len() {
+            if !self.next_batch()? {
+                return Ok(false);
+            }
+        }
+        if let Some(problem) = self.problem(self.read) {
+            return Err(self.wrong(self.read, problem));
+        }
+        self.checksum
+            .add(self.batch.pretokens.value(self.read), Count::new(self.batch.counts.value(self.read)));
+        self.read += 1;
+        Ok(true)
+    }
+
+    fn pretoken(&self) -> &[u8] {
+        self.batch.pretokens.value(self.read - 1)
+    }
+
+    fn count(&self) -> Count {
+        Count::new(self.batch.counts.value(self.read - 1))
+    }
+
+    fn first(&self) -> u64 {
+        self.before + to_u64(self.read - 1)
+    }
+}
+
+/// Reads the index of the file, after checking the sizes that the index and the page headers declare.
+fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+    check_index(file)?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file.try_clone()?)?;
+    let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
+    columns.try_for_each(|column| check_pages(file, column, |_| Ok(())))?;
+    Ok(builder)
+}
+
+/// Returns a reader with 64-bit offsets, so that the pre-tokens of a batch may have 2 GiB or more.
+fn with_long_offsets(
+    builder: &ParquetRecordBatchReaderBuilder<File>,
+    file: &File,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let mut fields = builder.schema().fields().to_vec();
+    fields[0] = Arc::new(fields[0].as_ref().clone().with_data_type(DataType::LargeBinary));
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(builder.metadata()), options)?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.try_clone()?, metadata);
+    builder.with_batch_size(ROWS_PER_READ).build()
+}
+
+/// Returns the metadata of the file, as JSON and parsed.
+fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
+    let Some(text) = value(metadata, INFO_KEY) else {
+        let problem = "it lacks the metadata of a counts file";
+        return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
+    };
+    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: INFO_KEY, cause }.into();
+    version::check(path, text.as_bytes(), wrong)?;
+    Ok((text, serde_json::from_str(text).map_err(wrong)?))
+}
+
+/// Returns the value of a metadata key.
+fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> {
+    metadata.into_iter().flatten().find(|entry| entry.key == key)?.value.as_deref()
+}
+
+/// Calls the Parquet reader, which panics on some malformed files, and returns a panic as an error.
+fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    catching(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+}
+
+/// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
+/// An unexpected end of the file counts as damage.
+fn parquet_error(path: &Path, cause: ParquetError) -> Error {
+    let fault = |cause| Fault::Parquet { path: path.to_path_buf(), cause }.into();
+    match io_error(cause) {
+        Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
+        Ok(cause) => fault(ParquetError::External(cause)),
+        Err(other) => fault(other),
+    }
+}
+
+/// Most rows of a batch.
+const ROWS_PER_WRITE: usize = 1 << 16;
+
+/// Most bytes (16 MiB) of the pre-tokens in a batch, unless it has one pre-token only.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Writes a counts file: Parquet with the columns `pretoken` and `count`.
+///
+/// The rows are sorted by the bytes of the pre-tokens. If `info.ordered`, they are in order of first appearance
+/// instead, and a third column, `first`, numbers them from 0.
+///
+/// Equal pre-tokens become one row with the sum of their counts. With `info.ordered` they must be distinct: they are
+/// not compared here, and [`read_counts`](super::read_counts) refuses a file with equal ones.
+///
+/// The metadata contain a checksum, which reading verifies. The bytes depend on `pretokens` and `info` alone. `path`
+/// appears in error messages only.
+///
+/// **Memory:** 16 bytes for each pre-token, about 20 MB, and the compressed size of a million pre-tokens.
+///
+/// # Errors
+/// The pattern is [`SplitPattern::None`], a pre-token has 2 GiB or more, the sum of its counts exceeds 2⁶⁴ − 1,
+/// writing fails, or the observer stops the run.
+///
+/// ```
+/// use tokenmill::count::{CountsInfo, read_counts, write_counts};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::{Count, PretokenCounts};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("counts.parquet");
+/// let pre-tokens: PretokenCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
+/// let info = CountsInfo { pattern: "gpt2".parse()?, ..CountsInfo::default() };
+/// write_counts(std::fs::File::create(&path)?, &path, &pre-tokens, &info, &Silent)?;
+/// assert_eq!(read_counts(&path)?.pretokens, pre-tokens);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_counts(
+    out: impl Write + Send,
+    path: &Path,
+    pretokens: &PretokenCounts,
+    info: &CountsInfo,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let mut writer = CountsWriter::begin(out, path, info, observer)?;
+    if info.ordered {
+        pretokens.iter().try_for_each(|(pretoken, count)| writer.push(pretoken, count))?;
+        return writer.end();
+    }
+    for same in
+        pretokens.by_bytes().chunk_by(|one, other| pretokens.pretoken(*one) == pretokens.pretoken(*other))
+    {
+        let pretoken = pretokens.pretoken(same[0]);
+        let add = |sum: Count, index: &usize| sum.checked_add(pretokens.counts[*index]);
+        let count = same.iter().try_fold(Count::ZERO, add);
+        writer.push(pretoken, count.ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?)?;
+    }
+    writer.end()
+}
+
+/// Writes a counts file, pre-token by pre-token, in the order of the file.
+pub(super) struct CountsWriter<'a, W: Write + Send> {
+    path: &'a Path,
+    observer: &'a dyn Observer,
+    writer: ArrowWriter<W>,
+    schema: Arc<Schema>,
+    ordered: bool,
+    /// Number of rows written.
+    rows: u64,
+    /// The rows of the next batch.
+    pretokens: BinaryBuilder,
+    counts: Vec<u64>,
+    bytes: usize,
+    checksum: Checksum,
+}
+
+impl<'a, W: Write + Send> CountsWriter<'a, W> {
+    /// Starts a counts file. `path` appears in error messages only.
+    pub(super) fn begin(
+        out: W,
+        path: &'a Path,
+        info: &CountsInfo,
+        observer: &'a dyn Observer,
+    ) -> Result<CountsWriter<'a, W>> {
+        if info.pattern == SplitPattern::None {
+            return Err(Fault::Unsplit.into());
+        }
+        let schema = Arc::new(schema(info.ordered));
+        let text = serde_json::to_string(info).expect("names and numbers are JSON");
+        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(text.clone())));
+        Ok(CountsWriter {
+            path,
+            observer,
+            writer: writer.map_err(|cause| write_error(path, cause))?,
+            schema,
+            ordered: info.ordered,
+            rows: 0,
+            pretokens: BinaryBuilder::new(),
+            counts: Vec::new(),
+            bytes: 0,
+            checksum: Checksum::new(&text),
+        })
+    }
+
+    /// Adds a row. The caller must keep the order of the file.
+    pub(super) fn push(&mut self, pretoken: &[u8], count: Count) -> Result<()> {
+        if i32::try_from(pretoken.len()).is_err() {
+            return Err(Fault::PretokenTooLong { bytes: pretoken.len() }.into());
+        }
+        if self.counts.len() == ROWS_PER_WRITE || self.bytes + pretoken.len() > BATCH_BYTES {
+            self.write()?;
+        }
+        self.checksum.add(pretoken, count);
+        self.pretokens.append_value(pretoken);
+        self.counts.push(count.get());
+        self.bytes += pretoken.len();
+        Ok(())
+    }
+
+    /// Writes the remaining rows and the footer.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.write()?;
+        let checksum = KeyValue::new(CHECKSUM_KEY.to_owned(), self.checksum.get());
+        self.writer.append_key_value_metadata(checksum);
+        self.writer.close().map_err(|cause| write_error(self.path, cause))?;
+        Ok(())
+    }
+
+    /// Writes the rows of the batch.
+    fn write(&mut self) -> Result<()> {
+        self.observer.checkpoint()?;
+        if self.counts.is_empty() {
+            return Ok(());
+        }
+        let rows = to_u64(self.counts.len());
+        let counts = UInt64Array::from(mem::take(&mut self.counts));
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(self.pretokens.finish()), Arc::new(counts)];
+        if self.ordered {
+            columns.push(Arc::new(UInt64Array::from_iter_values(self.rows..self.rows + rows)));
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        let batch = batch.expect("the columns are made after the schema");
+        (self.rows, self.bytes) = (self.rows + rows, 0);
+        self.writer.write(&batch).map_err(|cause| write_error(self.path, cause))
+    }
+}
+
+/// Returns the settings of the file: compressed with zstd, without dictionaries, because all pre-tokens differ.
+fn properties(info: String) -> WriterProperties {
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_key_value_metadata(Some(vec![KeyValue::new(INFO_KEY.to_owned(), info)]))
+        .build()
+}
+
+/// Returns a write error. If an I/O error caused it (a full disk, for example), the result is an I/O error.
+fn write_error(path: &Path, cause: ParquetError) -> Error {
+    let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
+    io_error(cause).map_or_else(fault, |cause| Error::io("write", path, *cause))
 }

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rayon::prelude::*;
 
 use super::PretokenCounts;
-use super::entry::Entry;
+use super::table::Entry;
 use super::fault::Fault;
-use super::pretoken_log::PretokenLog;
+use super::table::PretokenLog;
 use super::table::PretokenTable;
 use crate::base::hash_index::HashIndex;
 use crate::base::huge_pages;

@@ -20,53 +20,45 @@
 //! assert_eq!(pretokens[..2], [(&b"the"[..], 2), (b" cat", 2)]);
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
+//!
+//! Preparation of texts before they are split.
 
 mod pretokens;
 mod facts;
-mod histogram;
-mod prepare;
-mod carry;
-mod parts;
-mod pretoken_log;
-mod entry;
-mod slots;
 mod table;
 mod fold;
 mod shard;
-mod runs;
-mod merge;
-mod counts;
-mod gather;
-mod checksum;
-mod counts_reader;
 mod counts_file;
-mod counts_writer;
 mod sum;
 #[doc(hidden)]
 pub mod reference;
 mod fault;
+#[cfg(test)]
+mod tests;
 
-pub use counts::{Counts, MemoryLimit, Written};
-pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
-pub use counts_writer::write_counts;
-pub(crate) use facts::characters;
-pub use facts::{CorpusFacts, SourceFacts};
-pub(crate) use fault::TooLongForMemory;
-pub use gather::gather_documents;
-pub use histogram::{Bin, Histogram};
-pub use prepare::{Prepare, Prepared};
-pub use pretokens::PretokenCounts;
-pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
+mod documents;
+mod spill;
 
+use std::fmt;
 use std::sync::Arc;
 
+use fault::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::base::int::{ByteCount, u64_to_usize};
-use crate::error::Result;
-use crate::observer::Observer;
-use crate::source::Documents;
-use crate::split::{SpecialFinder, Splitter};
+use super::base::int::{ByteCount, to_u64, u64_to_usize};
+use super::error::Result;
+use super::observer::Observer;
+use super::source::Documents;
+use super::split::{SpecialFinder, Splitter};
+
+pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
+pub use documents::gather_documents;
+pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
+pub use pretokens::PretokenCounts;
+pub use spill::{Counts, MemoryLimit, Written};
+pub use sum::{check_same, Sum, sum_counts, WeightedFile, write_sum};
+pub(crate) use facts::characters;
+pub(crate) use fault::TooLongForMemory;
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -179,24 +171,76 @@ pub fn count_within_limit(
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counts> {
-    let parts = parts::Parts::new(documents, splitter, config);
+    let parts = documents::Parts::new(documents, splitter, config);
     let shard::Counted { tables, runs, facts } = shard::count(parts, splitter, config, observer)?;
     let pretokens = match &config.limit {
         Some(limit) if !runs.is_empty() => {
             let (number, bytes) =
-                (runs.iter().map(runs::Runs::len).sum::<usize>(), runs.iter().map(runs::Runs::bytes).sum());
+                (runs.iter().map(spill::Runs::len).sum::<usize>(), runs.iter().map(spill::Runs::bytes).sum());
             observer.noted(&format!(
                 "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
                 limit.scratch.display(),
                 ByteCount(bytes),
                 limit.tables,
             ));
-            counts::Pretokens::Spilled(runs, limit.clone())
+            spill::Pretokens::Spilled(runs, limit.clone())
         }
-        _ => counts::Pretokens::Held(fold::fold(tables)?),
+        _ => spill::Pretokens::Held(fold::fold(tables)?),
     };
     Ok(Counts { pretokens, facts })
 }
 
-#[cfg(test)]
-mod tests;
+/// Prepares a whole text before it is split: it normalizes the text, for example, or removes added tokens from it. So
+/// counting sees the text that a tokenizer merges.
+///
+/// ```
+/// use tokenmill::Result;
+/// use tokenmill::count::{Prepare, Prepared};
+///
+/// #[derive(Debug)]
+/// struct Lowercase;
+///
+/// impl Prepare for Lowercase {
+///     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
+///         if text.is_empty() { Ok(()) } else { take(Prepared::Text(&text.to_ascii_lowercase())) }
+///     }
+/// }
+/// ```
+pub trait Prepare: fmt::Debug + Send + Sync {
+    /// Passes the segments of the prepared text to `take`, in order.
+    ///
+    /// All of them together may have at most 1 024 times as many bytes as `text`.
+    ///
+    /// # Errors
+    /// The first error of `take`.
+    fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()>;
+}
+
+/// A segment of a prepared text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prepared<'a> {
+    /// Text to split and to count, never empty.
+    Text(&'a [u8]),
+    /// The text of a token that was removed. It is not counted.
+    Token(&'a [u8]),
+}
+
+/// Largest factor by which preparation may lengthen a text. Positions in a prepared corpus are spaced by this factor,
+/// so that each byte of a prepared text has its own.
+const MOST_GROWTH: u64 = 1 << 10;
+
+/// Returns the position of a text in a prepared corpus, given the bytes of the original corpus before it.
+pub(self) fn place_of(bytes_before: u64) -> u64 {
+    bytes_before.saturating_mul(MOST_GROWTH)
+}
+
+/// Checks that a text has not become more than [`MOST_GROWTH`] times as long. `prepared` is its length afterwards, in
+/// bytes.
+pub(self) fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
+    let most = MOST_GROWTH;
+    if prepared > to_u64(text.len()).saturating_mul(most) {
+        Err(Fault::Grown { most }.into())
+    } else {
+        Ok(())
+    }
+}

@@ -10,9 +10,9 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
 use super::facts::FactFinder;
 use super::fault::TooLongForMemory;
-use super::parts::{Part, Parts};
-use super::prepare::{Prepare, Prepared, check_growth, place_of};
-use super::runs::Runs;
+use super::documents::{Part, Parts};
+use super::{check_growth, place_of, Prepare, Prepared};
+use super::spill::Runs;
 use super::table::PretokenTable;
 use super::{CountConfig, MemoryLimit};
 use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};

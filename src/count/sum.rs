@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::counts::{EACH, EACH_INDEXED, bytes_of, check_fits};
+use super::spill::{bytes_of, check_fits, EACH, EACH_INDEXED};
 use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_within};
-use super::counts_reader::CountsReader;
-use super::counts_writer::CountsWriter;
+use super::counts_file::CountsReader;
+use super::counts_file::CountsWriter;
 use super::fault::Fault;
-use super::merge::{Order, PretokenReader, merge};
+use super::spill::{merge, Order, PretokenReader};
 use super::{Boundary, PretokenCounts, write_counts};
 use crate::base::hash_index::HashIndex;
 use crate::base::int::{ByteCount, Count, to_u64};

@@ -4,7 +4,7 @@ use std::{fs, io};
 use proptest::prelude::*;
 
 use super::*;
-use crate::count::counts_writer::CountsWriter;
+use crate::count::counts_file::CountsWriter;
 use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::split::Named;

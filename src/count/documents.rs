@@ -1,0 +1,571 @@
+//! Counts whole documents, for training without a split.
+//!
+//! Divides the stream of batches into chunks that threads can count independently.
+//!
+//! The text that is carried from one batch to the next until a safe split point is found.
+
+
+use std::mem;
+use std::ops::Range;
+
+use crate::base::hash_index::HashIndex;
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::base::seeded_hash::Hashing;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::source::{Batch, Documents};
+use crate::split::{Segment, SpecialFinder, Splitter};
+use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
+use super::facts::FactFinder;
+use super::fault::{Fault, TooLongForMemory};
+
+/// Counts whole documents, for training without a split: returns each distinct document once, with its count.
+///
+/// Special tokens are removed, and the texts between them are counted separately. With [`Boundary::Join`] all
+/// documents of a source are one.
+///
+/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
+///
+/// **Memory:** the bytes of the distinct documents, and up to twice that while the buffer grows.
+///
+/// # Errors
+/// Reading fails, a count exceeds 2⁶⁴ − 1, the documents take more memory than the limit or the system allows
+/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), or the observer stops the run.
+///
+/// ```
+/// use tokenmill::count::{CountConfig, gather_documents};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source;
+///
+/// let documents = source::texts(["to be", "or not", "to be"]);
+/// let gathered = gather_documents(documents, &CountConfig::default(), &Silent)?;
+/// let counts: Vec<_> = gathered.pretokens.iter().map(|(text, count)| (text, count.get())).collect();
+/// assert_eq!(counts, [(&b"to be"[..], 2), (b"or not", 1)]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+pub fn gather_documents(
+    documents: Documents<'_>,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    let mut gatherer = Gatherer::new(config);
+    for batch in documents {
+        observer.checkpoint()?;
+        let batch = batch?;
+        gatherer.batch(&batch)?;
+        observer.advanced(Stage::Count, batch.text_bytes());
+    }
+    gatherer.end_text()?;
+    let Gatherer { pretokens, mut facts, .. } = gatherer;
+    facts.saw_bytes(pretokens.all_bytes());
+    Ok(Counted { pretokens, facts: facts.finish() })
+}
+
+/// The distinct texts so far. The text that is being read follows them in the same buffer.
+struct Gatherer<'a> {
+    config: &'a CountConfig,
+    pretokens: PretokenCounts,
+    /// The start of the text that is being read, in the bytes of `pretokens`.
+    start: usize,
+    source: usize,
+    index: HashIndex,
+    facts: FactFinder,
+}
+
+impl<'a> Gatherer<'a> {
+    fn new(config: &'a CountConfig) -> Gatherer<'a> {
+        Gatherer {
+            config,
+            pretokens: PretokenCounts::new(),
+            start: 0,
+            source: 0,
+            index: HashIndex::default(),
+            facts: FactFinder::default(),
+        }
+    }
+
+    /// Reads the documents of a batch.
+    fn batch(&mut self, batch: &Batch) -> Result<()> {
+        self.facts.saw_batch(batch);
+        let joined = self.config.boundary == Boundary::Join;
+        if batch.source != self.source {
+            self.end_text()?;
+            self.source = batch.source;
+        }
+        for (row, document) in batch.iter().enumerate() {
+            if !joined && (row > 0 || !batch.continued) {
+                self.end_text()?;
+            }
+            if let Some(text) = document {
+                self.facts.saw_text(text);
+                self.check_room(text.len())?;
+                self.pretokens.bytes.extend_from_slice(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
+    /// either.
+    fn check_room(&mut self, more: usize) -> Result<()> {
+        let bytes = &mut self.pretokens.bytes;
+        let length = bytes.len().saturating_add(more);
+        match &self.config.limit {
+            Some(limit) if to_u64(length) > limit.tables.0 => {
+                Err(Fault::TooMuchText { limit: limit.tables }.into())
+            }
+            _ if length <= bytes.capacity() => Ok(()),
+            _ => {
+                Ok(bytes.try_reserve(more).map_err(|_| Fault::NoRoom { bytes: ByteCount(to_u64(length)) })?)
+            }
+        }
+    }
+
+    /// Ends the text that was read, and counts its segments.
+    fn end_text(&mut self) -> Result<()> {
+        let config = self.config;
+        if let Some(prepare) = config.prepare.as_deref() {
+            let text = self.pretokens.bytes.split_off(self.start);
+            return prepare.each(&text, &mut |part| {
+                match part {
+                    Prepared::Text(part) => {
+                        self.pretokens.bytes.extend_from_slice(part);
+                        let end = self.pretokens.bytes.len();
+                        self.start = self.keep(self.start..end)?;
+                        self.pretokens.bytes.truncate(self.start);
+                    }
+                    Prepared::Token(token) => self.facts.saw_special(token),
+                }
+                Ok(())
+            });
+        }
+        let (start, mut kept) = (self.start, self.start);
+        for range in texts(&self.config.specials, &self.pretokens.bytes[start..], &mut self.facts) {
+            self.pretokens.bytes.copy_within(start + range.start..start + range.end, kept);
+            kept = self.keep(kept..kept + range.len())?;
+        }
+        self.pretokens.bytes.truncate(kept);
+        self.start = kept;
+        Ok(())
+    }
+
+    /// Counts the text at `range`, directly after the distinct texts. Returns the start for the next text: the end of
+    /// the range if the text is new, else its start.
+    fn keep(&mut self, range: Range<usize>) -> Result<usize> {
+        let weight = self.config.weight(self.source);
+        if weight == 0 {
+            return Ok(range.start);
+        }
+        let pretoken = &self.pretokens.bytes[range.clone()];
+        let hash = Hashing::of_process().bytes(pretoken);
+        if let Some(number) = self.index.find(hash, |number| self.pretokens.pretoken(number - 1) == pretoken)
+        {
+            let count = &mut self.pretokens.counts[number - 1];
+            *count = count
+                .checked_add(Count::new(weight))
+                .ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?;
+            return Ok(range.start);
+        }
+        self.pretokens.ends.push(range.end);
+        self.pretokens.counts.push(Count::new(weight));
+        self.index.insert(hash, self.pretokens.len()).map_err(Fault::from)?;
+        Ok(range.end)
+    }
+}
+
+/// Returns the ranges of the text between special tokens.
+fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactFinder) -> Vec<Range<usize>> {
+    let mut texts = Vec::new();
+    for segment in specials.segments(text) {
+        match segment {
+            Segment::Text(range) => texts.push(range),
+            Segment::Special(_, range) => facts.saw_special(&text[range]),
+        }
+    }
+    texts
+}
+
+/// A chunk of the corpus: texts that can each be split on their own, with the same result as splitting whole
+/// documents.
+pub(super) struct Part {
+    /// Bytes of text in the corpus before this chunk.
+    pub(super) place: u64,
+    /// The number of its source.
+    pub(super) source: usize,
+    /// The factor of its counts.
+    pub(super) weight: u64,
+    /// The continuation of a text that started in an earlier chunk, or a whole text that was carried; may be empty.
+    head: Vec<u8>,
+    /// The unit and the row in which `head` starts.
+    begun: (usize, u64),
+    /// The other texts, as rows of a batch.
+    rows: Option<Rows>,
+}
+
+/// Rows of a batch that are texts. The first row counts from offset `from` on, the last one up to offset `to`.
+struct Rows {
+    batch: Batch,
+    texts: Range<usize>,
+    from: usize,
+    to: usize,
+    /// The rows that are whole documents.
+    whole: Range<usize>,
+}
+
+/// Returns the text of a document; the text of a null document is empty.
+fn text(batch: &Batch, row: usize) -> &[u8] {
+    let null = arrow_array::Array::is_null(&batch.documents, row);
+    if null { &[] } else { batch.documents.value(row) }
+}
+
+impl Rows {
+    /// Returns the part of a row that belongs to this chunk.
+    fn text(&self, row: usize) -> &[u8] {
+        let text = text(&self.batch, row);
+        let to = if row + 1 == self.texts.end { self.to.min(text.len()) } else { text.len() };
+        let from = if row == self.texts.start { self.from } else { 0 };
+        &text[from..to]
+    }
+}
+
+impl Part {
+    /// Returns the texts in order, first the head and then the rows. Some may be empty.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        let rows = self.rows.iter().flat_map(|rows| rows.texts.clone().map(|row| rows.text(row)));
+        std::iter::once(&self.head[..]).chain(rows)
+    }
+
+    /// Returns the unit and the row of a text, by its index in [`texts`](Part::texts).
+    pub(super) fn row(&self, number: usize) -> (usize, u64) {
+        match (&self.rows, number.checked_sub(1)) {
+            (Some(rows), Some(row)) => {
+                (rows.batch.unit, rows.batch.first_row + to_u64(rows.texts.start + row))
+            }
+            _ => self.begun,
+        }
+    }
+
+    /// Returns the documents that this chunk contains whole; `None` is a null document.
+    pub(super) fn whole_documents(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.rows.iter().flat_map(|rows| rows.batch.iter().take(rows.whole.end).skip(rows.whole.start))
+    }
+}
+
+/// Turns batches into chunks ([`Part`]s). A document can continue from one batch to the next.
+///
+/// It divides such documents at safe split points. The text after the last safe split point of a batch is carried
+/// over to the next chunk. Only the text around the borders of batches is copied, unless it has no safe split points,
+/// or documents are joined.
+pub(super) struct Parts<'a> {
+    /// The remaining batches.
+    documents: Documents<'a>,
+    /// A batch that was read before the carried text of the previous source was passed on.
+    waiting: Option<Batch>,
+    config: &'a CountConfig,
+    carry: Carry<'a>,
+    /// The unit and the row in which the carried text starts.
+    begun: (usize, u64),
+    /// The source of the carried text.
+    source: usize,
+    /// Bytes of text in the chunks so far.
+    place: u64,
+    /// Facts about the documents that are in several chunks.
+    pub(super) facts: FactFinder,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(
+        documents: Documents<'a>,
+        splitter: &'a dyn Splitter,
+        config: &'a CountConfig,
+    ) -> Parts<'a> {
+        Parts {
+            documents,
+            waiting: None,
+            config,
+            carry: Carry::new(splitter, &config.specials, config.longest_pretoken()),
+            begun: (0, 0),
+            source: 0,
+            place: 0,
+            facts: FactFinder::default(),
+        }
+    }
+
+    /// Ends the stream: nothing more is read.
+    pub(super) fn stop(&mut self) {
+        self.documents = Box::new(std::iter::empty());
+        self.waiting = None;
+        self.carry.end();
+    }
+
+    /// Makes a chunk of the carried text and a batch, and carries the rest.
+    ///
+    /// # Errors
+    /// The carried text is longer than a pre-token may be.
+    fn part_of(&mut self, batch: Batch) -> Result<Part> {
+        self.source = batch.source;
+        let begun = self.begun;
+        if self.carry.is_empty() {
+            self.begun = (batch.unit, batch.first_row);
+        }
+        let whole = self.facts.saw_parts(&batch);
+        let (head, texts, from, to) = match self.config.boundary {
+            Boundary::Document => self.cut(&batch, batch.continued, batch.open),
+            Boundary::Join if batch.len() == 1 => self.cut(&batch, true, true),
+            Boundary::Join => {
+                (0..batch.len()).for_each(|row| self.carry.extend(text(&batch, row)));
+                (self.carry.cut(), 0..0, 0, 0)
+            }
+        };
+        if self.carry.is_too_long() {
+            return Err(self.too_long().into());
+        }
+        if !head.is_empty() && !self.carry.is_empty() {
+            self.begun = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
+        }
+        Ok(Part { begun, ..self.part(head, Some(Rows { batch, texts, from, to, whole })) })
+    }
+
+    /// Returns the error for a carried text that takes more memory than it may.
+    fn too_long(&self) -> TooLongForMemory {
+        let (unit, row) = self.begun;
+        TooLongForMemory::of_pretoken(self.source, (unit, row), self.config)
+    }
+
+    /// Divides a batch into the texts that can be split now and the rest, which is carried.
+    ///
+    /// Returns the head, the rows of the texts, the offset from which the first row counts, and the one up to which
+    /// the last row counts. `continued` says that the first row continues a text, and `open` that the last row ends
+    /// within a text.
+    fn cut(&mut self, batch: &Batch, continued: bool, open: bool) -> (Vec<u8>, Range<usize>, usize, usize) {
+        let mut texts = 0..batch.len();
+        let (mut head, mut from, mut to) = (Vec::new(), 0, usize::MAX);
+        if !continued {
+            head = self.carry.end();
+        } else if !texts.is_empty() {
+            match self.carry.join(text(batch, 0)) {
+                Some((joined, cut)) => (head, from) = (joined, cut),
+                None => {
+                    texts.start = 1;
+                    if !open || !texts.is_empty() {
+                        head = self.carry.end();
+                    }
+                }
+            }
+        }
+        if open && let Some(last) = texts.clone().next_back() {
+            let start = if last == texts.start { from } else { 0 };
+            to = start + self.carry.begin(&text(batch, last)[start..]);
+        }
+        (head, texts, from, to)
+    }
+
+    /// Makes a chunk, and advances the position in the corpus.
+    fn part(&mut self, head: Vec<u8>, rows: Option<Rows>) -> Part {
+        let (place, source) = (self.place, self.source);
+        let weight = self.config.weight(source);
+        let part = Part { place, source, weight, head, begun: self.begun, rows };
+        self.place += part.texts().map(|text| to_u64(text.len())).sum::<u64>();
+        part
+    }
+
+    /// Returns whether the carried text must be passed on before a batch of this source.
+    fn ends_text(&self, source: usize) -> bool {
+        source != self.source && !self.carry.is_empty()
+    }
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Result<Part>;
+
+    fn next(&mut self) -> Option<Result<Part>> {
+        let batch = match self.waiting.take() {
+            Some(batch) => Some(batch),
+            None => match self.documents.next().transpose() {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        match batch {
+            Some(batch) if !self.ends_text(batch.source) => Some(self.part_of(batch)),
+            rest => {
+                self.waiting = rest;
+                let head = self.carry.end();
+                (!head.is_empty()).then(|| Ok(self.part(head, None)))
+            }
+        }
+    }
+}
+
+/// Bytes of a new text that are first appended to the carried text when looking for a safe split point. The number
+/// doubles until one is found.
+const JOINED: usize = 1 << 10;
+
+/// The text that was read but not yet passed on, because it has no safe split point.
+pub(super) struct Carry<'a> {
+    splitter: &'a dyn Splitter,
+    specials: &'a SpecialFinder,
+    /// The carried text.
+    text: Vec<u8>,
+    /// Searches start at this offset. Earlier offsets have no safe split point, or a later one serves as well.
+    searched: usize,
+    /// The most bytes that may be carried.
+    most: usize,
+}
+
+impl<'a> Carry<'a> {
+    /// Creates an empty carry for at most `most` bytes. More are kept, too; the caller asks
+    /// [`is_too_long`](Carry::is_too_long).
+    pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder, most: usize) -> Carry<'a> {
+        Carry { splitter, specials, text: Vec::new(), searched: 0, most }
+    }
+
+    /// Returns whether more text is carried than allowed.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.text.len() > self.most
+    }
+
+    /// Returns whether no text is carried.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Appends to the carried text.
+    pub(super) fn extend(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+    }
+
+    /// Takes all of the carried text.
+    pub(super) fn end(&mut self) -> Vec<u8> {
+        self.searched = 0;
+        mem::take(&mut self.text)
+    }
+
+    /// Returns the carried text before its last safe split point, and keeps the rest.
+    pub(super) fn cut(&mut self) -> Vec<u8> {
+        let limit = self.limit(self.text.len());
+        let Some(cut) = self.last_cut(&self.text, self.searched) else {
+            self.searched = limit;
+            return Vec::new();
+        };
+        self.searched = limit - cut;
+        let rest = self.text.split_off(cut);
+        mem::replace(&mut self.text, rest)
+    }
+
+    /// Appends the start of a text, up to a safe split point. Returns all of the carried text, and the offset of the
+    /// split point in `text`. If `text` has no safe split point, appends all of it and returns `None`.
+    pub(super) fn join(&mut self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
+        if self.text.is_empty() {
+            return Some((Vec::new(), 0));
+        }
+        let (carried, mut joined) = (self.text.len(), 0);
+        let mut wanted = JOINED + self.specials.longest();
+        while joined < text.len() {
+            let more = wanted.min(text.len());
+            self.text.extend_from_slice(&text[joined..more]);
+            (joined, wanted) = (more, wanted * 2);
+            // A safe split point in the text that was carried before may show only now. It is of no use here.
+            if let Some(cut) = self.last_cut(&self.text, self.searched).filter(|&cut| cut >= carried) {
+                self.text.truncate(cut);
+                return Some((self.end(), cut - carried));
+            }
+            self.searched = self.limit(self.text.len());
+        }
+        None
+    }
+
+    /// Carries the text after the last safe split point of `text`, and returns the offset of that point, or 0. No
+    /// text may be carried already.
+    pub(super) fn begin(&mut self, text: &[u8]) -> usize {
+        let cut = self.last_cut(text, 0).unwrap_or(0);
+        self.text.extend_from_slice(&text[cut..]);
+        self.searched = self.limit(text.len()).saturating_sub(cut);
+        cut
+    }
+
+    /// Returns the last offset of a text at which a split point can be known to be safe: a special token that starts
+    /// before it also ends within the text.
+    fn limit(&self, length: usize) -> usize {
+        length.saturating_sub(self.specials.longest())
+    }
+
+    /// Returns the last safe split point of a text from `searched` on. It is never within a special token.
+    fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
+        // The range includes `searched`: a safe split point at the former end of the text could not be seen.
+        let before = |limit: usize| self.splitter.safe_split_point(text, searched..=limit);
+        let mut cut = before(self.limit(text.len()))?;
+        if self.specials.longest() == 0 {
+            return Some(cut);
+        }
+        let found: Vec<Range<usize>> = self
+            .specials
+            .segments(text)
+            .filter_map(|segment| match segment {
+                Segment::Special(_, range) => Some(range),
+                Segment::Text(_) => None,
+            })
+            .collect();
+        for special in found.iter().rev() {
+            if special.start < cut && cut < special.end {
+                cut = before(special.start)?;
+            }
+        }
+        Some(cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::RangeInclusive;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use crate::error::Result;
+    use crate::observer::Observer;
+    use super::*;
+
+/// Has safe split points before spaces, and counts the offsets that are searched.
+    #[derive(Default)]
+    struct Spaces {
+        asked: AtomicUsize,
+    }
+
+impl Splitter for Spaces {
+        fn pretoken_ends_observed(
+            &self,
+            _text: &[u8],
+            _ends: &mut Vec<u32>,
+            _observer: &dyn Observer,
+        ) -> Result<()> {
+            unreachable!("only cuts are asked for")
+        }
+
+        fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+            let (first, last) = places.into_inner();
+            let found = (first.max(1)..=last.min(text.len() - 1)).rev().find(|&at| text[at] == b' ');
+            self.asked.fetch_add(last.saturating_sub(found.unwrap_or(first)), Relaxed);
+            found
+        }
+    }
+
+#[test]
+    fn each_place_is_looked_at_few_times_wherever_the_only_cut_is() {
+        const BATCH: usize = 4 << 10;
+        let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");
+        for from_end in 1..=30 {
+            let splitter = Spaces::default();
+            let mut carry = Carry::new(&splitter, &specials, usize::MAX);
+            let mut first = vec![b'a'; BATCH];
+            first[BATCH - from_end] = b' ';
+            let mut length = BATCH - carry.begin(&first);
+            for _ in 0..100 {
+                assert_eq!(carry.join(&[b'a'; BATCH]), None, "no cut in {from_end}");
+                length += BATCH;
+            }
+            assert_eq!(carry.end().len(), length);
+            let asked = splitter.asked.into_inner();
+            assert!(asked < 3 * 100 * BATCH, "{asked} places, with a space {from_end} before the first end");
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! The result of counting, in memory or on disk, and the ways to use it.
+//!
+//! Sorted runs of counts on disk, if the distinct pre-tokens of a corpus do not fit the limit of memory.
+//!
+//! Merges sorted lists of counts, from runs on disk or from counts files.
+
+
+use std::{fmt, fs, io};
+use std::cmp::Ordering;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::base::int::{ByteCount, Count, to_u64, u64_to_usize};
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
+use super::counts_file::CountsWriter;
+use super::facts::FactFinder;
+use super::fault::Fault;
+use super::table::PretokenLog;
+
+/// The memory that counting may take, and the folder for pre-tokens beyond it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Bytes of the tables of all threads together, also while they grow.
+    pub tables: ByteCount,
+    /// The folder for sorted runs of pre-tokens. It is created if it does not exist.
+    ///
+    /// The runs take less space than the text. They take twice as much if the result is in order of first appearance,
+    /// or if they are too many to be read at a time. Their files have no names: the system removes them however the
+    /// program ends.
+    pub scratch: PathBuf,
+}
+
+/// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
+/// from [`count_within_limit`](super::count_within_limit).
+pub struct Counts {
+    pub(super) pretokens: Pretokens,
+    pub(super) facts: FactFinder,
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts").finish_non_exhaustive()
+    }
+}
+
+/// Counted pre-tokens.
+pub(super) enum Pretokens {
+    /// In memory.
+    Held(PretokenCounts),
+    /// In runs sorted by bytes, one file per thread.
+    Spilled(Vec<Runs>, MemoryLimit),
+}
+
+/// The contents of a counts file, as [`Counts::write`] wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Number of distinct pre-tokens.
+    pub pretokens: u64,
+    /// Total bytes of the distinct pre-tokens.
+    pub pretoken_bytes: u64,
+    /// Facts about the text.
+    pub facts: CorpusFacts,
+}
+
+impl Counts {
+    /// Returns the number of sorted runs on disk; 0 if the memory sufficed.
+    pub fn spills(&self) -> u64 {
+        match &self.pretokens {
+            Pretokens::Held(_) => 0,
+            Pretokens::Spilled(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
+        }
+    }
+
+    /// Collects all pre-tokens in memory, in order of first appearance.
+    ///
+    /// # Errors
+    /// The pre-tokens exceed the limit of memory, a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the
+    /// observer stops the run.
+    pub fn into_counted(self, observer: &dyn Observer) -> Result<Counted> {
+        let Counts { pretokens, mut facts } = self;
+        let pretokens = match pretokens {
+            Pretokens::Held(pretokens) => pretokens,
+            Pretokens::Spilled(runs, limit) => {
+                collected(by_first(runs, &limit, observer)?, &limit, observer)?
+            }
+        };
+        facts.saw_bytes(pretokens.all_bytes());
+        Ok(Counted { pretokens, facts: facts.finish() })
+    }
+
+    /// Writes a counts file with the same bytes as [`write_counts`], also if the pre-tokens are on disk.
+    ///
+    /// **Memory:** the limit, and about 40 MB.
+    ///
+    /// # Errors
+    /// Those of [`write_counts`], a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the observer stops the
+    /// run.
+    pub fn write(
+        self,
+        out: impl Write + Send,
+        path: &Path,
+        info: &CountsInfo,
+        observer: &dyn Observer,
+    ) -> Result<Written> {
+        let Counts { pretokens, mut facts } = self;
+        let (mut number, mut bytes) = (0, 0);
+        match pretokens {
+            Pretokens::Held(pretokens) => {
+                facts.saw_bytes(pretokens.all_bytes());
+                (number, bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
+                write_counts(out, path, &pretokens, info, observer)?;
+            }
+            Pretokens::Spilled(runs, limit) => {
+                let mut writer = CountsWriter::begin(out, path, info, observer)?;
+                let (runs, order) = match info.ordered {
+                    true => (vec![by_first(runs, &limit, observer)?], Order::First),
+                    false => (runs, Order::Bytes),
+                };
+                let memory = (u64_to_usize(limit.tables.0), &*limit.scratch);
+                merge_runs(runs, order, memory, observer, |pretoken, count, _| {
+                    facts.saw_bytes(pretoken);
+                    (number, bytes) = (number + 1, bytes + to_u64(pretoken.len()));
+                    writer.push(pretoken, count)
+                })?;
+                writer.end()?;
+            }
+        }
+        Ok(Written { pretokens: number, pretoken_bytes: bytes, facts: facts.finish() })
+    }
+}
+
+/// Merges runs that are sorted by bytes, and sorts the result into runs by first position.
+fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<Runs> {
+    let mut sorted = Runs::create(&limit.scratch)?;
+    let memory = u64_to_usize(limit.tables.0);
+    let mut waiting = Waiting::default();
+    merge_runs(runs, Order::Bytes, (memory / 4, &limit.scratch), observer, |pretoken, count, first| {
+        if waiting.bytes() > memory / 2 {
+            waiting.spill(&mut sorted)?;
+        }
+        waiting.push(pretoken, count, first);
+        Ok(())
+    })?;
+    waiting.spill(&mut sorted)?;
+    Ok(sorted)
+}
+
+/// Distinct pre-tokens that are to be sorted by first position.
+#[derive(Default)]
+struct Waiting {
+    log: PretokenLog,
+    /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
+    order: Vec<(u64, u64, Count)>,
+}
+
+impl Waiting {
+    /// Returns the memory in bytes.
+    fn bytes(&self) -> usize {
+        self.log.memory() + size_of_val(&self.order[..])
+    }
+
+    /// Adds a pre-token, which must be new.
+    fn push(&mut self, pretoken: &[u8], count: Count, first: u64) {
+        self.order.push((first, self.log.push(pretoken, first), count));
+    }
+
+    /// Writes the pre-tokens as a run, sorted by first position, and removes them.
+    fn spill(&mut self, runs: &mut Runs) -> Result<()> {
+        self.order.sort_unstable();
+        runs.write(
+            self.order.iter().map(|&(first, number, count)| (self.log.pretoken(number), count, first)),
+        )?;
+        self.log.clear();
+        self.order.clear();
+        Ok(())
+    }
+}
+
+/// Collects the pre-tokens of runs that are sorted by first position.
+fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PretokenCounts> {
+    let mut pretokens = PretokenCounts::new();
+    let memory = u64_to_usize(limit.tables.0);
+    merge_runs(vec![runs], Order::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
+        pretokens.push(pretoken, count);
+        Ok(check_fits(&pretokens, EACH, limit.tables)?)
+    })?;
+    Ok(pretokens)
+}
+
+/// Bytes of memory for each pre-token of [`PretokenCounts`] in addition to its own bytes: its end and its count.
+pub(super) const EACH: u64 = 16;
+/// The same with a hash index, which takes at most 32 bytes per pre-token.
+pub(super) const EACH_INDEXED: u64 = 48;
+
+/// Returns the memory of pre-tokens in bytes. `each` is the number of bytes for each in addition to its own.
+pub(super) fn bytes_of(pretokens: &PretokenCounts, each: u64) -> u64 {
+    to_u64(pretokens.bytes()) + each * to_u64(pretokens.len())
+}
+
+/// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
+pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
+    if bytes_of(pretokens, each) > limit.0 { Err(Fault::TooManyPretokens { limit }) } else { Ok(()) }
+}
+
+/// Bytes (256 KiB) of the write buffer of a run.
+const WRITTEN: usize = 1 << 18;
+
+/// Most bytes of an encoded number. Numbers are written with seven bits per byte, the lowest bits first (LEB128).
+const LONGEST_NUMBER: usize = 10;
+
+/// Sorted runs of pre-tokens in one unnamed temporary file. The system removes the file however the program ends.
+///
+/// Each record has the length of the pre-token, its count, its first position in the corpus, and its bytes.
+pub(super) struct Runs {
+    file: File,
+    folder: PathBuf,
+    /// The byte range of each run in the file.
+    runs: Vec<Range<u64>>,
+}
+
+impl Runs {
+    /// Creates an empty file for runs in this folder. The folder is created if it does not exist.
+    pub(super) fn create(folder: &Path) -> Result<Runs> {
+        let failed = |cause| Error::io("create", folder, cause);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let file = tempfile::tempfile_in(folder).map_err(failed)?;
+        Ok(Runs { file, folder: folder.to_path_buf(), runs: Vec::new() })
+    }
+
+    /// Returns the number of runs.
+    pub(super) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Returns the bytes of all runs.
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.last().map_or(0, |last| last.end)
+    }
+
+    /// Writes pre-tokens, with their counts and first positions, as a run. The caller has sorted them.
+    pub(super) fn write<P: AsRef<[u8]>>(
+        &mut self,
+        mut pretokens: impl Iterator<Item = (P, Count, u64)>,
+    ) -> Result<()> {
+        self.write_with(|run| {
+            pretokens.try_for_each(|(pretoken, count, first)| run.push(pretoken.as_ref(), count, first))
+        })
+    }
+
+    /// Writes a run with the pre-tokens that `write` pushes, in sorted order.
+    pub(super) fn write_with(&mut self, write: impl FnOnce(&mut RunWriter<'_>) -> Result<()>) -> Result<()> {
+        let start = self.bytes();
+        let out = BufWriter::with_capacity(WRITTEN, &self.file);
+        let mut run = RunWriter { out, folder: &self.folder, length: 0 };
+        write(&mut run)?;
+        let length = run.end()?;
+        self.runs.push(start..start + length);
+        Ok(())
+    }
+
+    /// Returns readers of all runs. Each has a buffer of `memory` bytes, or more for a longer record.
+    pub(super) fn readers(&self, memory: usize) -> impl Iterator<Item = RunReader<'_>> {
+        self.runs.iter().map(move |run| RunReader {
+            runs: self,
+            rest: run.clone(),
+            memory,
+            buffer: Vec::new(),
+            at: 0,
+            pretoken: 0..0,
+            count: Count::ZERO,
+            first: 0,
+        })
+    }
+}
+
+/// Writes the pre-tokens of a run one after another.
+pub(super) struct RunWriter<'a> {
+    out: BufWriter<&'a File>,
+    folder: &'a Path,
+    /// Bytes written so far.
+    length: u64,
+}
+
+impl RunWriter<'_> {
+    /// Writes a record.
+    pub(super) fn push(&mut self, pretoken: &[u8], count: Count, first: u64) -> Result<()> {
+        let mut push = || {
+            for number in [to_u64(pretoken.len()), count.get(), first] {
+                self.length += write_number(&mut self.out, number)?;
+            }
+            self.length += to_u64(pretoken.len());
+            self.out.write_all(pretoken)
+        };
+        push().map_err(|cause| write_error(self.folder, cause))
+    }
+
+    /// Writes the buffered bytes, and returns the length of the run in bytes.
+    fn end(mut self) -> Result<u64> {
+        self.out.flush().map_err(|cause| write_error(self.folder, cause))?;
+        Ok(self.length)
+    }
+}
+
+/// Returns an I/O error that names the folder, because the file has no name.
+fn write_error(folder: &Path, cause: io::Error) -> Error {
+    Error::io("write sorted runs in", folder, cause)
+}
+
+/// Writes a number in LEB128, and returns the number of bytes.
+fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
+    let (mut bytes, mut length) = ([0; LONGEST_NUMBER], 0);
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        bytes[length] = if number > 0 { low | 0x80 } else { low };
+        length += 1;
+        if number == 0 {
+            out.write_all(&bytes[..length])?;
+            return Ok(to_u64(length));
+        }
+    }
+}
+
+/// Decodes the number at the start of `bytes`. Returns it and the number of its bytes; `None` if it is incomplete.
+fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut number = 0;
+    for (at, byte) in bytes.iter().take(LONGEST_NUMBER).enumerate() {
+        number |= u64::from(byte & 0x7F) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((number, at + 1));
+        }
+    }
+    None
+}
+
+/// Reads the pre-tokens of a run one after another.
+pub(super) struct RunReader<'a> {
+    runs: &'a Runs,
+    /// The byte range of the file that has not been read yet.
+    rest: Range<u64>,
+    /// Usual size of the buffer in bytes.
+    memory: usize,
+    buffer: Vec<u8>,
+    /// The start of the next record in the buffer.
+    at: usize,
+    /// The bytes of the current pre-token in the buffer.
+    pretoken: Range<usize>,
+    count: Count,
+    first: u64,
+}
+
+impl PretokenReader for RunReader<'_> {
+    fn advance(&mut self) -> Result<bool> {
+        loop {
+            if self.decode() {
+                return Ok(true);
+            }
+            if self.rest.is_empty() {
+                return if self.at == self.buffer.len() {
+                    Ok(false)
+                } else {
+                    Err(Fault::DamagedRun { folder: self.runs.folder.clone() }.into())
+                };
+            }
+            self.refill().map_err(|cause| Error::io("read sorted runs in", &self.runs.folder, cause))?;
+        }
+    }
+
+    fn pretoken(&self) -> &[u8] {
+        &self.buffer[self.pretoken.clone()]
+    }
+
+    fn count(&self) -> Count {
+        self.count
+    }
+
+    fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl RunReader<'_> {
+    /// Decodes the next record. Returns `false` if the buffer does not contain all of it.
+    fn decode(&mut self) -> bool {
+        let mut at = self.at;
+        let mut numbers = [0; 3];
+        for number in &mut numbers {
+            let Some((value, length)) = read_number(&self.buffer[at..]) else { return false };
+            (*number, at) = (value, at + length);
+        }
+        let [length, count, first] = numbers;
+        let end = at.saturating_add(u64_to_usize(length));
+        if end > self.buffer.len() {
+            return false;
+        }
+        (self.pretoken, self.at) = (at..end, end);
+        (self.count, self.first) = (Count::new(count), first);
+        true
+    }
+
+    /// Drops the decoded records from the buffer and reads more bytes: [`memory`](RunReader::memory), or as many as
+    /// the buffer has left if that is more, so that the buffer doubles for a long record.
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let wanted = to_u64(self.memory.max(self.buffer.len())).min(self.rest.end - self.rest.start);
+        let mut file = &self.runs.file;
+        file.seek(SeekFrom::Start(self.rest.start))?;
+        let read = file.take(wanted).read_to_end(&mut self.buffer)?;
+        if to_u64(read) < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.rest.start += wanted;
+        Ok(())
+    }
+}
+
+/// Most bytes (1 MiB) of the buffer of one reader.
+const MOST_READ: usize = 1 << 20;
+/// Fewest bytes (16 KiB) of the buffer of one reader.
+const LEAST_READ: usize = 16 << 10;
+
+/// Sorted runs that are merged at a time however little memory is allowed.
+const LEAST_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
+
+/// Distinct pre-tokens between two checks whether to stop.
+const PIECES_UNCHECKED: usize = 1 << 16;
+
+/// The order of sorted runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By the bytes of the pre-tokens.
+    Bytes,
+    /// By the first positions. No pre-token may then be in two runs.
+    First,
+}
+
+/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PretokenReader::advance) has
+/// returned `true`.
+pub(super) trait PretokenReader {
+    /// Reads the next pre-token. Returns `false` at the end.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// Returns the current pre-token.
+    fn pretoken(&self) -> &[u8];
+
+    /// Returns the count of the current pre-token.
+    fn count(&self) -> Count;
+
+    /// Returns the position at which the current pre-token first appears.
+    fn first(&self) -> u64;
+}
+
+/// Merges sorted runs like [`merge`]. If the runs are too many for the memory, it merges groups of them to files in
+/// `scratch` first.
+///
+/// **Memory:** `memory`, but at least 256 kB.
+///
+/// # Errors
+/// Those of [`merge`], or a merged group cannot be written.
+pub(super) fn merge_runs(
+    mut runs: Vec<Runs>,
+    order: Order,
+    (memory, scratch): (usize, &Path),
+    observer: &dyn Observer,
+    take: impl FnMut(&[u8], Count, u64) -> Result<()>,
+) -> Result<()> {
+    let at_once = (memory / LEAST_READ).max(LEAST_AT_ONCE);
+    loop {
+        let number: usize = runs.iter().map(Runs::len).sum();
+        let each = (memory / number.clamp(1, at_once)).clamp(LEAST_READ, MOST_READ);
+        let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
+        if number <= at_once {
+            return merge(readers, order, observer, take);
+        }
+        let mut sums = Runs::create(scratch)?;
+        while readers.peek().is_some() {
+            sums.write_with(|run| {
+                let group = readers.by_ref().take(at_once);
+                merge(group, order, observer, |pretoken, count, first| run.push(pretoken, count, first))
+            })?;
+        }
+        drop(readers);
+        runs = vec![sums];
+    }
+}
+
+/// Merges sorted readers. Calls `take` once for each distinct pre-token, in order, with the sum of its counts and its
+/// earliest first position.
+///
+/// # Errors
+/// `take` fails, a pre-token cannot be read, a count exceeds 2⁶⁴ − 1, or the observer stops the run.
+pub(super) fn merge<R: PretokenReader>(
+    readers: impl Iterator<Item = R>,
+    order: Order,
+    observer: &dyn Observer,
+    mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
+) -> Result<()> {
+    let mut merge = Merge::begin(readers, order)?;
+    let (mut pretoken, mut pretokens) = (Vec::new(), 0_usize);
+    while let Some(least) = merge.readers.first() {
+        if pretokens.is_multiple_of(PIECES_UNCHECKED) {
+            observer.checkpoint()?;
+        }
+        pretokens += 1;
+        pretoken.clear();
+        pretoken.extend_from_slice(least.pretoken());
+        let (mut count, mut first) = (least.count(), least.first());
+        merge.advance()?;
+        while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
+            let sum = count.checked_add(same.count());
+            count = sum.ok_or_else(|| Fault::Overflow { pretoken: pretoken.clone() })?;
+            first = first.min(same.first());
+            merge.advance()?;
+        }
+        take(&pretoken, count, first)?;
+    }
+    Ok(())
+}
+
+/// The readers that are not at their end, as a binary heap with the smallest pre-token first. The children of index
+/// `i` are at `2 * i + 1` and `2 * i + 2`.
+struct Merge<R> {
+    readers: Vec<R>,
+    order: Order,
+}
+
+impl<R: PretokenReader> Merge<R> {
+    /// Reads the first pre-token of each reader, and builds the heap.
+    fn begin(readers: impl Iterator<Item = R>, order: Order) -> Result<Merge<R>> {
+        let mut merge = Merge { readers: Vec::new(), order };
+        for mut reader in readers {
+            if reader.advance()? {
+                merge.readers.push(reader);
+            }
+        }
+        (0..merge.readers.len() / 2).rev().for_each(|place| merge.sink(place));
+        Ok(merge)
+    }
+
+    /// Advances to the next pre-token in order.
+    fn advance(&mut self) -> Result<()> {
+        if !self.readers[0].advance()? {
+            self.readers.swap_remove(0);
+        }
+        self.sink(0);
+        Ok(())
+    }
+
+    /// Moves a reader down the heap until it is not greater than its children.
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let below =
+                [2 * place + 1, 2 * place + 2].into_iter().filter(|&below| below < self.readers.len());
+            let Some(least) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
+            if self.compare(place, least) != Ordering::Greater {
+                return;
+            }
+            self.readers.swap(place, least);
+            place = least;
+        }
+    }
+
+    /// Compares the current pre-tokens of two readers.
+    fn compare(&self, one: usize, other: usize) -> Ordering {
+        let (one, other) = (&self.readers[one], &self.readers[other]);
+        match self.order {
+            Order::Bytes => one.pretoken().cmp(other.pretoken()),
+            Order::First => one.first().cmp(&other.first()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+#[test]
+    fn numbers_of_any_length_are_read_back() {
+        for number in [0, 1, 127, 128, 300, u64::MAX / 3, u64::MAX] {
+            let mut bytes = Vec::new();
+            write_number(&mut bytes, number).expect("memory takes everything");
+            assert_eq!(read_number(&bytes), Some((number, bytes.len())));
+            assert_eq!(read_number(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+#[test]
+    fn a_run_is_read_back_and_a_cut_one_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut runs = Runs::create(folder.path()).expect("a writable folder");
+        let pretokens = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
+        let records = pretokens.iter().map(|pretoken| {
+            let pretoken = pretoken.as_bytes();
+            (pretoken, Count::new(to_u64(pretoken.len()) * 9), 1 << 40)
+        });
+        runs.write(records).expect("room on the disk");
+        for memory in [1, 7, 4096, 1 << 20] {
+            let mut reader = runs.readers(memory).next().expect("a run");
+            for pretoken in &pretokens {
+                assert!(reader.advance().expect("a whole run"));
+                assert_eq!(reader.pretoken(), pretoken.as_bytes());
+                assert_eq!((reader.count.get(), reader.first), (to_u64(pretoken.len()) * 9, 1 << 40));
+            }
+            assert!(!reader.advance().expect("a whole run"));
+        }
+        runs.runs[0].end -= 1;
+        let mut reader = runs.readers(4096).next().expect("a run");
+        assert!((0..3).all(|_| reader.advance().expect("whole pre-tokens")));
+        assert!(reader.advance().is_err());
+        runs.runs[0].end += 9;
+        let mut reader = runs.readers(1 << 20).next().expect("a run");
+        assert!(reader.advance().is_err());
+    }
+}
