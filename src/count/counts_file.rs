@@ -17,40 +17,40 @@
 //!
 //! Writes counts files.
 
-
-use std::{io, mem};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{io, mem};
 
-use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt64Array};
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use sha2::{Digest, Sha256};
 
-use crate::{FORMAT_VERSION, VERSION};
-use crate::base::version;
+use super::spill::{EACH, EACH_INDEXED, PretokenReader, check_fits};
+use super::{Boundary, CountError, PretokenCounts};
 use crate::base::digest::hex;
 use crate::base::hash_index::HashIndex;
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::base::panics::catching;
 use crate::base::seeded_hash::Hashing;
-use crate::error::{Error, Result};
+use crate::base::version;
+use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{check_index, check_pages};
 use crate::split::SplitPattern;
-use super::{Boundary, PretokenCounts};
-use super::fault::{Fault, io_error};
-use super::spill::{check_fits, EACH, EACH_INDEXED, PretokenReader};
+use crate::{FORMAT_VERSION, VERSION};
 
 const PRETOKEN: &str = "pretoken";
 const COUNT: &str = "count";
@@ -133,9 +133,9 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
             let (hash, before) = (Hashing::of_process().bytes(reader.pretoken()), pretokens.len());
             if index.find(hash, |number| pretokens.pretoken(number - 1) == reader.pretoken()).is_some() {
                 let (path, problem) = (path.to_path_buf(), "the pre-token is repeated");
-                return Err(Fault::Row { path, row: to_u64(before), problem }.into());
+                return Err(CountsFileError::Row { path, row: to_u64(before), problem }.into());
             }
-            index.insert(hash, before + 1).map_err(Fault::from)?;
+            index.insert(hash, before + 1).map_err(CountError::from)?;
         }
         pretokens.push(reader.pretoken(), reader.count());
         check_fits(&pretokens, if reader.info().ordered { EACH_INDEXED } else { EACH }, limit)?;
@@ -255,7 +255,7 @@ impl CountsReader {
         let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
         let expected = schema(info.ordered);
         if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
-            return Err(Fault::NotCounts {
+            return Err(CountsFileError::NotCounts {
                 path: path.to_path_buf(),
                 problem: "its columns are not those of a counts file",
             }
@@ -303,7 +303,8 @@ impl CountsReader {
             let problem = format!("it has {} rows, but its index says {}", self.before, self.declared);
             return Err(parquet_error(&self.path, ParquetError::General(problem)));
         };
-        let batch: RecordBatch = batch.map_err(|cause| Fault::Data { path: self.path.clone(), cause })?;
+        let batch: RecordBatch =
+            batch.map_err(|cause| CountsFileError::Data { path: self.path.clone(), cause })?;
         let is_null = |row: &usize| batch.columns().iter().any(|column| column.is_null(*row));
         if let Some(row) = (0..batch.num_rows()).find(is_null) {
             return Err(self.wrong(row, "a value is missing"));
@@ -321,7 +322,7 @@ impl CountsReader {
         let checksum = self.checksum.get();
         match &self.declared_checksum {
             Some(declared) if *declared != checksum => {
-                Err(Fault::Checksum { path: self.path.clone() }.into())
+                Err(CountsFileError::Checksum { path: self.path.clone() }.into())
             }
             _ => Ok(()),
         }
@@ -346,7 +347,7 @@ impl CountsReader {
 
     /// Returns the error for a row of this batch.
     fn wrong(&self, row: usize, problem: &'static str) -> Error {
-        Fault::Row { path: self.path.clone(), row: self.before + to_u64(row), problem }.into()
+        CountsFileError::Row { path: self.path.clone(), row: self.before + to_u64(row), problem }.into()
     }
 }
 
@@ -405,9 +406,9 @@ fn with_long_offsets(
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, INFO_KEY) else {
         let problem = "it lacks the metadata of a counts file";
-        return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
+        return Err(CountsFileError::NotCounts { path: path.to_path_buf(), problem }.into());
     };
-    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: INFO_KEY, cause }.into();
+    let wrong = |cause| CountsFileError::Metadata { path: path.to_path_buf(), key: INFO_KEY, cause }.into();
     version::check(path, text.as_bytes(), wrong)?;
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
@@ -425,7 +426,7 @@ fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
 /// An unexpected end of the file counts as damage.
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
-    let fault = |cause| Fault::Parquet { path: path.to_path_buf(), cause }.into();
+    let fault = |cause| CountsFileError::Parquet { path: path.to_path_buf(), cause }.into();
     match io_error(cause) {
         Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
         Ok(cause) => fault(ParquetError::External(cause)),
@@ -487,7 +488,7 @@ pub fn write_counts(
         let pretoken = pretokens.pretoken(same[0]);
         let add = |sum: Count, index: &usize| sum.checked_add(pretokens.counts[*index]);
         let count = same.iter().try_fold(Count::ZERO, add);
-        writer.push(pretoken, count.ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?)?;
+        writer.push(pretoken, count.ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?)?;
     }
     writer.end()
 }
@@ -517,7 +518,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         observer: &'a dyn Observer,
     ) -> Result<CountsWriter<'a, W>> {
         if info.pattern == SplitPattern::None {
-            return Err(Fault::Unsplit.into());
+            return Err(CountsFileError::Unsplit.into());
         }
         let schema = Arc::new(schema(info.ordered));
         let text = serde_json::to_string(info).expect("names and numbers are JSON");
@@ -539,7 +540,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     /// Adds a row. The caller must keep the order of the file.
     pub(super) fn push(&mut self, pretoken: &[u8], count: Count) -> Result<()> {
         if i32::try_from(pretoken.len()).is_err() {
-            return Err(Fault::PretokenTooLong { bytes: pretoken.len() }.into());
+            return Err(CountsFileError::PretokenTooLong { bytes: pretoken.len() }.into());
         }
         if self.counts.len() == ROWS_PER_WRITE || self.bytes + pretoken.len() > BATCH_BYTES {
             self.write()?;
@@ -590,6 +591,257 @@ fn properties(info: String) -> WriterProperties {
 
 /// Returns a write error. If an I/O error caused it (a full disk, for example), the result is an I/O error.
 fn write_error(path: &Path, cause: ParquetError) -> Error {
-    let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
+    let fault = |cause| CountsFileError::Write { path: path.to_path_buf(), cause }.into();
     io_error(cause).map_or_else(fault, |cause| Error::io("write", path, *cause))
+}
+
+/// Errors of counts files.
+#[derive(Debug, thiserror::Error)]
+enum CountsFileError {
+    #[error("counts without a split cannot be saved: each pre-token would be a whole document")]
+    Unsplit,
+    #[error("a pre-token of {bytes} bytes is too long for a counts file")]
+    PretokenTooLong { bytes: usize },
+    #[error("cannot write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: ParquetError,
+    },
+    #[error("{} is not a counts file: {problem}", path.display())]
+    NotCounts { path: PathBuf, problem: &'static str },
+    #[error("{} is damaged: {problem} in row {row}", path.display())]
+    Row { path: PathBuf, row: u64, problem: &'static str },
+    #[error("{} is damaged: its counts or pre-tokens do not match its checksum", path.display())]
+    Checksum { path: PathBuf },
+    #[error("{} is damaged or not Parquet", path.display())]
+    Parquet {
+        path: PathBuf,
+        #[source]
+        cause: ParquetError,
+    },
+    #[error("{} is damaged", path.display())]
+    Data {
+        path: PathBuf,
+        #[source]
+        cause: arrow_schema::ArrowError,
+    },
+    #[error("{}: the value of its metadata key {key} is invalid", path.display())]
+    Metadata {
+        path: PathBuf,
+        key: &'static str,
+        #[source]
+        cause: serde_json::Error,
+    },
+}
+
+impl From<CountsFileError> for Error {
+    fn from(error: CountsFileError) -> Error {
+        let (kind, help) = match &error {
+            CountsFileError::Unsplit => {
+                (ErrorKind::Usage, "choose a split pattern, or train from the text directly")
+            }
+            CountsFileError::PretokenTooLong { .. } => {
+                (ErrorKind::Failed, "use a split pattern that gives shorter pre-tokens")
+            }
+            CountsFileError::Write { .. } => return Error::new(ErrorKind::Failed, error),
+            CountsFileError::NotCounts { .. } => {
+                (ErrorKind::Failed, "give a file that `tokenmill count` wrote")
+            }
+            CountsFileError::Row { .. }
+            | CountsFileError::Checksum { .. }
+            | CountsFileError::Parquet { .. }
+            | CountsFileError::Data { .. }
+            | CountsFileError::Metadata { .. } => (ErrorKind::Failed, "count the corpus again"),
+        };
+        Error::new(kind, error).with_help(help)
+    }
+}
+
+/// Returns the I/O error within a Parquet error, or `Err` with the Parquet error if it contains none.
+fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetError> {
+    match cause {
+        ParquetError::External(inner) => inner.downcast().map_err(ParquetError::External),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    use crate::observer::Silent;
+    use crate::split::Named;
+
+    fn info(ordered: bool) -> CountsInfo {
+        CountsInfo {
+            pattern: SplitPattern::Named(Named::Gpt4),
+            special_tokens: vec!["<s>".to_owned()],
+            sources: serde_json::json!([{ "name": "a.txt" }]),
+            ordered,
+            ..CountsInfo::default()
+        }
+    }
+
+    fn written(pretokens: &PretokenCounts, info: &CountsInfo) -> Vec<u8> {
+        let mut file = Vec::new();
+        write_counts(&mut file, "counts.parquet".as_ref(), pretokens, info, &Silent)
+            .expect("memory takes everything");
+        file
+    }
+
+    fn read_bytes(bytes: &[u8]) -> Result<CountsFile> {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let path: PathBuf = folder.path().join("counts.parquet");
+        fs::write(&path, bytes).expect("room for a small file");
+        read_counts(&path)
+    }
+
+    fn pretokens(entries: &[(&str, u64)]) -> PretokenCounts {
+        entries.iter().map(|(pretoken, count)| (pretoken.as_bytes(), Count::new(*count))).collect()
+    }
+
+    #[test]
+    fn writing_can_be_stopped() {
+        struct Stops;
+        impl crate::observer::Observer for Stops {
+            fn stopping(&self) -> bool {
+                true
+            }
+        }
+        for ordered in [true, false] {
+            let stopped =
+                write_counts(Vec::new(), "x".as_ref(), &pretokens(&[("a", 1)]), &info(ordered), &Stops);
+            assert_eq!(stopped.expect_err("stopped").kind(), ErrorKind::Interrupted);
+        }
+    }
+
+    #[test]
+    fn counts_of_a_later_version_are_refused_by_name() {
+        let later = CountsInfo { format_version: 2, ..info(false) };
+        let refused = read_bytes(&written(&pretokens(&[("a", 1)]), &later)).expect_err("nobody knows it yet");
+        assert!(refused.to_string().contains("counts.parquet: format version 2"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let counted =
+            pretokens(&[(" the", u64::MAX), ("a", 3), ("\n", 1), (" a longer pretoken than fifteen", 7)]);
+        for ordered in [true, false] {
+            let read = read_bytes(&written(&counted, &info(ordered))).expect("a right file");
+            assert_eq!(read.info, info(ordered));
+            let mut expected: Vec<_> = counted.iter().collect();
+            if !ordered {
+                expected.sort();
+            }
+            assert_eq!(read.pretokens.iter().collect::<Vec<_>>(), expected);
+        }
+        let empty = read_bytes(&written(&PretokenCounts::new(), &info(false))).expect("a right file");
+        assert!(empty.pretokens.is_empty());
+    }
+
+    #[test]
+    fn equal_pretokens_are_written_once() {
+        let counted = pretokens(&[("b", 1), ("a", 2), ("", 3), ("b", 4), ("c", 0), ("b", 5)]);
+        let read = read_bytes(&written(&counted, &info(false))).expect("a right file");
+        assert_eq!(read.pretokens, pretokens(&[("a", 2), ("b", 10)]));
+        let often = pretokens(&[("b", u64::MAX), ("b", 1)]);
+        let error =
+            write_counts(Vec::new(), "x".as_ref(), &often, &info(false), &Silent).expect_err("too often");
+        assert!(error.to_string().contains(r#""b" does not fit in 64 bits"#), "{error}");
+    }
+
+    #[test]
+    fn many_rows_keep_their_order() {
+        let names: Vec<String> =
+            (0..150_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
+        let counted: PretokenCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+        let read = read_bytes(&written(&counted, &info(true))).expect("a right file");
+        assert!(read.pretokens == counted);
+    }
+
+    #[test]
+    fn wrong_counts_are_refused() {
+        for entries in [["a", "a", "b"], ["b", "a", "b"]] {
+            for ordered in [true, false] {
+                let (mut file, info) = (Vec::new(), info(ordered));
+                let writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info, &Silent);
+                let mut writer = writer.expect("memory takes everything");
+                entries
+                    .iter()
+                    .for_each(|pretoken| writer.push(pretoken.as_bytes(), Count::ONE).expect("as before"));
+                writer.end().expect("as before");
+                let error = read_bytes(&file).expect_err("twice the same");
+                assert!(error.to_string().contains("row"), "{error}");
+            }
+        }
+        // Rows are read in batches of 8 192. The last row of the first batch occurs again as the next row.
+        let mut names: Vec<String> = (0..8_192).map(|n| format!("{n:04}")).collect();
+        names.push(names[8_191].clone());
+        let (mut file, info_of_many) = (Vec::new(), info(false));
+        let mut writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info_of_many, &Silent)
+            .expect("as before");
+        names.iter().for_each(|name| writer.push(name.as_bytes(), Count::ONE).expect("as before"));
+        writer.end().expect("as before");
+        let error = read_bytes(&file).expect_err("twice the same");
+        assert!(error.to_string().contains("row 8192"), "{error}");
+        let unsplit = CountsInfo { pattern: SplitPattern::None, ..info(false) };
+        let error = write_counts(Vec::new(), "x".as_ref(), &PretokenCounts::new(), &unsplit, &Silent)
+            .expect_err("no split");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_foreign_or_missing_file_is_an_error() {
+        assert!(read_counts("nowhere/counts.parquet".as_ref()).is_err());
+        for bytes in [&b""[..], b"PAR1", b"no parquet at all, but long enough for a footer"] {
+            assert!(read_bytes(bytes).is_err());
+        }
+        let mut file = written(&pretokens(&[("a", 1)]), &info(false));
+        let metadata = &b"\"ordered\":false"[..];
+        let at =
+            file.windows(metadata.len()).position(|bytes| bytes == metadata).expect("metadata is plain JSON");
+        file[at..at + metadata.len()].copy_from_slice(b"\"ordered\":true ");
+        let error = read_bytes(&file).expect_err("there is no column of the order");
+        assert!(error.to_string().contains("columns"), "{error}");
+    }
+
+    struct Full;
+
+    impl io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_as_such() {
+        let error =
+            write_counts(Full, "counts.parquet".as_ref(), &pretokens(&[("a", 1)]), &info(false), &Silent);
+        assert_eq!(error.expect_err("nothing fits").kind(), ErrorKind::DiskFull);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_are_errors_or_right(at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
+            let names: Vec<String> = (0..500).map(|n| format!("pretoken {n}")).collect();
+            let counts = (1..).map(|n| Count::new(n * n));
+            let counted: PretokenCounts = names.iter().map(String::as_bytes).zip(counts).collect();
+            let mut file = written(&counted, &info(true));
+            let place = at.index(file.len());
+            file[place] = byte;
+            let read = read_bytes(&file);
+            prop_assert!(read.is_err() || read.is_ok_and(|read| read.pretokens == counted && read.info == info(true)));
+            file.truncate(cut.index(file.len()));
+            prop_assert!(read_bytes(&file).is_err());
+        }
+    }
 }

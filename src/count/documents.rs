@@ -4,10 +4,12 @@
 //!
 //! The text that is carried from one batch to the next until a safe split point is found.
 
-
 use std::mem;
 use std::ops::Range;
 
+use super::facts::FactFinder;
+use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
+use super::{CountError, TooLongForMemory};
 use crate::base::hash_index::HashIndex;
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::base::seeded_hash::Hashing;
@@ -15,9 +17,6 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
-use super::facts::FactFinder;
-use super::fault::{Fault, TooLongForMemory};
 
 /// Counts whole documents, for training without a split: returns each distinct document once, with its count.
 ///
@@ -112,12 +111,12 @@ impl<'a> Gatherer<'a> {
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
             Some(limit) if to_u64(length) > limit.tables.0 => {
-                Err(Fault::TooMuchText { limit: limit.tables }.into())
+                Err(CountError::TooMuchText { limit: limit.tables }.into())
             }
             _ if length <= bytes.capacity() => Ok(()),
-            _ => {
-                Ok(bytes.try_reserve(more).map_err(|_| Fault::NoRoom { bytes: ByteCount(to_u64(length)) })?)
-            }
+            _ => Ok(bytes
+                .try_reserve(more)
+                .map_err(|_| CountError::NoRoom { bytes: ByteCount(to_u64(length)) })?),
         }
     }
 
@@ -163,12 +162,12 @@ impl<'a> Gatherer<'a> {
             let count = &mut self.pretokens.counts[number - 1];
             *count = count
                 .checked_add(Count::new(weight))
-                .ok_or_else(|| Fault::Overflow { pretoken: pretoken.to_vec() })?;
+                .ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?;
             return Ok(range.start);
         }
         self.pretokens.ends.push(range.end);
         self.pretokens.counts.push(Count::new(weight));
-        self.index.insert(hash, self.pretokens.len()).map_err(Fault::from)?;
+        self.index.insert(hash, self.pretokens.len()).map_err(CountError::from)?;
         Ok(range.end)
     }
 }
@@ -521,17 +520,17 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
 
+    use super::*;
     use crate::error::Result;
     use crate::observer::Observer;
-    use super::*;
 
-/// Has safe split points before spaces, and counts the offsets that are searched.
+    /// Has safe split points before spaces, and counts the offsets that are searched.
     #[derive(Default)]
     struct Spaces {
         asked: AtomicUsize,
     }
 
-impl Splitter for Spaces {
+    impl Splitter for Spaces {
         fn pretoken_ends_observed(
             &self,
             _text: &[u8],
@@ -549,7 +548,7 @@ impl Splitter for Spaces {
         }
     }
 
-#[test]
+    #[test]
     fn each_place_is_looked_at_few_times_wherever_the_only_cut_is() {
         const BATCH: usize = 4 << 10;
         let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");

@@ -2,7 +2,6 @@
 //!
 //! Histograms of lengths with few bins.
 
-
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -317,7 +316,7 @@ impl Histogram {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn bins_cover_every_length_once() {
         for number in 0..Histogram::bin_number(u64::MAX) {
             let ((from, to), (next, _)) = (Histogram::bounds(number), Histogram::bounds(number + 1));
@@ -327,7 +326,7 @@ mod tests {
         assert_eq!(Histogram::bounds(Histogram::bin_number(u64::MAX)).1, u64::MAX);
     }
 
-#[test]
+    #[test]
     fn things_of_nearly_equal_length_share_a_bin() {
         let mut histogram = Histogram::default();
         [45, 3, 41, 48].into_iter().for_each(|length| histogram.add(length));

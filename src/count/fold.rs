@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
+use super::CountError;
 use super::PretokenCounts;
 use super::table::Entry;
-use super::fault::Fault;
 use super::table::PretokenLog;
 use super::table::PretokenTable;
 use crate::base::hash_index::HashIndex;
@@ -183,13 +183,13 @@ impl<'a> Seen<'a> {
 
     /// Adds the entries of a table with hashes that have `range` as their highest `bits`. `more` says that further
     /// tables follow, so that entries that get a total must be remembered.
-    fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), Fault> {
+    fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), CountError> {
         for (hash, new) in table.located(range, bits) {
             let (known, number) = self.find(hash, bits, new);
             let mut total = new.entry.count();
             if let Some(known) = known {
                 let sum = total.checked_add(known.total());
-                total = sum.ok_or_else(|| Fault::Overflow {
+                total = sum.ok_or_else(|| CountError::Overflow {
                     pretoken: table.of.log.pretoken(new.entry.number).to_vec(),
                 })?;
                 if known.precedes(new) {
@@ -220,7 +220,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Remembers an entry, in place of the one with this number if a number is given.
-    fn remember(&mut self, hash: u64, new: Located<'a>, number: Option<usize>) -> Result<(), Fault> {
+    fn remember(&mut self, hash: u64, new: Located<'a>, number: Option<usize>) -> Result<(), CountError> {
         if let Some(number) = number {
             self.others[number - 1] = new;
             return Ok(());

@@ -21,44 +21,39 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 //!
-//! Preparation of texts before they are split.
 
 mod pretokens;
 mod facts;
 mod table;
 mod fold;
+mod documents;
+mod spill;
 mod shard;
 mod counts_file;
 mod sum;
 #[doc(hidden)]
 pub mod reference;
-mod fault;
-#[cfg(test)]
-mod tests;
-
-mod documents;
-mod spill;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use fault::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::base::int::{ByteCount, to_u64, u64_to_usize};
-use super::error::Result;
-use super::observer::Observer;
-use super::source::Documents;
-use super::split::{SpecialFinder, Splitter};
+use crate::base::hash_index;
+use crate::base::int::{ByteCount, to_u64, u64_to_usize};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::source::Documents;
+use crate::split::{SpecialFinder, Splitter};
 
 pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
 pub use documents::gather_documents;
+pub(crate) use facts::characters;
 pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use pretokens::PretokenCounts;
 pub use spill::{Counts, MemoryLimit, Written};
-pub use sum::{check_same, Sum, sum_counts, WeightedFile, write_sum};
-pub(crate) use facts::characters;
-pub(crate) use fault::TooLongForMemory;
+pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -230,17 +225,117 @@ pub enum Prepared<'a> {
 const MOST_GROWTH: u64 = 1 << 10;
 
 /// Returns the position of a text in a prepared corpus, given the bytes of the original corpus before it.
-pub(self) fn place_of(bytes_before: u64) -> u64 {
+fn place_of(bytes_before: u64) -> u64 {
     bytes_before.saturating_mul(MOST_GROWTH)
 }
 
 /// Checks that a text has not become more than [`MOST_GROWTH`] times as long. `prepared` is its length afterwards, in
 /// bytes.
-pub(self) fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
+fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
     let most = MOST_GROWTH;
     if prepared > to_u64(text.len()).saturating_mul(most) {
-        Err(Fault::Grown { most }.into())
+        Err(CountError::Grown { most }.into())
     } else {
         Ok(())
     }
 }
+
+/// Errors of counting.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CountError {
+    #[error("the count of {} does not fit in 64 bits", shown(pretoken))]
+    Overflow { pretoken: Vec<u8> },
+    #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
+    TooManyPretokens { limit: ByteCount },
+    #[error("normalizing a text before the split makes it more than {most} times as long")]
+    Grown { most: u64 },
+    #[error("the distinct documents need more than {limit}, their share of the memory limit")]
+    TooMuchText { limit: ByteCount },
+    #[error("the system has no memory for {bytes} of distinct documents")]
+    NoRoom { bytes: ByteCount },
+    #[error("the corpus has more than {most} distinct pre-tokens, which is the limit")]
+    TooManyNumbers { most: usize },
+    #[error("the sorted runs in {} are damaged", folder.display())]
+    DamagedRun { folder: PathBuf },
+    #[error("{} cannot be summed with {}: it was counted with {what} {two}, not {one}", path.display(), first.display())]
+    OtherCounts { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
+}
+
+/// A pre-token, or a document that is not split, that is longer than the memory limit allows. The source and the unit
+/// are given by their numbers; a caller that knows their names can add these.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} is longer than {limit}, the most that the memory limit allows")]
+pub(crate) struct TooLongForMemory {
+    pub(crate) source_number: usize,
+    pub(crate) unit: usize,
+    pub(crate) row: u64,
+    pub(super) what: &'static str,
+    pub(super) limit: ByteCount,
+}
+
+impl TooLongForMemory {
+    /// Returns the error for a pre-token that starts in this unit and row.
+    pub(super) fn of_pretoken(
+        source: usize,
+        (unit, row): (usize, u64),
+        config: &CountConfig,
+    ) -> TooLongForMemory {
+        let (what, limit) = ("a pre-token", ByteCount(to_u64(config.longest_pretoken())));
+        TooLongForMemory { source_number: source, unit, row, what, limit }
+    }
+}
+
+impl From<TooLongForMemory> for Error {
+    fn from(fault: TooLongForMemory) -> Error {
+        Error::new(ErrorKind::Memory, fault).with_help(
+            "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
+        )
+    }
+}
+
+/// Returns the start of a pre-token for messages, and its length if it has more than 40 bytes.
+fn shown(pretoken: &[u8]) -> String {
+    const MOST: usize = 40;
+    let start = String::from_utf8_lossy(&pretoken[..pretoken.len().min(MOST)]);
+    if pretoken.len() > MOST {
+        format!("{start:?}… ({} bytes)", pretoken.len())
+    } else {
+        format!("{start:?}")
+    }
+}
+
+impl From<hash_index::Full> for CountError {
+    fn from(_: hash_index::Full) -> CountError {
+        CountError::TooManyNumbers { most: hash_index::MOST }
+    }
+}
+
+impl From<CountError> for Error {
+    fn from(fault: CountError) -> Error {
+        let (kind, help) = match &fault {
+            CountError::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
+            CountError::TooManyPretokens { .. } => (
+                ErrorKind::Memory,
+                "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
+            ),
+            CountError::Grown { .. } => {
+                (ErrorKind::Failed, "use a tokenizer whose normalizer makes text less long")
+            }
+            CountError::TooMuchText { .. } => (
+                ErrorKind::Memory,
+                "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
+            ),
+            CountError::TooManyNumbers { .. } | CountError::NoRoom { .. } => {
+                (ErrorKind::Memory, "use only a part of the corpus (`take`, `every`, `max_bytes`)")
+            }
+            CountError::OtherCounts { .. } => {
+                (ErrorKind::Usage, "count with the same pattern, boundary and special tokens")
+            }
+            CountError::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
+        };
+        Error::new(kind, fault).with_help(help)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,13 +8,13 @@ use std::thread;
 
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
-use super::facts::FactFinder;
-use super::fault::TooLongForMemory;
+use super::TooLongForMemory;
 use super::documents::{Part, Parts};
-use super::{check_growth, place_of, Prepare, Prepared};
+use super::facts::FactFinder;
 use super::spill::Runs;
 use super::table::PretokenTable;
 use super::{CountConfig, MemoryLimit};
+use super::{Prepare, Prepared, check_growth, place_of};
 use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};
 use crate::base::pools::{as_many_as_there_are, lock};
 use crate::error::{Error, Result};

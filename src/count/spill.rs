@@ -4,22 +4,21 @@
 //!
 //! Merges sorted lists of counts, from runs on disk or from counts files.
 
-
-use std::{fmt, fs, io};
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
+use super::CountError;
+use super::counts_file::CountsWriter;
+use super::facts::FactFinder;
+use super::table::PretokenLog;
+use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
 use crate::base::int::{ByteCount, Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
-use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
-use super::counts_file::CountsWriter;
-use super::facts::FactFinder;
-use super::fault::Fault;
-use super::table::PretokenLog;
 
 /// The memory that counting may take, and the folder for pre-tokens beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,8 +201,8 @@ pub(super) fn bytes_of(pretokens: &PretokenCounts, each: u64) -> u64 {
 }
 
 /// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
-pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
-    if bytes_of(pretokens, each) > limit.0 { Err(Fault::TooManyPretokens { limit }) } else { Ok(()) }
+pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), CountError> {
+    if bytes_of(pretokens, each) > limit.0 { Err(CountError::TooManyPretokens { limit }) } else { Ok(()) }
 }
 
 /// Bytes (256 KiB) of the write buffer of a run.
@@ -363,7 +362,7 @@ impl PretokenReader for RunReader<'_> {
                 return if self.at == self.buffer.len() {
                     Ok(false)
                 } else {
-                    Err(Fault::DamagedRun { folder: self.runs.folder.clone() }.into())
+                    Err(CountError::DamagedRun { folder: self.runs.folder.clone() }.into())
                 };
             }
             self.refill().map_err(|cause| Error::io("read sorted runs in", &self.runs.folder, cause))?;
@@ -513,7 +512,7 @@ pub(super) fn merge<R: PretokenReader>(
         merge.advance()?;
         while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
             let sum = count.checked_add(same.count());
-            count = sum.ok_or_else(|| Fault::Overflow { pretoken: pretoken.clone() })?;
+            count = sum.ok_or_else(|| CountError::Overflow { pretoken: pretoken.clone() })?;
             first = first.min(same.first());
             merge.advance()?;
         }
@@ -579,7 +578,7 @@ impl<R: PretokenReader> Merge<R> {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn numbers_of_any_length_are_read_back() {
         for number in [0, 1, 127, 128, 300, u64::MAX / 3, u64::MAX] {
             let mut bytes = Vec::new();
@@ -589,7 +588,7 @@ mod tests {
         }
     }
 
-#[test]
+    #[test]
     fn a_run_is_read_back_and_a_cut_one_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut runs = Runs::create(folder.path()).expect("a writable folder");

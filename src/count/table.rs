@@ -7,19 +7,18 @@
 //!
 //! The pre-tokens of a table in order of first appearance.
 
-
-use std::mem;
 use std::cmp::Ordering;
+use std::mem;
 
-use crate::base::{huge_pages, int};
+use super::CountError;
+use super::pretokens::nth;
+use super::spill::Runs;
 use crate::base::huge_pages::fetch;
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::seeded_hash::Hashing;
+use crate::base::{huge_pages, int};
 use crate::error::Result;
 use crate::split::{SHORT, ShortPretoken};
-use super::fault::Fault;
-use super::pretokens::nth;
-use super::spill::Runs;
 
 /// Slots of a new table.
 const FIRST_SLOTS: usize = 1 << 14;
@@ -91,7 +90,7 @@ impl PretokenTable {
         ends: &[u32],
         weight: Count,
         place: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CountError> {
         let mut text = Text { text, start, weight, place, hashing: self.slots.hashing };
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
@@ -101,7 +100,7 @@ impl PretokenTable {
 
     /// Counts pre-tokens in a table that fits the caches. The common case, a short pre-token in its home slot, is a
     /// loop without calls, so that its variables stay in registers.
-    fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), Fault> {
+    fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
         let mut rest = ends.iter();
         loop {
             let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
@@ -126,7 +125,7 @@ impl PretokenTable {
 
     /// Counts at most [`AHEAD`] pre-tokens in a table beyond the caches. It prefetches the slots of all before it
     /// reads the first.
-    fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), Fault> {
+    fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
         let mut keys = [(Key::default(), 0); AHEAD];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
@@ -161,7 +160,7 @@ impl PretokenTable {
         text: &mut Text<'_>,
         end: u32,
         (key, hash): (Key, u64),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CountError> {
         let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
         let first = text.place + u64::from(text.start);
         text.start = end;
@@ -174,7 +173,7 @@ impl PretokenTable {
             return Ok(());
         }
         if !found.add(text.weight) {
-            return Err(Fault::Overflow { pretoken: pretoken.to_vec() });
+            return Err(CountError::Overflow { pretoken: pretoken.to_vec() });
         }
         // Frequent pre-tokens should be in their home slots. Swapping is allowed because all slots between the two
         // are taken, so either entry is still found.
@@ -640,12 +639,12 @@ mod tests {
 
     use super::*;
 
-fn slot_of(slots: &Slots, pretoken: &[u8]) -> usize {
+    fn slot_of(slots: &Slots, pretoken: &[u8]) -> usize {
         let key = Key::new(pretoken, slots.hashing);
         slots.find(key.hash(slots.hashing), |found| found == key)
     }
 
-proptest! {
+    proptest! {
         #[test]
         fn all_that_was_put_is_found(
             pretokens in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 1..4), 0..400),
