@@ -55,7 +55,7 @@ fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64
 fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
     let (file, pattern, instructions) = *case;
     let text = support::corpus(file);
-    let [splitter, obvious] = [instructions, Instructions::Walk].map(|by| splitter_by(pattern, by));
+    let [splitter, obvious] = [instructions, Instructions::Scalar].map(|by| splitter_by(pattern, by));
     let mut ends = Vec::new();
     let pretokens = windows(splitter.as_ref(), &text, &mut ends);
     assert_eq!(pretokens, windows(obvious.as_ref(), &text, &mut ends));
@@ -67,7 +67,7 @@ fn cases() -> Vec<(&'static str, Named, Instructions)> {
     let mut cases = Vec::new();
     for file in ["classics.txt", "code.txt", "multilingual.txt"] {
         for pattern in Named::ALL {
-            let here = Instructions::ALL.into_iter().filter(|instructions| instructions.are_here());
+            let here = Instructions::ALL.into_iter().filter(|instructions| instructions.are_supported());
             cases.extend(here.map(|instructions| (file, pattern, instructions)));
         }
     }

@@ -1,6 +1,7 @@
 //! Unicode character classes that the named patterns distinguish, as a lookup table by code point.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use regex_syntax::Parser;
@@ -80,11 +81,11 @@ impl Classes {
     fn build() -> Classes {
         let mut codes = vec![OTHER; CODES];
         for (pattern, class) in SOURCES {
-            for range in ranges(pattern) {
+            for range in class_ranges(pattern) {
                 codes[range].fill(class);
             }
         }
-        for range in ranges(HAN_RANGES) {
+        for range in class_ranges(HAN_RANGES) {
             codes[range].iter_mut().for_each(|class| *class |= HAN);
         }
         let mut bytes = [0; 256];
@@ -118,7 +119,7 @@ impl Classes {
     }
 
     /// Returns whether `\s` matches a character.
-    pub(super) fn is_white(&self, character: char) -> bool {
+    pub(super) fn is_white_space(&self, character: char) -> bool {
         self.of_code(u32::from(character)) & (SPACE | NEWLINE) != 0
     }
 
@@ -133,7 +134,7 @@ impl Classes {
 ///
 /// # Panics
 /// `pattern` is not a regular expression that consists of one character class.
-pub(crate) fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+pub(crate) fn class_ranges(pattern: &str) -> Vec<RangeInclusive<usize>> {
     let parsed = Parser::new().parse(pattern).expect("callers give regular expressions");
     let HirKind::Class(Class::Unicode(class)) = parsed.into_kind() else {
         unreachable!("callers give classes of characters")

@@ -20,33 +20,34 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 
+mod error;
 mod pattern;
+mod named;
 mod dialect;
-mod special;
-mod short;
+mod special_tokens;
+mod short_pretoken;
 mod classes;
 mod scanner;
-mod search;
-#[doc(hidden)]
-pub mod regex;
-mod give_back;
-mod behavior;
-pub(crate) mod alphabet;
-mod steps;
-mod fault;
+mod regex;
+pub(crate) mod byte_alphabet;
 
-pub use behavior::SplitBehavior;
-pub(crate) use classes::ranges as class_ranges;
-pub use pattern::{Named, NotPattern, SplitPattern};
+pub(crate) use classes::class_ranges;
+pub use named::Named;
+pub use pattern::{SplitBehavior, SplitPattern, SplitStep, UnknownPattern};
 pub(crate) use regex::Matcher;
 #[doc(hidden)]
 pub use scanner::Instructions;
-pub(crate) use short::{SHORT, ShortPretoken};
-pub use special::{Segment, Segments, SpecialFinder};
-pub use steps::SplitStep;
+pub(crate) use short_pretoken::{SHORT, ShortPretoken};
+pub use special_tokens::{Segment, Segments, SpecialFinder};
 
 use std::ops::RangeInclusive;
 
+use byte_alphabet::ByteAlphabetSplitter;
+use error::SplitError;
+use regex::{Lossy, RegexSplitter, TailSplitter};
+use scanner::Scanner;
+
+use crate::base::int::to_usize;
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
 
@@ -123,20 +124,36 @@ pub trait Splitter: Send + Sync {
 /// A custom pattern is not a valid regular expression, or it matches the empty text.
 pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
-        SplitPattern::None => Box::new(Whole),
-        SplitPattern::Steps(steps) if steps.is_empty() => Box::new(Whole),
-        SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name, Instructions::best())),
-        SplitPattern::Custom(text) => by_regex(text, false)?,
-        SplitPattern::Steps(steps) => Box::new(steps::Chain::new(steps)?),
+        SplitPattern::None => Box::new(Unsplit),
+        SplitPattern::Steps(steps) if steps.is_empty() => Box::new(Unsplit),
+        SplitPattern::Named(name) => Box::new(Scanner::new(*name, Instructions::best())),
+        SplitPattern::Custom(regex) => regex_splitter(regex, false)?,
+        SplitPattern::Steps(steps) => {
+            Box::new(StepsSplitter(steps.iter().map(step_splitter).collect::<Result<_>>()?))
+        }
     })
 }
 
+/// Creates the splitter of one step.
+fn step_splitter(step: &SplitStep) -> Result<Box<dyn Splitter>> {
+    let plain = match step.pattern.regex() {
+        Some(regex) if step.behavior != SplitBehavior::Isolated => {
+            Box::new(Lossy(RegexSplitter::new(regex, step.behavior, step.invert)?))
+        }
+        Some(regex) if matches!(step.pattern, SplitPattern::Custom(_)) => regex_splitter(regex, step.covers)?,
+        _ => splitter(&step.pattern)?,
+    };
+    Ok(if step.spelled { Box::new(ByteAlphabetSplitter(plain)) } else { plain })
+}
+
 /// Creates the splitter of a regular expression. With `covers`, text outside of all matches is an error.
-fn by_regex(text: &str, covers: bool) -> Result<Box<dyn Splitter>> {
-    let plain = regex::RegexSplitter::new(text)?;
-    Ok(match give_back::GiveBack::new(text) {
-        Some(linear) => Box::new(linear.covering(covers)),
-        None => Box::new(plain.covering(covers)),
+fn regex_splitter(regex: &str, covers: bool) -> Result<Box<dyn Splitter>> {
+    // To remove the text between matches is an error, because no text is dropped.
+    let behavior = if covers { SplitBehavior::Removed } else { SplitBehavior::Isolated };
+    let backtracking = RegexSplitter::new(regex, behavior, covers)?;
+    Ok(match TailSplitter::new(regex, covers) {
+        Some(linear) => Box::new(Lossy(linear)),
+        None => Box::new(Lossy(backtracking)),
     })
 }
 
@@ -145,7 +162,7 @@ fn by_regex(text: &str, covers: bool) -> Result<Box<dyn Splitter>> {
 /// # Errors
 /// The text has 4 GiB or more, so that its offsets do not fit.
 fn length32(text: &[u8]) -> Result<u32> {
-    Ok(u32::try_from(text.len()).map_err(|_| fault::Fault::TooLong { bytes: text.len() })?)
+    Ok(u32::try_from(text.len()).map_err(|_| SplitError::TooLong { bytes: text.len() })?)
 }
 
 /// Creates the splitter of a named pattern with a given instruction set. The instruction set changes the speed,
@@ -155,13 +172,13 @@ fn length32(text: &[u8]) -> Result<u32> {
 /// The splitter panics when it splits if this CPU does not have the instructions.
 #[doc(hidden)]
 pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitter> {
-    Box::new(scanner::Scanner::new(pattern, instructions))
+    Box::new(Scanner::new(pattern, instructions))
 }
 
 /// Does not split: a text is one pre-token.
-struct Whole;
+struct Unsplit;
 
-impl Splitter for Whole {
+impl Splitter for Unsplit {
     fn pretoken_ends_observed(
         &self,
         text: &[u8],
@@ -171,6 +188,39 @@ impl Splitter for Whole {
         let length = length32(text)?;
         ends.extend((length > 0).then_some(length));
         Ok(())
+    }
+}
+
+/// Splits in several steps. Each step splits the pre-tokens of the previous one as separate texts.
+struct StepsSplitter(Vec<Box<dyn Splitter>>);
+
+impl Splitter for StepsSplitter {
+    fn pretoken_ends_observed(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let (first, mut before) = (ends.len(), Vec::new());
+        Unsplit.pretoken_ends_observed(text, ends, observer)?;
+        for step in &self.0 {
+            before.clear();
+            before.extend(ends.drain(first..));
+            let mut start = 0;
+            for &end in &before {
+                let inner = ends.len();
+                step.pretoken_ends_observed(&text[to_usize(start)..to_usize(end)], ends, observer)?;
+                ends[inner..].iter_mut().for_each(|end| *end += start);
+                start = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a safe split point of the first step. It is one of all steps together, because all further steps see the
+    /// two sides as separate texts.
+    fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
+        self.0.first()?.safe_split_point(text, range)
     }
 }
 

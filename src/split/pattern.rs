@@ -1,15 +1,14 @@
-//! Split patterns: their names, their regular expressions, and how recipes and metadata write them.
+//! Split patterns, their steps and behaviors, and how recipes and metadata write them.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dialect::{same_in_both, translated};
-use super::steps::SplitStep;
+use super::named::{Dialect, Named};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How text is split into pre-tokens.
@@ -41,152 +40,27 @@ pub enum SplitPattern {
     Steps(Vec<SplitStep>),
 }
 
-/// The named patterns. Each splits exactly like the regular expression that its origin publishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Named {
-    /// GPT-2's pattern.
-    Gpt2,
-    /// GPT-4's pattern as Hugging Face, rustbpe and minbpe write it. Llama 3 uses the same.
-    Gpt4,
-    /// The current cl100k pattern of tiktoken. It differs from `Gpt4` at the end of a text: it keeps all white space
-    /// there as one pre-token.
-    Cl100k,
-    /// GPT-4o's pattern.
-    O200k,
-    /// nanochat's pattern: GPT-4's with groups of at most two digits.
-    Nanochat,
-    /// The pattern of Qwen 2 and 2.5: GPT-4's with single digits.
-    Qwen2,
-    /// DeepSeek V3's pattern, three splits in a row: numbers, then Chinese and Japanese, then the rest.
-    DeepSeekV3,
-}
-
 /// An expression that matches every text as a whole.
 const UNSPLIT: &str = r"(?s).+";
-/// GPT-2's pattern in a shorter spelling.
-const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// GPT-2's pattern character for character as its origin writes it: `tokenizers` 1.0 recognises only this spelling.
-const GPT2_PUBLISHED: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// GPT-4's pattern, in the spelling of Hugging Face.
-const GPT4: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
-/// [`GPT4`] with `{1,2}` instead of `{1,3}`.
-const NANOCHAT: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
-/// The present spelling of tiktoken, with possessive repetitions.
-const CL100K: &str = concat!(
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
-    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-);
-/// cl100k in Oniguruma's dialect, without possessive repetitions and without `$`, which mean something else there.
-const CL100K_ONIGURUMA: &str = concat!(
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
-);
-/// GPT-4o's pattern.
-const O200K: &str = concat!(
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
-
-/// [`GPT4`] without `{1,3}`.
-const QWEN2: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
-/// The expressions of DeepSeek's `tokenizer.json`. Each splits the pre-tokens of the previous one.
-const DEEPSEEK_V3: [&str; 3] = [
-    r"\p{N}{1,3}",
-    "[一-龥\u{3040}-ゟ゠-ヿ]+",
-    concat!(
-        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^"##,
-        "\r\n",
-        r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[",
-        "\r\n",
-        r"]*|\s*[",
-        "\r\n",
-        r"]+|\s+(?!\S)|\s+",
-    ),
-];
-/// The three expressions of DeepSeek in one. Chinese and Japanese characters have alternatives of their own. White
-/// space before them, and before numbers, is treated like white space at the end of a text. The last alternative
-/// matches the text that the three expressions leave over, for example control characters, because tiktoken drops
-/// unmatched text.
-const DEEPSEEK_V3_AT_ONCE: &str = concat!(
-    r##"\p{N}{1,3}|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
-    r"|[^\r\n\p{L}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]?(?:(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
-    r"|[\u3040\u3097\u3098\u3099\u309A]?(?:(?=[\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
-    r"| ?(?:(?![\u3040-\u30FF])[\p{P}\p{S}])+[\r\n]*|(?:(?=[\u3040-\u30FF])[\p{P}\p{S}])+",
-    r"|[\u3040\u3097\u3098]+?(?=[\u3040\u3097\u3098](?=[\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])|[\u3040\u3097\u3098]+",
-    r"|\s*[\r\n]+|\s+(?![^\s\p{N}\u4E00-\u9FA5\u3040-\u30FF])|\s+",
-    r"|[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]+(?!(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])",
-);
-
-impl Named {
-    /// All named patterns.
-    pub const ALL: [Named; 7] = [
-        Named::Gpt2,
-        Named::Gpt4,
-        Named::Cl100k,
-        Named::O200k,
-        Named::Nanochat,
-        Named::Qwen2,
-        Named::DeepSeekV3,
-    ];
-
-    /// Returns the name, as recipes write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Named::Gpt2 => "gpt2",
-            Named::Gpt4 => "gpt4",
-            Named::Cl100k => "cl100k",
-            Named::O200k => "o200k",
-            Named::Nanochat => "nanochat",
-            Named::Qwen2 => "qwen2",
-            Named::DeepSeekV3 => "deepseek-v3",
-        }
-    }
-
-    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. It is
-    /// in the dialect of fancy-regex, tiktoken and Python's `regex`.
-    pub const fn regex(self) -> &'static str {
-        match self {
-            Named::Gpt2 => GPT2,
-            Named::Gpt4 => GPT4,
-            Named::Cl100k => CL100K,
-            Named::O200k => O200K,
-            Named::Nanochat => NANOCHAT,
-            Named::Qwen2 => QWEN2,
-            Named::DeepSeekV3 => DEEPSEEK_V3_AT_ONCE,
-        }
-    }
-
-    /// Returns the expressions of the origin's `tokenizer.json`, in Oniguruma's dialect. Applied in a row, each to
-    /// the pre-tokens of the previous one, they split like [`regex`](Named::regex).
-    pub const fn steps(&self) -> &[&'static str] {
-        match self {
-            Named::Gpt2 => &[GPT2_PUBLISHED],
-            Named::Gpt4 => &[GPT4],
-            Named::Cl100k => &[CL100K_ONIGURUMA],
-            Named::O200k => &[O200K],
-            Named::Nanochat => &[NANOCHAT],
-            Named::Qwen2 => &[QWEN2],
-            Named::DeepSeekV3 => &DEEPSEEK_V3,
-        }
-    }
-}
+/// [`UNSPLIT`] in Oniguruma's dialect.
+const UNSPLIT_ONIGURUMA: &str = r"(?m:.+)";
 
 impl SplitPattern {
     /// Returns the pattern of a regular expression in the dialect of fancy-regex, tiktoken and Python's `regex`.
     /// Published spellings of the named patterns become [`Named`](SplitPattern::Named).
     ///
     /// Whether the expression is valid is not checked here but by [`splitter`](super::splitter).
+    ///
+    /// ```
+    /// use tokenmill::split::{Named, SplitPattern};
+    ///
+    /// // The spelling of minbpe.
+    /// let regex = concat!(
+    ///     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*",
+    ///     r"|\s*[\r\n]|\s+(?!\S)|\s+"
+    /// );
+    /// assert_eq!(SplitPattern::from_regex(regex), SplitPattern::Named(Named::Gpt4));
+    /// ```
     pub fn from_regex(text: &str) -> SplitPattern {
         recognised(text, Dialect::Rust).unwrap_or_else(|| SplitPattern::Custom(text.to_owned()))
     }
@@ -199,6 +73,14 @@ impl SplitPattern {
     /// # Errors
     /// The expression is not a known one, and it uses a construct that means something else in Oniguruma than in
     /// fancy-regex, or it has more than 64 KiB.
+    ///
+    /// ```
+    /// use tokenmill::split::SplitPattern;
+    ///
+    /// assert_eq!(SplitPattern::from_oniguruma(r"\s+$")?.to_string(), r"\s+(?m:$)");
+    /// assert!(SplitPattern::from_oniguruma(r"\w+").is_err()); // `\w` has other characters in Oniguruma
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     pub fn from_oniguruma(text: &str) -> Result<SplitPattern> {
         if let Some(known) = recognised(text, Dialect::Oniguruma) {
             return Ok(known);
@@ -207,12 +89,25 @@ impl SplitPattern {
     }
 
     /// Returns the pattern that makes each occurrence of `text` a pre-token of its own.
+    ///
+    /// ```
+    /// let pattern = tokenmill::split::SplitPattern::of_literal("a.b");
+    /// assert_eq!(pattern.regex(), Some(r"a\.b"));
+    /// ```
     pub fn of_literal(text: &str) -> SplitPattern {
         SplitPattern::Custom(fancy_regex::escape(text).into_owned())
     }
 
     /// Returns the pattern of several splits in a row, each applied to the pre-tokens of the previous one. It is a
     /// named pattern if the steps are those of the pattern's origin.
+    ///
+    /// ```
+    /// use tokenmill::split::{Named, SplitPattern, SplitStep};
+    ///
+    /// let step = |&regex: &&str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
+    /// let pattern = SplitPattern::from_steps(Named::DeepSeekV3.steps().iter().map(step).collect());
+    /// assert_eq!(pattern, SplitPattern::Named(Named::DeepSeekV3));
+    /// ```
     pub fn from_steps(mut steps: Vec<SplitStep>) -> SplitPattern {
         let same = |(step, known): (&SplitStep, &&str)| match &step.pattern {
             SplitPattern::Custom(regex) if step.is_plain() => escaped(regex) == escaped(known),
@@ -246,20 +141,19 @@ impl SplitPattern {
     }
 
     /// Returns the equivalent regular expressions in Oniguruma's dialect, to be applied in a row, each to the
-    /// pre-tokens of the previous one. The flag of each is [`SplitStep::covers`].
+    /// pre-tokens of the previous one. The flag of each is [`SplitStep::covers`]. This is what a `tokenizer.json` gets.
     ///
     /// # Errors
     /// A custom pattern uses a construct that means something else in Oniguruma than in fancy-regex.
     pub fn oniguruma(&self) -> Result<Vec<(&str, bool)>> {
         Ok(match self {
-            SplitPattern::None => vec![(r"(?m:.+)", false)],
+            SplitPattern::None => vec![(UNSPLIT_ONIGURUMA, false)],
             SplitPattern::Named(named) => named.steps().iter().map(|&step| (step, false)).collect(),
             SplitPattern::Custom(text) => vec![(same_in_both(text)?, false)],
             SplitPattern::Steps(steps) => {
                 let mut all = Vec::with_capacity(steps.len());
                 for step in steps {
-                    let cuts = step.pattern.oniguruma()?;
-                    all.extend(cuts.into_iter().map(|(cut, _)| (cut, step.covers)));
+                    all.extend(step.pattern.oniguruma()?.into_iter().map(|(regex, _)| (regex, step.covers)));
                 }
                 all
             }
@@ -267,100 +161,22 @@ impl SplitPattern {
     }
 }
 
+/// Returns the pattern of which an expression is a known spelling: a named one, or none.
+fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
+    // The options `s` and `m` differ by dialect: each has a spelling in which the dot also matches line breaks.
+    let unsplit: &[&str] = match dialect {
+        Dialect::Rust => &[UNSPLIT, "(?s:.+)"],
+        Dialect::Oniguruma => &[UNSPLIT_ONIGURUMA],
+    };
+    if unsplit.contains(&text) {
+        return Some(SplitPattern::None);
+    }
+    Named::recognised(text, dialect).map(SplitPattern::Named)
+}
+
 /// Returns the expression with its line breaks as escapes. Some tokenizer files contain the line breaks themselves.
 fn escaped(regex: &str) -> String {
     regex.replace('\r', r"\r").replace('\n', r"\n")
-}
-
-/// A dialect of regular expressions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dialect {
-    /// That of fancy-regex, tiktoken and Python's `regex`.
-    Rust,
-    /// That of Hugging Face's tokenizers.
-    Oniguruma,
-}
-
-/// Spellings of one alternative that split alike, given the other alternatives of its pattern.
-type Spellings = &'static [&'static str];
-
-/// The alternatives of GPT-2's pattern.
-const GPT2_SPELLINGS: [Spellings; 5] = [
-    &[r"'(?:[sdmt]|ll|ve|re)", r"'s|'t|'re|'ve|'m|'ll|'d"],
-    &[r" ?\p{L}+", r" ?\p{L}++"],
-    &[r" ?\p{N}+", r" ?\p{N}++"],
-    &[r" ?[^\s\p{L}\p{N}]+", r" ?[^\s\p{L}\p{N}]++"],
-    &[r"\s+(?!\S)|\s+", r"\s+(?!\S)|\s", r"\s++$|\s+(?!\S)|\s"],
-];
-/// Contractions, in any case. The apostrophe has no case, so it can be outside the group.
-const CONTRACTION: Spellings = &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"'(?i:[sdmt]|ll|ve|re)"];
-/// Words, with the character before them. The two parts share no characters, so possessive repetitions match alike.
-const WORD: Spellings =
-    &[r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}++"];
-/// Punctuation, with the space before it and the newlines after it.
-const PUNCTUATION: Spellings =
-    &[r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*+"];
-/// Groups of at most three digits.
-const THREE_DIGITS: Spellings = &[r"\p{N}{1,3}", r"\p{N}{1,3}+"];
-/// Groups of at most two digits.
-const TWO_DIGITS: Spellings = &[r"\p{N}{1,2}", r"\p{N}{1,2}+"];
-/// Single digits.
-const ONE_DIGIT: Spellings = &[r"\p{N}"];
-/// White space. `\s*` takes all newlines but the last, so `[\r\n]` and `[\r\n]+` match alike. The last alternative is
-/// tried only for a single character, so `\s` and `\s+` match alike.
-const GPT4_SPACE: Spellings = &[
-    r"\s*[\r\n]+|\s+(?!\S)|\s+",
-    r"\s*[\r\n]|\s+(?!\S)|\s+",
-    r"\s*[\r\n]+|\s+(?!\S)|\s",
-    r"\s*[\r\n]|\s+(?!\S)|\s",
-];
-/// White space of cl100k, where white space at the end of the text comes first.
-const CL100K_SPACE: Spellings =
-    &[r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+\z|\s*[\r\n]|\s+(?!\S)|\s"];
-
-/// Returns the named pattern, or none, that an expression spells.
-fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
-    if text == DEEPSEEK_V3_AT_ONCE {
-        return Some(SplitPattern::Named(Named::DeepSeekV3));
-    }
-    // Both mean something else in Oniguruma: there `{1,3}+` repeats the group of digits, and `$` ends every line.
-    if dialect == Dialect::Oniguruma && (text.contains(",2}+") || text.contains(",3}+") || text.contains('$'))
-    {
-        return None;
-    }
-    if matches!(text, "(?s).+" | "(?s:.+)" | "(?m:.+)") {
-        // The options `s` and `m` differ by dialect: each dialect has a spelling in which the dot excludes newlines.
-        let whole = matches!(
-            (dialect, text),
-            (Dialect::Rust, "(?s).+" | "(?s:.+)") | (Dialect::Oniguruma, "(?m:.+)")
-        );
-        return whole.then_some(SplitPattern::None);
-    }
-    let named = if text == O200K {
-        Named::O200k
-    } else if spelled(text, &GPT2_SPELLINGS) {
-        Named::Gpt2
-    } else if spelled(text, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]) {
-        Named::Gpt4
-    } else if spelled(text, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, CL100K_SPACE]) {
-        Named::Cl100k
-    } else if spelled(text, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]) {
-        Named::Nanochat
-    } else if spelled(text, &[CONTRACTION, WORD, ONE_DIGIT, PUNCTUATION, GPT4_SPACE]) {
-        Named::Qwen2
-    } else {
-        return None;
-    };
-    Some(SplitPattern::Named(named))
-}
-
-/// Returns whether `text` consists of one spelling of each alternative, in order, joined by `|`.
-fn spelled(text: &str, alternatives: &[Spellings]) -> bool {
-    let Some((first, others)) = alternatives.split_first() else { return false };
-    first.iter().filter_map(|spelling| text.strip_prefix(spelling)).any(|rest| match rest.strip_prefix('|') {
-        Some(rest) => spelled(rest, others),
-        None => rest.is_empty() && others.is_empty(),
-    })
 }
 
 impl fmt::Display for SplitPattern {
@@ -377,32 +193,33 @@ impl fmt::Display for SplitPattern {
     }
 }
 
-/// The error for a name that no pattern has.
+/// The error of [`SplitPattern::from_str`] for a name that no pattern has. It lists the known names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
 )]
-pub struct NotPattern {
+pub struct UnknownPattern {
     name: String,
 }
 
-impl From<NotPattern> for Error {
-    fn from(wrong: NotPattern) -> Error {
-        Error::new(ErrorKind::Usage, wrong)
+impl From<UnknownPattern> for Error {
+    fn from(unknown: UnknownPattern) -> Error {
+        Error::new(ErrorKind::Usage, unknown)
     }
 }
 
 impl FromStr for SplitPattern {
-    type Err = NotPattern;
+    type Err = UnknownPattern;
 
     /// Parses the name of a pattern. `llama3` is an alias of `gpt4`, because the patterns are the same.
-    fn from_str(name: &str) -> Result<SplitPattern, NotPattern> {
-        let name = if name == "llama3" { Named::Gpt4.name() } else { name };
-        let named = Named::ALL.into_iter().find(|named| named.name() == name).map(SplitPattern::Named);
-        match named {
-            None if name == "none" => Ok(SplitPattern::None),
-            None => Err(NotPattern { name: name.to_owned() }),
-            Some(named) => Ok(named),
+    fn from_str(name: &str) -> Result<SplitPattern, UnknownPattern> {
+        match name {
+            "none" => Ok(SplitPattern::None),
+            "llama3" => Ok(SplitPattern::Named(Named::Gpt4)),
+            _ => {
+                let named = Named::ALL.into_iter().find(|named| named.name() == name);
+                named.map(SplitPattern::Named).ok_or_else(|| UnknownPattern { name: name.to_owned() })
+            }
         }
     }
 }
@@ -410,11 +227,7 @@ impl FromStr for SplitPattern {
 impl Serialize for SplitPattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            SplitPattern::Custom(text) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("regex", text)?;
-                map.end()
-            }
+            SplitPattern::Custom(text) => serializer.collect_map([("regex", text)]),
             SplitPattern::Steps(steps) => steps.serialize(serializer),
             SplitPattern::None | SplitPattern::Named(_) => serializer.collect_str(self),
         }
@@ -441,27 +254,213 @@ impl<'de> Visitor<'de> for PatternVisitor {
         name.parse().map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SplitPattern, A::Error> {
-        let mut steps = Vec::new();
-        while let Some(step) = list.next_element()? {
-            steps.push(step);
-        }
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<SplitPattern, A::Error> {
+        let steps: Vec<SplitStep> = Vec::deserialize(SeqAccessDeserializer::new(list))?;
         if steps.is_empty() {
             return Err(de::Error::invalid_length(0, &"at least one step"));
         }
         Ok(SplitPattern::from_steps(steps))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SplitPattern, A::Error> {
-        let Some((key, text)) = map.next_entry::<Cow<'de, str>, String>()? else {
-            return Err(de::Error::missing_field("regex"));
-        };
-        if key != "regex" {
-            return Err(de::Error::unknown_field(&key, &["regex"]));
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SplitPattern, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Expression {
+            regex: String,
         }
-        match map.next_key::<Cow<'de, str>>()? {
-            Some(other) => Err(de::Error::unknown_field(&other, &["regex"])),
-            None => Ok(SplitPattern::from_regex(&text)),
+        let Expression { regex } = Expression::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(SplitPattern::from_regex(&regex))
+    }
+}
+
+/// One split of a pattern that consists of several; see [`SplitPattern::Steps`].
+///
+/// ```
+/// use tokenmill::split::{SplitPattern, SplitStep, splitter};
+///
+/// let step = |regex| SplitStep::new(SplitPattern::from_regex(regex), false);
+/// let pattern = SplitPattern::from_steps(vec![step(r"\d+"), step("[a-z]")]);
+/// let mut ends = Vec::new();
+/// splitter(&pattern)?.pretoken_ends(b"12ab", &mut ends)?;
+/// assert_eq!(ends, [2, 3, 4]); // 12 a b
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitStep {
+    /// The pattern to split by.
+    pub pattern: SplitPattern,
+    /// Whether the matches must cover all of a text. Text outside of them is then an error, because the tokenizer's
+    /// own program would drop it. The matches of named patterns always cover all of a text.
+    pub covers: bool,
+    /// How the matches become pre-tokens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub behavior: SplitBehavior,
+    /// Whether [`behavior`](SplitStep::behavior) applies to the text between matches instead of the matches.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub invert: bool,
+    /// Whether the pattern is matched against the text's spelling in GPT-2's byte alphabet, so that it can split
+    /// between any two bytes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spelled: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl SplitStep {
+    /// Creates a step in which each match, and the text between two, is a pre-token.
+    pub fn new(pattern: SplitPattern, covers: bool) -> SplitStep {
+        SplitStep { pattern, covers, behavior: SplitBehavior::default(), invert: false, spelled: false }
+    }
+
+    /// Returns whether the step has the default behavior, is not inverted, and matches the text itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.behavior == SplitBehavior::Isolated && !self.invert && !self.spelled
+    }
+}
+
+impl fmt::Display for SplitStep {
+    /// Writes the pattern, and in parentheses what differs from the defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.pattern)?;
+        let behavior = match self.behavior {
+            SplitBehavior::Isolated => "",
+            SplitBehavior::Removed => "matches removed",
+            SplitBehavior::MergedWithPrevious => "matches merged with what is before",
+            SplitBehavior::MergedWithNext => "matches merged with what is after",
+            SplitBehavior::Contiguous => "matches joined",
+        };
+        let facts = [
+            behavior,
+            if self.invert { "inverted" } else { "" },
+            if self.spelled { "in the byte alphabet" } else { "" },
+        ];
+        let facts: Vec<&str> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+        if facts.is_empty() { Ok(()) } else { write!(f, " ({})", facts.join(", ")) }
+    }
+}
+
+/// How the matches of a split become pre-tokens. The names are those of Hugging Face's tokenizers.
+///
+/// The examples split `a--b` at the matches of `-`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SplitBehavior {
+    /// Each match is a pre-token, and so is the text between two matches: `a`, `-`, `-`, `b`.
+    #[default]
+    Isolated,
+    /// Hugging Face's tokenizers drop the matches. Here no text is dropped, so a match is an error.
+    Removed,
+    /// Each match is joined to the text before it, unless that is a match too: `a-`, `-`, `b`.
+    MergedWithPrevious,
+    /// Each match is joined to the text after it, unless that is a match too: `a`, `-`, `-b`.
+    MergedWithNext,
+    /// Directly adjacent matches are one pre-token: `a`, `--`, `b`.
+    Contiguous,
+}
+
+impl SplitBehavior {
+    /// Returns whether to split between two adjacent sections. `left` and `right` say whether each is a match.
+    pub(super) fn splits_between(self, left: bool, right: bool) -> bool {
+        match self {
+            SplitBehavior::Isolated | SplitBehavior::Removed => true,
+            SplitBehavior::MergedWithPrevious => left || !right,
+            SplitBehavior::MergedWithNext => !left || right,
+            SplitBehavior::Contiguous => left != right,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::split::splitter;
+    use crate::split::tests::{pretokens, step};
+
+    #[test]
+    fn names_read_and_print() {
+        for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"] {
+            let pattern: SplitPattern = name.parse().expect("a name");
+            assert_eq!(pattern.to_string(), name);
+            let regex = pattern.regex().expect("one expression");
+            assert_eq!(SplitPattern::from_regex(regex), pattern, "{name}");
+            let written = pattern.oniguruma().expect("named patterns can be written");
+            let steps = written.iter().map(|(regex, covers)| step(regex, *covers)).collect();
+            assert_eq!(SplitPattern::from_steps(steps), pattern, "{name}");
+        }
+        assert_eq!("llama3".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
+        assert!("gpt5".parse::<SplitPattern>().is_err());
+    }
+
+    #[test]
+    fn steps_are_those_of_a_known_pattern_or_cut_one_after_the_other() {
+        for named in Named::ALL {
+            let mut steps: Vec<SplitStep> = named.steps().iter().map(|regex| step(regex, false)).collect();
+            assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Named(named));
+            let escaped = named.steps().iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n"));
+            let escaped = escaped.map(|regex| step(&regex, false)).collect();
+            assert_eq!(SplitPattern::from_steps(escaped), SplitPattern::Named(named));
+            steps[0].covers = true;
+            let first_drops = SplitPattern::from_steps(steps.clone());
+            assert!(
+                steps.len() == 1 || first_drops != SplitPattern::Named(named),
+                "the first step leaves something out"
+            );
+            steps[0].covers = false;
+            steps.push(step(r"\p{L}", false));
+            assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Steps(steps));
+        }
+        assert_eq!(SplitPattern::from_steps(Vec::new()), SplitPattern::None);
+        let starcoder =
+            SplitPattern::from_steps(vec![step(r"\p{N}", false), step(Named::Gpt2.regex(), false)]);
+        assert_eq!(starcoder.to_string(), r"\p{N} then gpt2");
+        assert_eq!(starcoder.regex(), None);
+        let splitter = splitter(&starcoder).expect("regular expressions");
+        let expected: [&[u8]; 7] = [b"a", b" ", b"1", b"2", b" b", b"3", b"\xFF!!"];
+        assert_eq!(pretokens(splitter.as_ref(), b"a 12 b3\xFF!!"), expected);
+    }
+
+    #[test]
+    fn recipes_hold_a_name_or_a_regex() {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct Recipe {
+            split: SplitPattern,
+        }
+        for (written, pattern) in [
+            ("split = \"none\"", SplitPattern::None),
+            ("split = \"o200k\"", SplitPattern::Named(Named::O200k)),
+            ("split = { regex = '\\w+' }", SplitPattern::Custom(r"\w+".to_owned())),
+            ("split = { regex = '(?s).+' }", SplitPattern::None),
+        ] {
+            let recipe: Recipe = toml::from_str(written).expect(written);
+            assert_eq!(recipe.split, pattern);
+            let json = serde_json::to_string(&recipe).expect("patterns serialise");
+            let again: Recipe = serde_json::from_str(&json).expect("and read back");
+            assert_eq!(again.split, pattern);
+        }
+        for wrong in [
+            "split = \"gpt\"",
+            "split = 3",
+            "split = {}",
+            "split = { regex = 'a', x = 1 }",
+            "split = { re = 'a' }",
+        ] {
+            assert!(toml::from_str::<Recipe>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn steps_are_written_and_read_back() {
+        let steps = vec![step(r"\p{N}", true), step(Named::Gpt2.regex(), false), step(r"\p{L}", false)];
+        let pattern = SplitPattern::from_steps(steps);
+        let json = serde_json::to_string(&pattern).expect("patterns serialise");
+        assert_eq!(serde_json::from_str::<SplitPattern>(&json).expect("and read back"), pattern, "{json}");
+        for wrong in ["[]", "[1]", r#"[{"pattern":"gpt2"}]"#, r#"[{"pattern":"gpt2","covers":false,"x":1}]"#]
+        {
+            assert!(serde_json::from_str::<SplitPattern>(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -89,7 +89,7 @@ mod tekken;
 mod tiktoken;
 mod vocabulary;
 
-use crate::split::alphabet;
+use crate::split::byte_alphabet as alphabet;
 
 pub use added::{AddedToken, Around, SpecialToken, TextRules};
 pub use checks::{Checks, check};

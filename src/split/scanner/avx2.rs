@@ -5,13 +5,12 @@
 
 use std::arch::x86_64::*;
 
-use super::drive::{Rule, drive};
-use super::leads::{Uppers, add_wide};
-use super::masks::{Masks, Open, Planes, SEEN};
-use super::portable::append;
+use super::masks::{Masks, OpenCharacter, Planes, WINDOW};
+use super::portable::{HighBits, add_non_ascii, append};
+use super::rules::{BlockRule, scan_blocks};
 
 /// Returns whether this CPU has the features that [`scan`] needs.
-pub(super) fn is_here() -> bool {
+pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
@@ -19,42 +18,42 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`drive`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
-/// Returns what `drive` returns.
+/// Runs [`scan_blocks`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `scan_blocks` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn scan<const P: usize, R: Rule<P>>(
+pub(super) fn scan<const P: usize, R: BlockRule<P>>(
     text: &[u8],
     planes: &Planes<P>,
     rule: R,
     base: usize,
     ends: &mut Vec<u32>,
 ) -> usize {
-    assert!(is_here(), "the caller has asked");
+    assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
-/// [`scan`] compiled with the features. [`drive`] and the rule are inlined into it, so that they use them, too.
+/// [`scan`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn scan_here<const P: usize, R: Rule<P>>(
+fn scan_here<const P: usize, R: BlockRule<P>>(
     text: &[u8],
     planes: &Planes<P>,
     rule: R,
     base: usize,
     ends: &mut Vec<u32>,
 ) -> usize {
-    let mut open = Open::NONE;
-    let rows = Rows::new(&planes.bytes);
-    drive(
+    let mut open = OpenCharacter::NONE;
+    let tables = ShuffleTables::new(&planes.bytes);
+    scan_blocks(
         text,
         planes,
         rule,
         |bytes| {
             let halves = [load(bytes), load(&bytes[32..])];
-            let masks = of_ascii(halves, &rows);
-            if masks.wide == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
+            let masks = of_ascii(halves, &tables);
+            if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
         },
         |at, mask| append(ends, base + at, mask),
     )
@@ -88,20 +87,20 @@ fn is(halves: [__m256i; 2], byte: u8) -> u64 {
 
 /// The planes of ASCII characters: for each value of their upper three bits, a shuffle table indexed by the lower
 /// four.
-struct Rows([__m256i; 8]);
+struct ShuffleTables([__m256i; 8]);
 
-impl Rows {
+impl ShuffleTables {
     /// Copies the tables of the 128 ASCII characters, each twice: once for each half of a vector.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(bytes: &[u8; 256]) -> Rows {
-        let mut rows = [_mm256_setzero_si256(); 8];
-        for (row, bytes) in rows.iter_mut().zip(bytes.as_chunks::<16>().0) {
+    fn new(bytes: &[u8; 256]) -> ShuffleTables {
+        let mut tables = [_mm256_setzero_si256(); 8];
+        for (row, bytes) in tables.iter_mut().zip(bytes.as_chunks::<16>().0) {
             let (low, high) = bytes.as_chunks::<8>().0.split_at(1);
             let [low, high] = [low[0], high[0]].map(|half| u64::from_le_bytes(half) as i64);
             *row = _mm256_set_epi64x(high, low, high, low);
         }
-        Rows(rows)
+        ShuffleTables(tables)
     }
 
     /// Returns the planes of each byte; 0 for bytes outside ASCII.
@@ -122,17 +121,17 @@ impl Rows {
 /// Computes the masks of a block. The planes of bytes outside ASCII are 0.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn of_ascii<const P: usize>(halves: [__m256i; 2], rows: &Rows) -> Masks<P> {
-    let classes = halves.map(|half| rows.planes(half));
+fn of_ascii<const P: usize>(halves: [__m256i; 2], tables: &ShuffleTables) -> Masks<P> {
+    let classes = halves.map(|half| tables.planes(half));
     let mut planes = [0; P];
     for (plane, mask) in (0_i32..).zip(&mut planes) {
         *mask = bits(classes, 7 - plane);
     }
-    let wide = bits(halves, 0);
+    let non_ascii = bits(halves, 0);
     Masks {
         planes,
-        start: !wide,
-        wide,
+        start: !non_ascii,
+        non_ascii,
         space: is(halves, b' '),
         newline: is(halves, b'\n') | is(halves, b'\r'),
         quote: is(halves, b'\''),
@@ -145,11 +144,12 @@ fn of_ascii<const P: usize>(halves: [__m256i; 2], rows: &Rows) -> Masks<P> {
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(
     masks: Masks<P>,
-    bytes: &[u8; SEEN],
+    bytes: &[u8; WINDOW],
     halves: [__m256i; 2],
     planes: &Planes<P>,
-    open: &mut Open<P>,
+    open: &mut OpenCharacter<P>,
 ) -> Masks<P> {
-    let uppers = Uppers::new(bytes, [0, 1, 2, 3].map(|below| bits(halves, below)));
-    add_wide(masks, bytes, uppers, planes, open).unwrap_or_else(|| Masks::by_character(bytes, planes, open))
+    let uppers = HighBits::new(bytes, [0, 1, 2, 3].map(|below| bits(halves, below)));
+    add_non_ascii(masks, bytes, uppers, planes, open)
+        .unwrap_or_else(|| Masks::by_character(bytes, planes, open))
 }

@@ -5,11 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use super::drive::{Rule, drive};
-use super::masks::{BLOCK, Masks, Open, Planes, Row, SEEN};
+use super::masks::{BLOCK, LeadBits, Masks, OpenCharacter, Planes, WINDOW};
+use super::rules::{BlockRule, scan_blocks};
 
 /// Returns whether this CPU has the features that [`scan`] needs.
-pub(super) fn is_here() -> bool {
+pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
@@ -20,42 +20,42 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`drive`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
-/// Returns what `drive` returns.
+/// Runs [`scan_blocks`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `scan_blocks` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn scan<const P: usize, R: Rule<P>>(
+pub(super) fn scan<const P: usize, R: BlockRule<P>>(
     text: &[u8],
     planes: &Planes<P>,
     rule: R,
     base: usize,
     ends: &mut Vec<u32>,
 ) -> usize {
-    assert!(is_here(), "the caller has asked");
+    assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
-/// [`scan`] compiled with the features. [`drive`] and the rule are inlined into it, so that they use them, too.
+/// [`scan`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
-fn scan_here<const P: usize, R: Rule<P>>(
+fn scan_here<const P: usize, R: BlockRule<P>>(
     text: &[u8],
     planes: &Planes<P>,
     rule: R,
     base: usize,
     ends: &mut Vec<u32>,
 ) -> usize {
-    let mut open = Open::NONE;
+    let mut open = OpenCharacter::NONE;
     let ascii = [load(&planes.bytes), load(&planes.bytes[64..])];
-    drive(
+    scan_blocks(
         text,
         planes,
         rule,
         |bytes| {
             let here = load(&bytes[..BLOCK]);
-            let wide = _mm512_movepi8_mask(here);
-            if wide == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
+            let non_ascii = _mm512_movepi8_mask(here);
+            if non_ascii == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
         },
         |at, mask| append(ends, base + at, mask),
     )
@@ -85,33 +85,33 @@ fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
     };
     ends.reserve(BLOCK);
     let count = mask.count_ones() as usize;
-    let places = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
+    let set_bits = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
     let base = _mm512_set1_epi32(at as i32);
     // SAFETY: the vector has capacity for 64 more numbers, and no store goes beyond them. The length grows by
     // `count`, and the stores have written the first `count` numbers.
     unsafe {
         let mut end = ends.as_mut_ptr().add(ends.len());
-        let store = |end: *mut u32, places: __m128i| {
-            _mm512_storeu_si512(end.cast(), _mm512_add_epi32(_mm512_cvtepu8_epi32(places), base));
+        let store = |end: *mut u32, set_bits: __m128i| {
+            _mm512_storeu_si512(end.cast(), _mm512_add_epi32(_mm512_cvtepu8_epi32(set_bits), base));
         };
-        store(end, _mm512_castsi512_si128(places));
+        store(end, _mm512_castsi512_si128(set_bits));
         if count > 16 {
             end = end.add(16);
-            store(end, _mm512_extracti32x4_epi32::<1>(places));
+            store(end, _mm512_extracti32x4_epi32::<1>(set_bits));
             if count > 32 {
-                store(end.add(16), _mm512_extracti32x4_epi32::<2>(places));
-                store(end.add(32), _mm512_extracti32x4_epi32::<3>(places));
+                store(end.add(16), _mm512_extracti32x4_epi32::<2>(set_bits));
+                store(end.add(32), _mm512_extracti32x4_epi32::<3>(set_bits));
             }
         }
         ends.set_len(ends.len() + count);
     }
 }
 
-/// Computes the masks of a block. `wide` are its bytes outside ASCII; their planes are 0.
+/// Computes the masks of a block. `non_ascii` are its bytes outside ASCII; their planes are 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Masks<P> {
-    let classes = _mm512_maskz_permutex2var_epi8(!wide, ascii[0], here, ascii[1]);
+fn of_ascii<const P: usize>(here: __m512i, non_ascii: u64, ascii: [__m512i; 2]) -> Masks<P> {
+    let classes = _mm512_maskz_permutex2var_epi8(!non_ascii, ascii[0], here, ascii[1]);
     let is = |byte: u8| _mm512_cmpeq_epi8_mask(here, _mm512_set1_epi8(byte as i8));
     let mut planes = [0; P];
     for (plane, mask) in planes.iter_mut().enumerate() {
@@ -119,8 +119,8 @@ fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Ma
     }
     Masks {
         planes,
-        start: !wide,
-        wide,
+        start: !non_ascii,
+        non_ascii,
         space: is(b' '),
         newline: is(b'\n') | is(b'\r'),
         quote: is(b'\''),
@@ -135,17 +135,17 @@ fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Ma
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(
-    bytes: &[u8; SEEN],
+    bytes: &[u8; WINDOW],
     planes: &Planes<P>,
     ascii: [__m512i; 2],
-    open: &mut Open<P>,
+    open: &mut OpenCharacter<P>,
 ) -> Masks<P> {
     let [first, second, third] = [load(bytes), load(&bytes[1..]), load(&bytes[2..])];
     let byte = |value: u8| _mm512_set1_epi8(value as i8);
-    let Some(leads) = Leads::of(bytes, first, second, third, open.bytes) else {
+    let Some(leads) = Utf8Structure::of(bytes, first, second, third, open.bytes) else {
         return Masks::by_character(bytes, planes, open);
     };
-    let mut masks = of_ascii::<P>(first, leads.wide, ascii);
+    let mut masks = of_ascii::<P>(first, leads.non_ascii, ascii);
     masks.start = !leads.tails;
 
     let low = |vector, bits: u8| _mm512_and_si512(vector, byte(bits));
@@ -153,20 +153,20 @@ fn of_any<const P: usize>(
         _mm512_or_si512(low(_mm512_slli_epi16::<3>(first), 0x78), low(_mm512_srli_epi16::<3>(second), 0x07));
     let powers = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
     let bit = _mm512_shuffle_epi8(powers, low(second, 0x07));
-    let within = |row: &Row| {
-        let bits = _mm512_permutex2var_epi8(load(&row.0), index, load(&row.0[64..]));
+    let within = |table: &LeadBits| {
+        let bits = _mm512_permutex2var_epi8(load(&table.0), index, load(&table.0[64..]));
         _mm512_test_epi8_mask(bits, bit)
     };
     if leads.two != 0 {
         let upper = leads.two & _mm512_test_epi8_mask(first, byte(0x10));
         let lower = leads.two & !upper;
-        for (mask, rows) in masks.planes.iter_mut().zip(&planes.rows) {
-            *mask |= within(&rows.two[0]) & lower | within(&rows.two[1]) & upper;
+        for (mask, tables) in masks.planes.iter_mut().zip(&planes.by_lead) {
+            *mask |= within(&tables.two[0]) & lower | within(&tables.two[1]) & upper;
         }
     }
     if leads.three != 0 {
-        for (mask, rows) in masks.planes.iter_mut().zip(&planes.rows) {
-            *mask |= within(&rows.three) & leads.three;
+        for (mask, tables) in masks.planes.iter_mut().zip(&planes.by_lead) {
+            *mask |= within(&tables.three) & leads.three;
         }
         let mut mixed = within(&planes.mixed) & leads.three;
         if mixed != 0 {
@@ -197,15 +197,15 @@ fn of_any<const P: usize>(
         four &= four - 1;
     }
 
-    masks.fill(leads.wide, leads.tails, open);
+    masks.fill(leads.non_ascii, leads.tails, open);
     open.bytes = leads.open;
     masks
 }
 
 /// The structure of the UTF-8 in a block, as masks. The block has no invalid UTF-8.
-struct Leads {
+struct Utf8Structure {
     /// Bytes outside ASCII.
-    wide: u64,
+    non_ascii: u64,
     /// Continuation bytes.
     tails: u64,
     /// First bytes of characters of two bytes.
@@ -218,20 +218,26 @@ struct Leads {
     open: u32,
 }
 
-impl Leads {
+impl Utf8Structure {
     /// Checks a block and returns its structure; `None` if it contains invalid UTF-8.
     ///
     /// `first`, `second` and `third` are the 64 bytes from offset 0, 1 and 2 of the block on. `open` is the number of
     /// bytes that continue the last character of the previous block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,lzcnt,popcnt")]
-    fn of(bytes: &[u8; SEEN], first: __m512i, second: __m512i, third: __m512i, open: u32) -> Option<Leads> {
+    fn of(
+        bytes: &[u8; WINDOW],
+        first: __m512i,
+        second: __m512i,
+        third: __m512i,
+        open: u32,
+    ) -> Option<Utf8Structure> {
         let byte = |value: u8| _mm512_set1_epi8(value as i8);
         let is_tail = |vector| _mm512_cmplt_epi8_mask(vector, byte(0xC0));
         let below = |mask, vector, value| _mm512_mask_cmplt_epu8_mask(mask, vector, byte(value));
-        let wide = _mm512_movepi8_mask(first);
+        let non_ascii = _mm512_movepi8_mask(first);
         let tails = is_tail(first);
-        let leads = wide & !tails;
+        let leads = non_ascii & !tails;
         let two = below(leads, first, 0xE0);
         let four = leads & !below(leads, first, 0xF0);
         let three = leads & !two & !four;
@@ -253,6 +259,6 @@ impl Leads {
             wrong |= four & !below(four, first, 0xF5);
         }
         let open = (leads >> 63 | more >> 62 | four >> 61).count_ones();
-        (wrong == 0).then_some(Leads { wide, tails, two, three, four, open })
+        (wrong == 0).then_some(Utf8Structure { non_ascii, tails, two, three, four, open })
     }
 }

@@ -4,40 +4,29 @@
 //!
 //! 1. It turns a block into 64-bit masks, one per set of character classes, with one bit per byte. `avx512`, `avx2`
 //!    and `portable` do this with the instructions of the CPU.
-//! 2. The [`Rule`] of the pattern computes a mask of the pre-token starts by arithmetic on these 64-bit numbers. It
-//!    is the same for all CPUs.
-//! 3. Where the masks of a block cannot decide, [`Walk`] splits character by character for a while.
+//! 2. The [rule](rules::BlockRule) of the pattern computes a mask of the pre-token starts by arithmetic on these
+//!    64-bit numbers. It is the same for all CPUs.
+//! 3. Where the masks of a block cannot decide, [`ScalarScanner`] splits character by character for a while.
 
 mod masks;
-mod leads;
-mod bits;
-mod drive;
-mod white;
-mod digits;
-mod gpt2;
-mod gpt4;
-mod o200k;
-mod deepseek;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
+mod rules;
+mod portable;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-mod portable;
-mod walk;
-mod cuts;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use self::deepseek::DeepSeek;
-use self::drive::Rule;
-use self::gpt2::Gpt2;
-use self::gpt4::Gpt4;
-use self::masks::{BLOCK, Planes};
-use self::o200k::O200k;
-use self::walk::{LETTER, WHITE, WORD, Walk};
+use masks::{BLOCK, Planes};
+use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k};
+use scalar::{LETTER, ScalarScanner, WHITE, WORD};
+
 use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
-use super::{Named, Splitter, length32};
+use super::named::Named;
+use super::{Splitter, length32};
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -52,37 +41,37 @@ pub enum Instructions {
     /// 64-bit arithmetic that every CPU has.
     Portable,
     /// Character by character, without masks.
-    Walk,
+    Scalar,
 }
 
 impl Instructions {
     /// All instruction sets, the fastest first.
     pub const ALL: [Instructions; 4] =
-        [Instructions::Avx512, Instructions::Avx2, Instructions::Portable, Instructions::Walk];
+        [Instructions::Avx512, Instructions::Avx2, Instructions::Portable, Instructions::Scalar];
 
     /// Returns the fastest instruction set that this CPU has.
     pub fn best() -> Instructions {
         Instructions::ALL
             .into_iter()
-            .find(|instructions| instructions.are_here())
-            .unwrap_or(Instructions::Walk)
+            .find(|instructions| instructions.are_supported())
+            .unwrap_or(Instructions::Scalar)
     }
 
     /// Returns whether this CPU has the instructions.
-    pub fn are_here(self) -> bool {
+    pub fn are_supported(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 => avx512::is_here(),
+            Instructions::Avx512 => avx512::is_supported(),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => avx2::is_here(),
+            Instructions::Avx2 => avx2::is_supported(),
             #[cfg(not(target_arch = "x86_64"))]
             Instructions::Avx512 | Instructions::Avx2 => false,
-            Instructions::Portable | Instructions::Walk => true,
+            Instructions::Portable | Instructions::Scalar => true,
         }
     }
 }
 
-// White space must be the last plane of each pattern; `white` relies on that.
+// White space must be the last plane of each pattern; `rules` relies on that.
 
 /// Planes of GPT-2's and GPT-4's patterns.
 static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
@@ -96,16 +85,17 @@ static DEEPSEEK: LazyLock<Planes<5>> = LazyLock::new(|| Planes::new([WORD, SIGN,
 pub(super) struct Scanner {
     pattern: Named,
     instructions: Instructions,
-    walk: Walk,
+    scalar: ScalarScanner,
 }
 
-/// Bytes to walk before masks are tried again: the initial number, and the largest, to which it doubles.
-const WALK: [usize; 2] = [BLOCK, 16 * BLOCK];
+/// Bytes to split character by character before masks are tried again: the initial number, and the largest, to which
+/// it doubles.
+const SCALAR_BYTES: [usize; 2] = [BLOCK, 16 * BLOCK];
 
 impl Scanner {
     /// Creates the scanner of a pattern. The instructions are not checked here.
     pub(super) fn new(pattern: Named, instructions: Instructions) -> Scanner {
-        Scanner { pattern, instructions, walk: Walk::new(pattern) }
+        Scanner { pattern, instructions, scalar: ScalarScanner::new(pattern) }
     }
 
     /// Appends the ends of the pre-tokens from `from` on, as far as masks can decide. A pre-token must start at
@@ -126,7 +116,7 @@ impl Scanner {
     }
 
     /// Does the work of [`blocks`](Scanner::blocks) with the instructions of this scanner.
-    fn by<const P: usize, R: Rule<P>>(
+    fn by<const P: usize, R: BlockRule<P>>(
         &self,
         planes: &Planes<P>,
         rule: R,
@@ -143,7 +133,7 @@ impl Scanner {
             #[cfg(not(target_arch = "x86_64"))]
             Instructions::Avx512 | Instructions::Avx2 => portable::scan(rest, planes, rule, from, ends),
             Instructions::Portable => portable::scan(rest, planes, rule, from, ends),
-            Instructions::Walk => 0,
+            Instructions::Scalar => 0,
         }
     }
 }
@@ -156,7 +146,7 @@ impl Splitter for Scanner {
         _observer: &dyn Observer,
     ) -> Result<()> {
         let length = length32(text)?;
-        let (mut from, mut most) = (0, WALK[0]);
+        let (mut from, mut most) = (0, SCALAR_BYTES[0]);
         while from < text.len() {
             let known = ends.len();
             let stop = self.blocks(text, from, ends);
@@ -164,18 +154,19 @@ impl Splitter for Scanner {
                 ends.push(length);
                 break;
             }
-            // If masks stop soon after a walk, the next walk is longer: trying masks costs more than walking.
-            most = if stop < from + 4 * most { WALK[1].min(2 * most) } else { WALK[0] };
+            // If masks stop again soon, the next characters are more: trying masks costs more than going without.
+            let soon = stop < from + 4 * most;
+            most = if soon { SCALAR_BYTES[1].min(2 * most) } else { SCALAR_BYTES[0] };
             from = if ends.len() > known { ends.last().copied().map_or(from, to_usize) } else { from };
             while from < text.len() && from < stop + most {
-                from = self.walk.pretoken_end(text, from);
+                from = self.scalar.pretoken_end(text, from);
                 ends.push(truncate_to_u32(from));
             }
         }
         Ok(())
     }
 
-    fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
-        self.walk.safe_split_point(text, places)
+    fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
+        self.scalar.safe_split_point(text, range)
     }
 }

@@ -1,31 +1,31 @@
-//! Masks by 64-bit arithmetic, for CPUs without AVX2.
+//! Masks by 64-bit arithmetic, for CPUs without AVX2, and what these share with AVX2: the characters outside ASCII,
+//! which are looked up one by one, and the output of the results.
 
-use super::drive::{Rule, drive};
-use super::leads::{Uppers, add_wide};
-use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
+use super::masks::{BLOCK, Masks, OpenCharacter, Planes, WINDOW, set_bits};
+use super::rules::{BlockRule, scan_blocks};
 use crate::base::int::truncate_to_u32;
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Runs [`drive`] with masks made by 64-bit arithmetic, eight bytes at a time, and appends the pre-token starts, plus
-/// `base`, to `ends`. Returns what `drive` returns.
-pub(super) fn scan<const P: usize, R: Rule<P>>(
+/// Runs [`scan_blocks`] with masks made by 64-bit arithmetic, eight bytes at a time, and appends the pre-token starts, plus
+/// `base`, to `ends`. Returns what `scan_blocks` returns.
+pub(super) fn scan<const P: usize, R: BlockRule<P>>(
     text: &[u8],
     planes: &Planes<P>,
     rule: R,
     base: usize,
     ends: &mut Vec<u32>,
 ) -> usize {
-    let mut open = Open::NONE;
-    drive(
+    let mut open = OpenCharacter::NONE;
+    scan_blocks(
         text,
         planes,
         rule,
         |bytes| {
             let here = bytes.first_chunk().expect("a block and more");
             let masks = of_ascii(here, planes);
-            if masks.wide == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
+            if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
         },
         |at, mask| append(ends, base + at, mask),
     )
@@ -43,7 +43,8 @@ pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
 
 /// Computes the masks of a block, eight bytes at a time. The planes of bytes outside ASCII are 0.
 fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> {
-    let mut masks = Masks { planes: [0; P], start: !0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
+    let mut masks =
+        Masks { planes: [0; P], start: !0, non_ascii: 0, space: 0, newline: 0, quote: 0, slash: 0 };
     for (number, bytes) in here.as_chunks::<8>().0.iter().enumerate() {
         let at = 8 * number;
         let classes = u64::from_le_bytes(bytes.map(|byte| planes.bytes[usize::from(byte)]));
@@ -51,7 +52,7 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
             *mask |= gather(classes >> plane & ONES) << at;
         }
         let word = u64::from_le_bytes(*bytes);
-        masks.wide |= gather(word >> 7 & ONES) << at;
+        masks.non_ascii |= gather(word >> 7 & ONES) << at;
         // Compares each byte with an ASCII byte: the uppermost bit of each byte becomes 1 where they are equal.
         let is = |byte: u8| {
             let other = word ^ (ONES * u64::from(byte));
@@ -62,7 +63,7 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
         masks.quote |= is(b'\'');
         masks.slash |= is(b'/');
     }
-    masks.start = !masks.wide;
+    masks.start = !masks.non_ascii;
     masks
 }
 
@@ -70,9 +71,9 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
 #[inline(never)]
 fn of_any<const P: usize>(
     masks: Masks<P>,
-    bytes: &[u8; SEEN],
+    bytes: &[u8; WINDOW],
     planes: &Planes<P>,
-    open: &mut Open<P>,
+    open: &mut OpenCharacter<P>,
 ) -> Masks<P> {
     let mut uppers = [0; 4];
     for (number, bytes) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -81,11 +82,78 @@ fn of_any<const P: usize>(
             *upper |= gather(word >> (7 - below) & ONES) << (8 * number);
         }
     }
-    add_wide(masks, bytes, Uppers::new(bytes, uppers), planes, open)
+    add_non_ascii(masks, bytes, HighBits::new(bytes, uppers), planes, open)
         .unwrap_or_else(|| Masks::by_character(bytes, planes, open))
 }
 
 /// Gathers the lowest bits of eight bytes into the low eight bits. All other bits must be 0.
 fn gather(bits: u64) -> u64 {
     bits.wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// The upper four bits of each byte of a block as masks, and the continuation bytes after it.
+#[derive(Clone, Copy)]
+pub(super) struct HighBits {
+    /// The masks of the four bits, the uppermost bit first.
+    pub(super) bits: [u64; 4],
+    /// Which of the three bytes after the block are of the form 10xxxxxx, the first byte in the lowest bit.
+    pub(super) tails_after: u64,
+}
+
+impl HighBits {
+    /// Combines the masks of a block with those of the three bytes after it.
+    #[inline(always)] // Compiled for each CPU.
+    pub(super) fn new(bytes: &[u8; WINDOW], bits: [u64; 4]) -> HighBits {
+        let tail = |at: usize| u64::from(bytes[BLOCK + at] & 0xC0 == 0x80) << at;
+        HighBits { bits, tails_after: tail(0) | tail(1) | tail(2) }
+    }
+}
+
+/// Adds the characters outside ASCII to masks that have the ASCII characters of a block. It looks each one up in the
+/// table of pages. Returns `None` if the block contains invalid UTF-8.
+#[inline(always)] // Compiled for each CPU.
+pub(super) fn add_non_ascii<const P: usize>(
+    mut masks: Masks<P>,
+    bytes: &[u8; WINDOW],
+    uppers: HighBits,
+    planes: &Planes<P>,
+    open: &mut OpenCharacter<P>,
+) -> Option<Masks<P>> {
+    let [non_ascii, bit6, bit5, bit4] = uppers.bits;
+    let tails = non_ascii & !bit6;
+    let leads = non_ascii & bit6;
+    let (three, four) = (leads & bit5, leads & bit5 & bit4);
+    let expected = ((1 << open.bytes) - 1) | leads << 1 | three << 2 | four << 3;
+    let spilled = leads >> 63 | three >> 62 | four >> 61;
+    if tails != expected || spilled & !uppers.tails_after != 0 {
+        return None;
+    }
+    masks.non_ascii = non_ascii;
+    masks.start = !tails;
+    for at in set_bits(leads) {
+        let (number, last) = page_and_index(bytes, at)?;
+        for (mask, bits) in masks.planes.iter_mut().zip(planes.page(number)) {
+            *mask |= (bits >> last & 1) << at;
+        }
+    }
+    masks.fill(leads, tails, open);
+    open.bytes = spilled.count_ones();
+    Some(masks)
+}
+
+/// Returns the page number of the character that starts at `at`, and its index in the page.
+///
+/// The lead must be followed by the number of continuation bytes that it requires. Returns `None` for overlong forms,
+/// surrogates, and numbers above U+10FFFF.
+#[inline(always)] // Part of the loop above.
+fn page_and_index(bytes: &[u8; WINDOW], at: usize) -> Option<(u32, u32)> {
+    let lead = bytes[at];
+    let tail = |offset: usize| u32::from(bytes[at + offset] & 0x3F);
+    let (number, last, known) = match lead {
+        0xC0..0xE0 => (u32::from(lead & 0x1F), tail(1), 2..0x20),
+        0xE0..0xF0 => (u32::from(lead & 0x0F) << 6 | tail(1), tail(2), 0x20..0x400),
+        _ => (u32::from(lead & 0x0F) << 12 | tail(1) << 6 | tail(2), tail(3), 0x400..0x4400),
+    };
+    let surrogate = 0x360..0x380;
+    (known.contains(&number) && !surrogate.contains(&number)).then_some((number, last))
 }

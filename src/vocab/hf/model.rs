@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::base::seeded_hash::Set;
-use crate::split::alphabet;
+use crate::split::byte_alphabet as alphabet;
 use crate::vocab::fault::Fault;
 use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::Entries;

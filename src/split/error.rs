@@ -1,10 +1,12 @@
+//! Errors of split patterns and of splitting by them.
+
 use thiserror::Error;
 
 use crate::error::{Error, ErrorKind, excerpt};
 
-/// Errors of patterns and of splitting by them.
+/// What is wrong with a pattern, a text or a special token.
 #[derive(Debug, Error)]
-pub(super) enum Fault {
+pub(super) enum SplitError {
     #[error("{} is not a regular expression", excerpt(pattern))]
     Syntax {
         pattern: String,
@@ -12,7 +14,7 @@ pub(super) enum Fault {
         cause: Box<fancy_regex::Error>,
     },
     #[error("the pattern {} can match the empty text", excerpt(pattern))]
-    MatchesNothing { pattern: String },
+    MatchesEmpty { pattern: String },
     #[error("the pattern {} needs too many backtracking steps at byte {at} of a text", excerpt(pattern))]
     Backtracking {
         pattern: String,
@@ -38,38 +40,40 @@ pub(super) enum Fault {
         "the pattern {} does not match {text:?}, which Hugging Face's tokenizers would drop",
         excerpt(pattern)
     )]
-    Gap { pattern: String, text: String },
+    Unmatched { pattern: String, text: String },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
     #[error("the special tokens are too many or too long to search for")]
     Specials(#[source] aho_corasick::BuildError),
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        let (kind, help) = match &fault {
-            Fault::Syntax { .. } => (ErrorKind::Usage, None),
-            Fault::MatchesNothing { .. } => (
+impl From<SplitError> for Error {
+    fn from(error: SplitError) -> Error {
+        let (kind, help) = match &error {
+            SplitError::Syntax { .. } => (ErrorKind::Usage, None),
+            SplitError::MatchesEmpty { .. } => (
                 ErrorKind::Usage,
                 Some("every alternative must match at least one character: write + instead of *"),
             ),
-            Fault::Backtracking { .. } | Fault::Steps { .. } => (
+            SplitError::Backtracking { .. } | SplitError::Steps { .. } => (
                 ErrorKind::Failed,
                 Some("use a named pattern, or one without look-around and nested repetitions"),
             ),
-            Fault::Dialect { .. } => (
+            SplitError::Dialect { .. } => (
                 ErrorKind::Usage,
                 Some(
                     r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^, \z instead of $, and [\p{L}\p{M}\p{Nd}\p{Pc}] instead of \w",
                 ),
             ),
-            Fault::TooLong { .. } => (ErrorKind::Failed, Some("cut the document, or use a named pattern")),
-            Fault::Gap { .. } => (ErrorKind::Failed, Some("leave the document out")),
-            Fault::LongExpression { .. } | Fault::EmptySpecial { .. } | Fault::Specials(_) => {
+            SplitError::TooLong { .. } => {
+                (ErrorKind::Failed, Some("cut the document, or use a named pattern"))
+            }
+            SplitError::Unmatched { .. } => (ErrorKind::Failed, Some("leave the document out")),
+            SplitError::LongExpression { .. } | SplitError::EmptySpecial { .. } | SplitError::Specials(_) => {
                 (ErrorKind::Usage, None)
             }
         };
-        let error = Error::new(kind, fault);
+        let error = Error::new(kind, error);
         match help {
             Some(help) => error.with_help(help),
             None => error,

@@ -1,16 +1,18 @@
-//! The named patterns character by character: the slow way, which handles every text.
+//! The named patterns character by character: the slow way, which handles every text, and the safe split points.
 
-use super::super::Named;
-use super::super::classes::{
+use std::ops::RangeInclusive;
+
+use crate::split::classes::{
     ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
 };
+use crate::split::named::Named;
 
 /// `\p{L}`
 pub(super) const LETTER: ClassSet = UPPER | LOWER | UNCASED;
 /// `\s`
 pub(super) const WHITE: ClassSet = SPACE | NEWLINE;
 /// `[^\s\p{L}\p{N}]`
-pub(super) const SYMBOL: ClassSet = SIGN | OTHER | MARK;
+const SYMBOL: ClassSet = SIGN | OTHER | MARK;
 /// `[\p{L}\p{M}]`
 pub(super) const WORD: ClassSet = LETTER | MARK;
 /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
@@ -21,13 +23,14 @@ const SMALL: ClassSet = LOWER | UNCASED | MARK;
 /// Splits by a named pattern, character by character.
 ///
 /// It handles the texts that masks cannot decide, and it is the reference in tests of the masks.
-pub(super) struct Walk {
-    pub(super) pattern: Named,
+pub(super) struct ScalarScanner {
+    pattern: Named,
     classes: &'static Classes,
 }
 
 /// A maximal run of white space, as offsets into the text.
-struct White {
+struct WhiteSpaceRun {
+    start: usize,
     end: usize,
     /// The start of its last character.
     last: usize,
@@ -35,9 +38,18 @@ struct White {
     newline: Option<usize>,
 }
 
-impl Walk {
-    pub(super) fn new(pattern: Named) -> Walk {
-        Walk { pattern, classes: Classes::get() }
+impl WhiteSpaceRun {
+    /// `\s+(?!\S)|\s+`: returns the end of the white space without its last character. The last character stays if the
+    /// text ends after it, or if it is the only one.
+    #[inline]
+    fn without_last(&self, text: &[u8]) -> usize {
+        if self.end == text.len() || self.last == self.start { self.end } else { self.last }
+    }
+}
+
+impl ScalarScanner {
+    pub(super) fn new(pattern: Named) -> ScalarScanner {
+        ScalarScanner { pattern, classes: Classes::get() }
     }
 
     /// Returns the end of the pre-token that starts at `at`.
@@ -57,7 +69,7 @@ impl Walk {
     /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 at the end of the
     /// text, and [`SIGN`] for invalid UTF-8.
     #[inline]
-    pub(super) fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
+    fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
         match text.get(at) {
             None => (0, at),
             Some(byte) if byte.is_ascii() => (self.classes.of_byte(*byte), at + 1),
@@ -70,7 +82,7 @@ impl Walk {
 
     /// Returns the class of the character at `at`, which is not ASCII, and the offset of the next one; `None` if it
     /// is invalid UTF-8.
-    pub(super) fn wide_class(&self, text: &[u8], at: usize) -> Option<(ClassSet, usize)> {
+    fn non_ascii_class(&self, text: &[u8], at: usize) -> Option<(ClassSet, usize)> {
         let (code, next) = decode(text, at);
         Some((self.classes.of_code(code?), next))
     }
@@ -94,17 +106,17 @@ impl Walk {
     }
 
     /// Returns the run of white space that starts at `at`, which may be empty.
-    fn white(&self, text: &[u8], at: usize) -> White {
-        let mut white = White { end: at, last: at, newline: None };
+    fn white_space(&self, text: &[u8], at: usize) -> WhiteSpaceRun {
+        let mut run = WhiteSpaceRun { start: at, end: at, last: at, newline: None };
         loop {
-            let (class, next) = self.class(text, white.end);
+            let (class, next) = self.class(text, run.end);
             if class & WHITE == 0 {
-                return white;
+                return run;
             }
             if class & NEWLINE != 0 {
-                white.newline = Some(next);
+                run.newline = Some(next);
             }
-            (white.last, white.end) = (white.end, next);
+            (run.last, run.end) = (run.end, next);
         }
     }
 
@@ -126,7 +138,7 @@ impl Walk {
         } else if class & SYMBOL != 0 {
             self.run(text, next, SYMBOL)
         } else {
-            give_back(text, at, &self.white(text, at))
+            self.white_space(text, at).without_last(text)
         }
     }
 
@@ -154,11 +166,11 @@ impl Walk {
         if let Some(end) = self.symbols(text, byte, (first, next), (second, after)) {
             return skip(text, end, b"\r\n");
         }
-        let white = self.white(text, at);
-        if whole_tail && white.end == text.len() {
-            return white.end;
+        let white_space = self.white_space(text, at);
+        if whole_tail && white_space.end == text.len() {
+            return white_space.end;
         }
-        white.newline.unwrap_or_else(|| give_back(text, at, &white))
+        white_space.newline.unwrap_or_else(|| white_space.without_last(text))
     }
 
     /// GPT-4o's pattern.
@@ -176,8 +188,8 @@ impl Walk {
         if let Some(end) = self.symbols(text, byte, (first, next), self.class(text, next)) {
             return skip(text, end, b"\r\n/");
         }
-        let white = self.white(text, at);
-        white.newline.unwrap_or_else(|| give_back(text, at, &white))
+        let white_space = self.white_space(text, at);
+        white_space.newline.unwrap_or_else(|| white_space.without_last(text))
     }
 
     /// `[^\r\n\p{L}\p{N}]?[CAPITAL]*[SMALL]+|[^\r\n\p{L}\p{N}]?[CAPITAL]+[SMALL]*`. `first` is the class of the
@@ -218,28 +230,30 @@ impl Walk {
         if first & NUMBER != 0 {
             return self.digits(text, next, 3);
         }
-        let part = Part { walk: self, text, han: first & HAN };
-        let (second, after) = part.class(next);
+        let section = DeepSeekSection { scanner: self, text, han: first & HAN };
+        let (second, after) = section.class(next);
         if text[at].is_ascii_punctuation() && text.get(next).is_some_and(u8::is_ascii_alphabetic) {
             let letters = text[next..].iter().take_while(|byte| byte.is_ascii_alphabetic());
             return next + letters.count();
         }
         if first & (NEWLINE | LETTER | SIGN) == 0 && second & WORD != 0 {
-            return part.run(after, WORD);
+            return section.run(after, WORD);
         }
         if first & WORD != 0 {
-            return part.run(next, WORD);
+            return section.run(next, WORD);
         }
         if first & OTHER != 0 {
-            return part.gap(at);
+            return section.unmatched(at);
         }
         if first & SIGN != 0 || text[at] == b' ' && second & SIGN != 0 {
-            let end = part.run(next, SIGN);
-            return if part.han == 0 { skip(text, end, b"\r\n") } else { end };
+            let end = section.run(next, SIGN);
+            return if section.han == 0 { skip(text, end, b"\r\n") } else { end };
         }
-        let white = self.white(text, at);
-        let at_end = part.class(white.end).0 == 0;
-        white.newline.unwrap_or_else(|| if at_end { white.end } else { give_back(text, at, &white) })
+        let white_space = self.white_space(text, at);
+        let at_end = section.class(white_space.end).0 == 0;
+        white_space
+            .newline
+            .unwrap_or_else(|| if at_end { white_space.end } else { white_space.without_last(text) })
     }
 
     /// `\p{N}{1,most}`, where the first digit has been matched and `at` is the offset after it.
@@ -271,21 +285,105 @@ impl Walk {
             None
         }
     }
+
+    /// Returns the last safe split point within `range`: a position between two characters that are never in one
+    /// pre-token, in any text.
+    ///
+    /// A position after white space never counts: how white space is split depends on the text after it. White
+    /// space is the only text for which the patterns look ahead.
+    pub(super) fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
+        let last = text.len().checked_sub(1)?.min(*range.end());
+        (1.max(*range.start())..=last).rev().find(|at| {
+            let (before, after) = (self.character_before(text, *at), self.character_at(text, *at));
+            before.zip(after).is_some_and(|(before, after)| self.always_splits(before, after))
+        })
+    }
+
+    /// Returns the character that starts at `at`; `None` if it is invalid UTF-8 or incomplete. The bytes around a
+    /// complete character cannot change how it is read.
+    #[inline]
+    fn character_at(&self, text: &[u8], at: usize) -> Option<Character> {
+        let byte = text[at];
+        let (class, _) = if byte.is_ascii() { self.class(text, at) } else { self.non_ascii_class(text, at)? };
+        Some(Character { class, byte })
+    }
+
+    /// Returns the character that ends at `at`; `None` if it is invalid UTF-8 or incomplete.
+    #[inline]
+    fn character_before(&self, text: &[u8], at: usize) -> Option<Character> {
+        let byte = text[at - 1];
+        if byte.is_ascii() {
+            return self.character_at(text, at - 1);
+        }
+        let start = (at.saturating_sub(4)..at).rev().find(|start| text[*start] & 0xC0 != 0x80)?;
+        let (class, end) = self.non_ascii_class(text, start)?;
+        (end == at).then_some(Character { class, byte: text[start] })
+    }
+
+    /// Returns whether the pattern splits between two adjacent characters in every text.
+    #[inline]
+    fn always_splits(&self, before: Character, after: Character) -> bool {
+        let Character { class: before, byte: first } = before;
+        let Character { class: after, byte: second } = after;
+        if before & WHITE != 0 {
+            return false;
+        }
+        let either = before | after;
+        match self.pattern {
+            Named::Gpt2 => {
+                let kind = |class| [LETTER, NUMBER, SYMBOL, WHITE].map(|set| class & set != 0);
+                let contraction = first == b'\'' && after & LETTER != 0;
+                kind(before) != kind(after) && !contraction
+            }
+            Named::Gpt4 | Named::Cl100k | Named::Nanochat | Named::Qwen2 => {
+                let set = match before {
+                    class if class & LETTER != 0 => !LETTER,
+                    class if class & NUMBER != 0 => !NUMBER,
+                    _ => SPACE | NUMBER,
+                };
+                after & set & !HAN != 0
+            }
+            // A mark can belong to any character before it. Newlines can belong to signs before them, so the last set
+            // below has none.
+            Named::O200k if either & MARK != 0 => false,
+            Named::O200k => match before {
+                class if class & LETTER != 0 => {
+                    after & (NUMBER | WHITE) != 0 || after & (SIGN | OTHER) != 0 && second != b'\''
+                }
+                class if class & NUMBER != 0 => after & NUMBER == 0,
+                _ => after & (SPACE | NUMBER) != 0,
+            },
+            Named::DeepSeekV3 if (before ^ after) & (NUMBER | HAN) != 0 => true,
+            Named::DeepSeekV3 => match before {
+                class if class & WORD != 0 => after & (WHITE | SIGN) != 0,
+                class if class & SIGN != 0 => after & (WHITE & !NEWLINE) != 0,
+                _ => false,
+            },
+        }
+    }
+}
+
+/// A character, as far as a split before or after it depends on it.
+#[derive(Clone, Copy)]
+struct Character {
+    class: ClassSet,
+    /// The first byte of the character.
+    byte: u8,
 }
 
 /// A section of a text that DeepSeek's pattern splits on its own: either Chinese and Japanese characters, or
 /// characters that are neither these nor numbers.
-struct Part<'a> {
-    walk: &'a Walk,
+struct DeepSeekSection<'a> {
+    scanner: &'a ScalarScanner,
     text: &'a [u8],
     han: ClassSet,
 }
 
-impl Part<'_> {
+impl DeepSeekSection<'_> {
     /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 outside the
     /// section.
     fn class(&self, at: usize) -> (ClassSet, usize) {
-        let (class, next) = self.walk.class(self.text, at);
+        let (class, next) = self.scanner.class(self.text, at);
         if class & NUMBER != 0 || class & HAN != self.han { (0, at) } else { (class, next) }
     }
 
@@ -302,7 +400,7 @@ impl Part<'_> {
 
     /// Returns the end of the unmatched characters that start at `at`. If a word follows, the last of them belongs to
     /// the word.
-    fn gap(&self, mut at: usize) -> usize {
+    fn unmatched(&self, mut at: usize) -> usize {
         loop {
             let (class, next) = self.class(at);
             if class & OTHER == 0 || self.class(next).0 & WORD != 0 {
@@ -311,13 +409,6 @@ impl Part<'_> {
             at = next;
         }
     }
-}
-
-/// `\s+(?!\S)|\s+`: returns the end of white space without its last character. The last character stays if the text
-/// ends after it, or if it is the only one.
-#[inline]
-fn give_back(text: &[u8], at: usize, white: &White) -> usize {
-    if white.end == text.len() || white.last == at { white.end } else { white.last }
 }
 
 /// Returns the end of the contraction that starts with the apostrophe at `at`, if it is one.

@@ -1,10 +1,69 @@
+//! All splitters against the regular expressions of their patterns, and what holds of all of them.
+
 use proptest::prelude::*;
 
-use super::super::classes::{self, Classes};
+use super::classes::{self, Classes};
+use super::regex::{StepBudget, Utf8Splitter};
 use super::*;
+use crate::base::int::to_usize;
+use crate::error::ErrorKind;
+
+pub(super) fn pretokens<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t [u8]> {
+    let mut ends = Vec::new();
+    splitter.pretoken_ends(text, &mut ends).expect("these patterns do not backtrack far");
+    let ends = ends.into_iter().map(to_usize);
+    let starts = std::iter::once(0).chain(ends.clone());
+    let pretokens: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
+    assert!(
+        pretokens.iter().all(|pretoken| !pretoken.is_empty()) && pretokens.concat() == text,
+        "pre-tokens tile the text"
+    );
+    pretokens
+}
+
+pub(super) fn named(pattern: Named) -> Box<dyn Splitter> {
+    splitter(&SplitPattern::Named(pattern)).expect("named patterns are always right")
+}
+
+pub(super) fn custom(regex: &str) -> Box<dyn Splitter> {
+    splitter(&SplitPattern::Custom(regex.to_owned())).expect("a regular expression")
+}
+
+/// Splits by the regular expression of a pattern, the oracle of the other splitters.
+pub(super) fn oracle(regex: &str) -> Box<dyn Splitter> {
+    sequence(&[regex])
+}
+
+/// Splits by regular expressions in a row, each applied to the pre-tokens of the previous one.
+fn sequence(regexes: &[&str]) -> Box<dyn Splitter> {
+    let splitter = |regex: &&str| RegexSplitter::new(regex, SplitBehavior::Isolated, false);
+    let splitters = regexes.iter().map(splitter).collect::<Result<_>>();
+    Box::new(Lossy(Sequence(splitters.expect("regular expressions"))))
+}
+
+struct Sequence(Vec<RegexSplitter>);
+
+impl Utf8Splitter for Sequence {
+    fn pretokens(&self, text: &str, budget: &mut StepBudget<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
+        let mut ends = vec![text.len()];
+        for splitter in &self.0 {
+            let mut start = 0;
+            for end in std::mem::take(&mut ends) {
+                splitter.pretokens(&text[start..end], budget, &mut |inner| ends.push(start + inner))?;
+                start = end;
+            }
+        }
+        ends.into_iter().for_each(take);
+        Ok(())
+    }
+}
+
+pub(super) fn step(regex: &str, covers: bool) -> SplitStep {
+    SplitStep::new(SplitPattern::from_oniguruma(regex).expect(regex), covers)
+}
 
 /// At least one character of each kind that the patterns distinguish.
-pub(super) const REPRESENTATIVES: [&str; 27] = [
+const REPRESENTATIVES: [&str; 27] = [
     "a", "s", "L", "'", " ", "\n", "\r", "\t", "1", "!", "/", "\u{17F}", "\u{85}", "\u{A0}", "\u{2028}",
     "\u{3000}", "½", "Ⅷ", "\u{301}", "ǅ", "漢", "ʰ", "・", "\u{3040}", "\u{3099}", "\0", "😀",
 ];
@@ -29,11 +88,11 @@ struct Pair {
 
 fn pairs() -> Vec<Pair> {
     let pair = |name: Named| {
-        let all = Instructions::ALL.into_iter().filter(|instructions| instructions.are_here());
+        let all = Instructions::ALL.into_iter().filter(|instructions| instructions.are_supported());
         let scanners = all.map(|instructions| (instructions, splitter_by(name, instructions))).collect();
         let mut oracles = vec![oracle(name.regex())];
         if name.steps() != [name.regex()] {
-            oracles.push(steps(name));
+            oracles.push(sequence(name.steps()));
         }
         Pair { name, scanner: named(name), scanners, oracles }
     };
@@ -54,7 +113,7 @@ fn agree(pairs: &[Pair], text: &[u8]) {
     }
 }
 
-pub(super) fn all_strings(alphabet: &[&str], length: u32, mut take: impl FnMut(&[u8])) {
+fn all_strings(alphabet: &[&str], length: u32, mut take: impl FnMut(&[u8])) {
     let mut text = String::new();
     for number in 0..alphabet.len().pow(length) {
         text.clear();
@@ -160,10 +219,10 @@ proptest! {
 
     #[test]
     fn giving_back_white_space_cuts_as_the_look_ahead(text in text()) {
-        thread_local!(static BOTH: Vec<(give_back::GiveBack, Box<dyn Splitter>)> = {
+        thread_local!(static BOTH: Vec<(Lossy<TailSplitter>, Box<dyn Splitter>)> = {
             let with_tail = Named::ALL.into_iter().filter(|name| *name != Named::DeepSeekV3);
             let patterns = OTHERS.into_iter().chain(with_tail.map(Named::regex));
-            let tail = |pattern| give_back::GiveBack::new(pattern).expect("a tail of white space");
+            let tail = |pattern| Lossy(TailSplitter::new(pattern, false).expect("a tail of white space"));
             patterns.map(|pattern| (tail(pattern), oracle(pattern))).collect()
         });
         BOTH.with(|both| for (number, (linear, oracle)) in both.iter().enumerate() {
@@ -309,8 +368,128 @@ proptest! {
         let custom = |regex: &str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
         let gpt2 = SplitStep::new(SplitPattern::Named(Named::Gpt2), false);
         let chain = SplitPattern::from_steps(vec![custom(LINES), custom(DIGITS), gpt2]);
-        let obvious = regex::RegexSplitter::sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
-        let (chain, obvious) = (splitter(&chain).expect("valid"), obvious.expect("valid"));
-        prop_assert_eq!(pretokens(chain.as_ref(), &text), pretokens(&obvious, &text));
+        let obvious = sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
+        let chain = splitter(&chain).expect("valid");
+        prop_assert_eq!(pretokens(chain.as_ref(), &text), pretokens(obvious.as_ref(), &text));
+    }
+}
+
+/// Compares splits by masks at the edges of blocks with the scalar scanner, which has no blocks.
+struct Edges {
+    scanners: Vec<(Named, Instructions, Box<dyn Splitter>)>,
+    scalars: Vec<(Named, Box<dyn Splitter>)>,
+}
+
+impl Edges {
+    fn new() -> Edges {
+        let scalars = Named::ALL.map(|name| (name, splitter_by(name, Instructions::Scalar))).into();
+        let here =
+            Instructions::ALL.into_iter().filter(|by| by.are_supported() && *by != Instructions::Scalar);
+        let all = here.flat_map(|by| Named::ALL.map(|name| (name, by, splitter_by(name, by))));
+        Edges { scanners: all.collect(), scalars }
+    }
+
+    fn agree(&self, text: &[u8]) {
+        let mut ends = Vec::new();
+        for (pattern, scalar) in &self.scalars {
+            let mut expected = Vec::new();
+            scalar.pretoken_ends(text, &mut expected).expect("any text");
+            for (_, by, scanner) in self.scanners.iter().filter(|(name, ..)| name == pattern) {
+                ends.clear();
+                scanner.pretoken_ends(text, &mut ends).expect("any text");
+                assert_eq!(ends, expected, "{pattern:?} by {by:?} of {:?}", String::from_utf8_lossy(text));
+            }
+        }
+    }
+}
+
+const FEW_AT_EDGES: [&str; 12] = ["a", "B", "l", "L", "漢", "\u{301}", " ", "\n", "!", "'", "1", "/"];
+
+#[test]
+fn short_texts_at_the_edges_of_blocks_are_cut_as_anywhere() {
+    let edges = Edges::new();
+    for (filler, rest) in [("a", "a"), (" ", "!"), ("!", "a"), ("1", " a"), ("\n", " \n"), ("B", "\u{301}")] {
+        for before in 58..64 {
+            all_strings(&REPRESENTATIVES, 2, |text| {
+                edges.agree(&[filler.repeat(before).as_bytes(), text, rest.as_bytes()].concat());
+            });
+        }
+        for before in [61, 62, 63] {
+            all_strings(&FEW_AT_EDGES, 3, |text| {
+                edges.agree(&[filler.repeat(before).as_bytes(), text, rest.as_bytes()].concat());
+            });
+        }
+    }
+    for before in [60, 62] {
+        all_strings(&REPRESENTATIVES, 3, |text| {
+            edges.agree(&[" ".repeat(before).as_bytes(), text, b"a"].concat());
+        });
+    }
+}
+
+#[test]
+fn runs_that_end_at_any_place_are_cut_as_anywhere() {
+    let edges = Edges::new();
+    let parts =
+        ["a", "A", "é", "É", "漢", "\u{301}", "1", "½", " ", "\n", "\u{A0}", "!", "。", "/", "\0", "😀"];
+    for (first, second) in parts.iter().flat_map(|first| parts.map(|second| (first, second))) {
+        for (length, more) in
+            [(20, 60), (31, 64), (32, 1), (63, 63), (64, 130), (129, 2), (20, 108), (64, 128)]
+        {
+            for end in ["", "x", "\n", " x", "\n  x", "'s", "漢", "1"] {
+                let text = [&first.repeat(length), &second.repeat(more), end].concat();
+                edges.agree(text.as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_not_text_are_cut_as_anywhere() {
+    let edges = Edges::new();
+    let leads: [&[u8]; 9] = [
+        b"\xC3",
+        b"\xE0\x9F",
+        b"\xED\xA0",
+        b"\xF0\x8F",
+        b"\xF4\x90",
+        b"\xE2\x82",
+        b"\x80",
+        b"\xF5",
+        b"\xC1\xBF",
+    ];
+    for (lead, before) in leads.into_iter().flat_map(|lead| (56..72).map(move |before| (lead, before))) {
+        for tail in [
+            &b""[..],
+            b"\x80",
+            b"\x80a",
+            b"\x80\x80",
+            b"\x80\x80\x80",
+            b"a",
+            b"\xC3\xA9",
+            b" a",
+            b"\xE6\xBC\xA2a",
+        ] {
+            for filler in ["a", "!", " ", "é", "漢"] {
+                edges.agree(&[filler.repeat(before).as_bytes(), lead, tail].concat());
+                edges.agree(&[filler.repeat(before / 2).as_bytes(), lead, tail, lead, b"xyz"].concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_steps_cut_nothing() {
+    let splitter = splitter(&SplitPattern::Steps(Vec::new())).expect("there is no regular expression");
+    assert_eq!(pretokens(splitter.as_ref(), b"a b"), [b"a b"]);
+}
+
+#[test]
+fn a_text_whose_places_need_more_than_32_bits_is_refused() {
+    // The operating system provides no memory for zeros that are never read.
+    let text = vec![0; 1 << 32];
+    for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {
+        let refused = splitter.pretoken_ends(&text, &mut Vec::new()).expect_err("too long");
+        assert_eq!(refused.kind(), ErrorKind::Failed);
     }
 }

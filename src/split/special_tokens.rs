@@ -1,15 +1,15 @@
-//! Finds special tokens in text. They are cut out before the text around them is split.
+//! Finds special tokens in text. They are taken out before the text around them is split.
 
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, FindIter, MatchKind};
 
-use super::fault::Fault;
+use super::error::SplitError;
 use crate::error::Result;
 
-/// Bytes of the longest special token for which the search may use a full DFA. For a longer token it uses an NFA: the
-/// DFA of one repeated letter takes time and memory that grow with the square of its length.
-const LONG: usize = 1 << 10;
+/// Bytes of the longest special token for which the search may use a full DFA (1 KiB). For a longer token it uses an
+/// NFA: the DFA of one repeated letter takes time and memory that grow with the square of its length.
+const LONGEST_FOR_DFA: usize = 1 << 10;
 
 /// Finds special tokens in text. Among overlapping ones it takes the leftmost, and of those the longest.
 ///
@@ -42,13 +42,13 @@ impl SpecialFinder {
     /// # Errors
     /// A token is empty, or the tokens are too many or too long to build a search for.
     pub fn new(tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
-        SpecialFinder::of(tokens, LONG)
+        SpecialFinder::with_dfa_up_to(LONGEST_FOR_DFA, tokens)
     }
 
     /// Does the same as [`new`](SpecialFinder::new), without a DFA if a token is longer than `most` bytes.
-    pub(super) fn of(tokens: &[impl AsRef<[u8]>], most: usize) -> Result<SpecialFinder> {
+    fn with_dfa_up_to(most: usize, tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
         if let Some(number) = tokens.iter().position(|token| token.as_ref().is_empty()) {
-            return Err(Fault::EmptySpecial { number }.into());
+            return Err(SplitError::EmptySpecial { number }.into());
         }
         let Some(longest) = tokens.iter().map(|token| token.as_ref().len()).max() else {
             return Ok(SpecialFinder::default());
@@ -57,11 +57,18 @@ impl SpecialFinder {
             .match_kind(MatchKind::LeftmostLongest)
             .kind((longest > most).then_some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
-            .map_err(Fault::Specials)?;
+            .map_err(SplitError::Specials)?;
         Ok(SpecialFinder { search: Some(search), longest })
     }
 
     /// Returns the length of the longest token in bytes; 0 without tokens.
+    ///
+    /// ```
+    /// use tokenmill::split::SpecialFinder;
+    ///
+    /// assert_eq!(SpecialFinder::new(&["<s>", "</s>"])?.longest(), 4);
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     pub fn longest(&self) -> usize {
         self.longest
     }
@@ -101,5 +108,56 @@ impl Iterator for Segments<'_> {
         }
         self.waiting = Some(special);
         Some(Segment::Text(start..found.start()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The reference: tries every token at every offset, the longest first.
+    fn obvious(tokens: &[Vec<u8>], text: &[u8]) -> Vec<Segment> {
+        let (mut segments, mut start, mut at) = (Vec::new(), 0, 0);
+        while at < text.len() {
+            let here = tokens.iter().enumerate().filter(|(_, token)| text[at..].starts_with(token));
+            // Among equal tokens the first one counts.
+            let Some((number, token)) = here.rev().max_by_key(|(_, token)| token.len()) else {
+                at += 1;
+                continue;
+            };
+            if at > start {
+                segments.push(Segment::Text(start..at));
+            }
+            segments.push(Segment::Special(number, at..at + token.len()));
+            at += token.len();
+            start = at;
+        }
+        if text.len() > start {
+            segments.push(Segment::Text(start..text.len()));
+        }
+        segments
+    }
+
+    proptest! {
+        #[test]
+        fn leftmost_then_longest(
+            tokens in prop::collection::vec(prop::collection::vec(b'a'..b'd', 1..4), 0..5),
+            text in prop::collection::vec(b'a'..b'e', 0..40),
+        ) {
+            let mut tokens = tokens;
+            tokens.sort();
+            tokens.dedup();
+            for most in [usize::MAX, 0] {
+                let finder = SpecialFinder::with_dfa_up_to(most, &tokens).expect("no token is empty");
+                prop_assert_eq!(finder.segments(&text).collect::<Vec<_>>(), obvious(&tokens, &text));
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_token_is_refused() {
+        assert!(SpecialFinder::new(&["<s>", ""]).is_err());
     }
 }

@@ -6,11 +6,7 @@
 
 use std::sync::LazyLock;
 
-mod empty;
-
-use empty::{Nothing, times};
-
-use super::fault::Fault;
+use super::error::SplitError;
 use crate::error::{Error, Result};
 
 /// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and
@@ -23,7 +19,7 @@ const ESCAPES: [&str; 14] =
     [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{", r"\K", r"\G", r"\0"];
 
 /// Anchors that can be repeated in fancy-regex but not in Oniguruma.
-const PLACES: [&str; 2] = [r"\A", r"\z"];
+const ANCHORS: [&str; 2] = [r"\A", r"\z"];
 
 /// Sequences within a class that one engine reads as a range, as members or as an error, and the other as a set
 /// difference or as members.
@@ -63,16 +59,13 @@ const LONGEST: usize = 1 << 16;
 /// It uses another construct that means something else in fancy-regex, or has more than [`LONGEST`] bytes.
 pub(super) fn translated(text: &str) -> Result<String> {
     let mut translated = String::with_capacity(text.len());
-    walk(text, |part| match part {
-        Part::Same(same) => {
-            translated.push_str(same);
-            Ok(())
+    for_each_item(text, |item, differs| {
+        match item {
+            "$" if differs => translated.push_str(LINE_END),
+            construct if differs => return Err(refused(text, construct)),
+            same => translated.push_str(same),
         }
-        Part::Different("$") => {
-            translated.push_str(LINE_END);
-            Ok(())
-        }
-        Part::Different(construct) => Err(refused(text, construct)),
+        Ok(())
     })?;
     Ok(translated)
 }
@@ -82,42 +75,32 @@ pub(super) fn translated(text: &str) -> Result<String> {
 /// # Errors
 /// It uses a construct that means something else in Oniguruma, or has more than [`LONGEST`] bytes.
 pub(super) fn same_in_both(text: &str) -> Result<&str> {
-    walk(text, |part| match part {
-        Part::Same(_) => Ok(()),
-        Part::Different(construct) => Err(refused(text, construct)),
-    })?;
+    for_each_item(text, |item, differs| if differs { Err(refused(text, item)) } else { Ok(()) })?;
     Ok(text)
 }
 
 /// Returns the error for a construct with two meanings.
 fn refused(text: &str, construct: &str) -> Error {
-    Fault::Dialect { pattern: text.to_owned(), construct: construct.to_owned() }.into()
+    SplitError::Dialect { pattern: text.to_owned(), construct: construct.to_owned() }.into()
 }
 
-/// A section of an expression.
-enum Part<'a> {
-    /// It means the same in both dialects.
-    Same(&'a str),
-    /// A construct that both engines accept with different meanings.
-    Different(&'a str),
-}
-
-/// Divides an expression into sections and passes them to `take`, in order.
+/// Passes the items of an expression to `take`, in order, each with whether both engines accept it with different
+/// meanings.
 ///
 /// # Errors
 /// The expression has more than [`LONGEST`] bytes, or `take` fails.
-fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Result<()> {
+fn for_each_item(text: &str, mut take: impl FnMut(&str, bool) -> Result<()>) -> Result<()> {
     if text.len() > LONGEST {
-        return Err(Fault::LongExpression { bytes: text.len(), most: LONGEST }.into());
+        return Err(SplitError::LongExpression { bytes: text.len(), most: LONGEST }.into());
     }
-    let mut reader = Reader::new(text);
+    let mut reader = ExpressionReader::new(text);
     let mut rest = text;
     while !rest.is_empty() {
-        let (length, different) = reader.read(rest);
-        let (part, after) = rest.split_at(length);
-        take(if different { Part::Different(part) } else { Part::Same(part) })?;
-        if let Some(folded) = reader.folded(part) {
-            take(Part::Different(folded))?;
+        let (length, differs) = reader.read(rest);
+        let (item, after) = rest.split_at(length);
+        take(item, differs)?;
+        if let Some(folded) = reader.folded(item) {
+            take(folded, true)?;
         }
         rest = after;
     }
@@ -125,7 +108,7 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Resu
 }
 
 /// The state of reading an expression: what the meaning of the rest depends on.
-struct Reader<'a> {
+struct ExpressionReader<'a> {
     /// The whole expression.
     text: &'a str,
     /// Number of open brackets of classes.
@@ -155,13 +138,60 @@ struct Scope<'a> {
     /// The number and the name of a capture group.
     group: Option<(usize, &'a str)>,
     /// Which of its alternatives can match nothing.
-    nothing: Nothing,
+    empty: EmptyMatches,
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Reader<'a> {
+/// Tracks whether the alternatives of a group can match the empty text.
+///
+/// The engines differ in loops over such groups. If an iteration matches nothing, Oniguruma ends the loop, but
+/// fancy-regex tries the other alternatives of that iteration.
+#[derive(Clone, Copy)]
+struct EmptyMatches {
+    /// The current alternative, as far as it was read, can match nothing.
+    so_far: bool,
+    /// The current alternative without its last item can match nothing.
+    before: bool,
+    /// An earlier alternative can match nothing.
+    earlier: bool,
+    /// The last item can match nothing through an alternative that has another one after it.
+    last: bool,
+    /// Some item, or an earlier alternative of the group itself, matches nothing in this way.
+    any: bool,
+}
+
+impl Default for EmptyMatches {
+    fn default() -> EmptyMatches {
+        EmptyMatches { so_far: true, before: true, earlier: false, last: false, any: false }
+    }
+}
+
+impl EmptyMatches {
+    /// Records the next item. `takes` says whether it always matches some text.
+    fn item(&mut self, takes: bool) {
+        (self.before, self.last) = (self.so_far, false);
+        self.so_far &= !takes;
+    }
+
+    /// Records a group that has ended as the next item. `looks` says whether it is a look-around.
+    fn group(&mut self, inner: EmptyMatches, looks: bool) {
+        let may_be_empty = inner.so_far || inner.earlier;
+        self.item(!may_be_empty && !looks);
+        self.last = inner.any && may_be_empty && !looks;
+        self.any |= self.last;
+    }
+
+    /// Records that the next alternative starts.
+    fn alternative(&mut self) {
+        self.earlier |= self.so_far;
+        self.any |= self.so_far;
+        (self.so_far, self.before, self.last) = (true, true, false);
+    }
+}
+
+impl<'a> ExpressionReader<'a> {
+    fn new(text: &'a str) -> ExpressionReader<'a> {
         let has_names = (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| name(rest).is_some()));
-        Reader {
+        ExpressionReader {
             text,
             class_depth: 0,
             scopes: vec![Scope::default()],
@@ -182,27 +212,27 @@ impl<'a> Reader<'a> {
         if self.class_depth > 0 {
             return self.member(rest);
         }
-        if let Some((length, different)) = repetition(rest) {
+        if let Some((length, differs)) = repetition(rest) {
             // In a look-behind, a possessive repetition can match text after the position in fancy-regex, but not
             // in Oniguruma.
             let possessive = self.scope().behind && rest[..length].ends_with("+") && length > 1;
-            let different = different || possessive || self.is_another_loop(&rest[..length]);
-            return (length, std::mem::replace(&mut self.repeated, true) || different);
+            let differs = differs || possessive || self.loop_differs(&rest[..length]);
+            return (length, std::mem::replace(&mut self.repeated, true) || differs);
         }
         self.repeated = false;
         match rest.as_bytes()[0] {
             b'(' => return self.group(rest),
             b')' => {
-                if let Some(Scope { nothing, looks, .. }) = self.scopes.pop() {
-                    self.nothing(|outer| outer.group(nothing, looks));
+                if let Some(Scope { empty, looks, .. }) = self.scopes.pop() {
+                    self.update_empty(|outer| outer.group(empty, looks));
                 }
                 return (1, false);
             }
-            b'|' => self.nothing(Nothing::alternative),
-            _ => self.nothing(|nothing| nothing.item(!takes_nothing(rest))),
+            b'|' => self.update_empty(EmptyMatches::alternative),
+            _ => self.update_empty(|empty| empty.item(!takes_nothing(rest))),
         }
         match rest.as_bytes()[0] {
-            b'\\' => (escape(rest), self.is_another_escape(rest)),
+            b'\\' => (escape(rest), self.escape_differs(rest)),
             b'[' => self.class(rest),
             b'^' | b'$' => (1, true),
             _ => (rest.chars().next().map_or(0, char::len_utf8), false),
@@ -210,24 +240,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Updates the record of empty matches in the innermost group.
-    fn nothing(&mut self, note: impl FnOnce(&mut Nothing)) {
+    fn update_empty(&mut self, note: impl FnOnce(&mut EmptyMatches)) {
         if let Some(scope) = self.scopes.last_mut() {
-            note(&mut scope.nothing);
+            note(&mut scope.empty);
         }
     }
 
     /// Returns whether a repetition applies to an item that can match nothing through an alternative that has another
     /// one after it. Records that the repeated item can be absent.
-    fn is_another_loop(&mut self, repetition: &str) -> bool {
+    fn loop_differs(&mut self, repetition: &str) -> bool {
         let (least, most) = times(repetition);
-        let mut different = false;
-        self.nothing(|nothing| {
+        let mut differs = false;
+        self.update_empty(|empty| {
             if least == 0 {
-                nothing.so_far = nothing.before;
+                empty.so_far = empty.before;
             }
-            different = nothing.last && most > 1;
+            differs = empty.last && most > 1;
         });
-        different
+        differs
     }
 
     /// Reads the opening of a class. Returns its length in bytes, and whether the engines understand it differently:
@@ -243,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Does the same as [`Reader::read`] within a class.
+    /// Does the same as [`ExpressionReader::read`] within a class.
     fn member(&mut self, rest: &str) -> (usize, bool) {
         let ignores_case = self.scope().ignores_case;
         let first = rest.chars().next().map_or(0, char::len_utf8);
@@ -254,14 +284,14 @@ impl<'a> Reader<'a> {
         match rest.as_bytes()[0] {
             b'\\' => {
                 let folded = ignores_case && FOLDED_CLASSES.iter().any(|class| rest.starts_with(class));
-                (escape(rest), folded || self.is_another_escape(rest))
+                (escape(rest), folded || self.escape_differs(rest))
             }
             // The range may contain characters that fold to several characters.
             b'-' if ignores_case && second.is_some_and(|second| !second.is_ascii()) => (1, true),
             b'[' if rest.starts_with("[:") => (2, true),
             b'[' => {
-                let (length, different) = self.class(rest);
-                (length, different || ignores_case)
+                let (length, differs) = self.class(rest);
+                (length, differs || ignores_case)
             }
             b']' => {
                 self.class_depth -= 1;
@@ -274,7 +304,7 @@ impl<'a> Reader<'a> {
     /// Reads the opening of a group. Returns its length in bytes, and whether the engines understand it differently.
     fn group(&mut self, rest: &'a str) -> (usize, bool) {
         let at_start = rest.len() == self.text.len();
-        let scope = Scope { nothing: Nothing::default(), group: None, looks: false, ..self.scope() };
+        let scope = Scope { empty: EmptyMatches::default(), group: None, looks: false, ..self.scope() };
         if rest.starts_with(LINE_END) {
             return (LINE_END.len(), false);
         }
@@ -306,7 +336,7 @@ impl<'a> Reader<'a> {
         (1, scope.behind || rest.starts_with("(*"))
     }
 
-    /// Does the same as [`Reader::group`] for a group that sets options.
+    /// Does the same as [`ExpressionReader::group`] for a group that sets options.
     ///
     /// `m` and `s` apply to lines in fancy-regex and to `.` in Oniguruma, and `x` ignores different white space.
     /// Options without a colon apply up to the end of the group in Oniguruma, and to the end of the alternative in
@@ -344,18 +374,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns whether the engines understand an escape differently.
-    fn is_another_escape(&self, rest: &str) -> bool {
+    fn escape_differs(&self, rest: &str) -> bool {
         let Scope { ignores_case, behind, .. } = self.scope();
         let is_repeated = |place: &str| {
             rest.strip_prefix(place).is_some_and(|after| after.starts_with(['?', '*', '+', '{']))
         };
         ESCAPES.iter().any(|escape| rest.starts_with(escape))
-            || PLACES.iter().any(|place| is_repeated(place))
+            || ANCHORS.iter().any(|place| is_repeated(place))
             || behind && rest.starts_with(r"\z")
-            || is_another_property(rest, ignores_case)
-            || is_another_code(rest, ignores_case)
+            || property_differs(rest, ignores_case)
+            || code_differs(rest, ignores_case)
             || rest.strip_prefix(r"\g").is_some_and(|after| !after.starts_with(['<', '\'']))
-            || self.has_names && is_number_of_group(rest)
+            || self.has_names && refers_by_number(rest)
             || reference(rest).is_some_and(|group| ignores_case || self.is_open(group))
             // Escaped characters outside ASCII do not ignore case in fancy-regex.
             || ignores_case && !rest.chars().nth(1).is_some_and(|escaped| escaped.is_ascii())
@@ -397,9 +427,7 @@ fn takes_nothing(rest: &str) -> bool {
 /// Returns the name or number of the group that an escape refers to.
 fn reference(rest: &str) -> Option<&str> {
     let after = rest.strip_prefix('\\')?;
-    let pointed = || after.strip_prefix("k<").and_then(|after| after.split_once('>'));
-    let quoted = || after.strip_prefix("k'").and_then(|after| after.split_once('\''));
-    if let Some((name, _)) = pointed().or_else(quoted) {
+    if let Some(name) = bracketed(rest, r"\k") {
         return Some(name);
     }
     let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
@@ -407,7 +435,7 @@ fn reference(rest: &str) -> Option<&str> {
 }
 
 /// Returns whether an escape is a property that only one engine knows, or that only one folds by case.
-fn is_another_property(rest: &str, ignores_case: bool) -> bool {
+fn property_differs(rest: &str, ignores_case: bool) -> bool {
     let Some(after) = rest.strip_prefix(r"\p").or(rest.strip_prefix(r"\P")) else { return false };
     let Some((name, _)) = after.strip_prefix('{').and_then(|after| after.split_once('}')) else {
         return true;
@@ -423,7 +451,7 @@ fn is_another_property(rest: &str, ignores_case: bool) -> bool {
 }
 
 /// Returns whether an escape is the code of a character that only one engine folds by case, or the value of a byte.
-fn is_another_code(rest: &str, ignores_case: bool) -> bool {
+fn code_differs(rest: &str, ignores_case: bool) -> bool {
     let braced = rest.strip_prefix(r"\x{").and_then(|after| after.split('}').next());
     let plain = || rest.strip_prefix(r"\x").and_then(|after| after.get(..2));
     let wide = || rest.strip_prefix(r"\u").and_then(|after| after.get(..4));
@@ -436,17 +464,22 @@ fn is_another_code(rest: &str, ignores_case: bool) -> bool {
 }
 
 /// Returns whether an escape refers to a group by its number.
-fn is_number_of_group(rest: &str) -> bool {
+fn refers_by_number(rest: &str) -> bool {
     let reference = rest[1..].trim_start_matches(['k', 'g']).trim_start_matches(['<', '\'', '+', '-']);
     reference.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns the name of the group that opens here, if it is a named group.
 fn name(rest: &str) -> Option<&str> {
-    let pointed = rest.strip_prefix("(?<").and_then(|after| after.split_once('>'));
-    let quoted = || rest.strip_prefix("(?'").and_then(|after| after.split_once('\''));
-    let (name, _) = pointed.or_else(quoted)?;
-    (!name.starts_with(['=', '!'])).then_some(name)
+    bracketed(rest, "(?").filter(|name| !name.starts_with(['=', '!']))
+}
+
+/// Returns the name in `<…>` or `'…'` after a prefix.
+fn bracketed<'a>(rest: &'a str, prefix: &str) -> Option<&'a str> {
+    let after = rest.strip_prefix(prefix)?;
+    let pointed = after.strip_prefix('<').and_then(|after| after.split_once('>'));
+    let quoted = || after.strip_prefix('\'').and_then(|after| after.split_once('\''));
+    pointed.or_else(quoted).map(|(name, _)| name)
 }
 
 /// Returns whether both engines accept a name for a group.
@@ -469,7 +502,7 @@ fn repetition(rest: &str) -> Option<(usize, bool)> {
     if numbers.is_empty() || !numbers.chars().all(|c| c.is_ascii_digit() || c == ',') {
         return None;
     }
-    let different = match numbers.split_once(',') {
+    let differs = match numbers.split_once(',') {
         None => after.starts_with(['+', '?']),
         Some((least, most)) => {
             let number = |digits: &str| digits.parse::<u64>().ok();
@@ -477,5 +510,189 @@ fn repetition(rest: &str) -> Option<(usize, bool)> {
             least.is_empty() || backwards || after.starts_with('+')
         }
     };
-    Some((end + 1 + manner(after), different))
+    Some((end + 1 + manner(after), differs))
+}
+
+/// Returns the smallest and the largest number of iterations of a repetition operator.
+fn times(repetition: &str) -> (u64, u64) {
+    let number = |digits: &str| digits.parse().ok();
+    match repetition.as_bytes().first() {
+        Some(b'?') => (0, 1),
+        Some(b'*') => (0, u64::MAX),
+        Some(b'{') => {
+            let (numbers, _) = repetition[1..].split_once('}').unwrap_or_default();
+            let (least, most) = numbers.split_once(',').unwrap_or((numbers, numbers));
+            (number(least).unwrap_or(0), number(most).unwrap_or(u64::MAX))
+        }
+        _ => (1, u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::ErrorKind;
+    use crate::split::tests::{custom, named, pretokens};
+    use crate::split::{Named, SplitPattern, splitter};
+
+    #[test]
+    fn what_oniguruma_understands_otherwise_is_not_passed_on() {
+        for regex in [
+            r"\p{N}{1,3}+|\D+",
+            r"^\s+|.",
+            r"\w+|\s",
+            r"[\w-]+|.",
+            r"[[:punct:]]|.",
+            r"(?m:.)",
+            r"(?i-s:.)",
+            r"\<\|x\|\>|.",
+            r"\pL+|\PL",
+            r"\p{IsGreek}|.",
+            r"\p{N}{3}?|.",
+            r"a{3,1}|.",
+            r"a{,3}|.",
+            r"[+--]|.",
+            r"[a~~b]|.",
+            r"[\x80-\xFF]+|.",
+            r"(?i:ss)|.",
+            r"(?i)[ß]|.",
+            r"(?i:oﬃce)|.",
+            r"(?i:off)|.",
+            "(?i:\u{3B9}\u{308}\u{301})|.",
+            r"(?P<n>a)|.",
+            r"(?u:a)|.",
+            r"a(?i)b|c",
+            r"(a(?i)b|c)d",
+            r"(?i)a(?-i)b|c",
+            r"(?x)a+ +a",
+            r"a+(?#x)+a|.",
+            r"(?#\)[)\s+$|.",
+            r"\s+\Z|\S",
+            r"\U0001F600+|.",
+            r"\u{61}|.",
+            r"\s{1,2}+|.",
+            r"\s{2,1}|.",
+            r"a{2}{2}",
+            r"a{1,2}{2}|.",
+            r"a*{2}|.",
+            r"a+?+b|.",
+            r"\A?a",
+            r"(?i)\p{Lu}+",
+            r"(?i)\P{Lu}+",
+            r"(?i:[\p{Ll}])|.",
+            r"(?i)[\S]|.",
+            r"(?i)[[^b]]|.",
+            r"(?i)[Þ-à]|.",
+            r"(?i)\x{DF}",
+            r"(?i)\u00DF",
+            r"(?i)[\x{DF}]",
+            r"(?i)\x73\u0073|.",
+            r"(?i)(?:s)s|.",
+            r"(?i)\é|.",
+            r"[]-a]+",
+            r"[^]-a]+|.",
+            r"[*-[ß]]|.",
+            r"[+-\h]|.",
+            r"[\h-x]|.",
+            r"\p{script=han}",
+            r"\p{sc=Han}",
+            r"\p{gc=L}",
+            r"\p{scx:Greek}",
+            r"\p{Script_Extensions=Han}",
+            r"\p{is_greek}|.",
+            r"\p{Graph}|.",
+            r"[\p{^Alnum}\P{Blank}]|.",
+            r"(?<a>x)(y)\2",
+            r"(x)\k<1>(?<a>y)",
+            r"(a)\g1|.",
+            r"(?<a-b>x)",
+            r"(?(1)a|b)",
+            r"(?(2)a|b)(c)",
+            r"(?<a>x)?(?(1)b|c)",
+            r"(?(a)b|c)",
+            r"(*F)|.",
+            "(?",
+            "(?é",
+            r"(?~ab)c",
+            r"(?<=b++)b",
+            r"(?<=(?>b+))b",
+            r"(?<!(b))a",
+            r"(?<=b(?=c))c",
+            r"(?<=b\z)|.",
+            r"a\K\s|.",
+            r"\Ga|.",
+            r"\p{Word}|.",
+            r"[\P{word}]|.",
+            r"(?i)s{1}s|.",
+            r"(?i)(?:s){1,1}s|.",
+            r"(?i)s{2}|.",
+            r"(?i)(s)\1|.",
+            r"(?i:(?<x>s)\k<x>)|.",
+            r"(a)\01|.",
+            r"(a|b\1)+|.",
+            r"(?<x>a|b\k<x>)+|.",
+            r"(b\k<-1>)|.",
+            r"((?(1)a))b",
+            r"(?: *|a)+.",
+            r"(?:a?|b){2,}.",
+            r"(?:(?:a?|b)c*)+.",
+            Named::Cl100k.regex(),
+        ] {
+            let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
+            assert_eq!(refused.kind(), ErrorKind::Usage);
+            assert!(SplitPattern::Custom(regex.to_owned()).oniguruma().is_err(), "{regex}");
+        }
+        for long in ["(?<".repeat(1 << 20), "{".repeat(1 << 20)] {
+            let refused = SplitPattern::from_oniguruma(&long).expect_err("too long").to_string();
+            assert!(refused.contains("the limit is") && refused.len() < 1000, "{refused}");
+            assert!(SplitPattern::Custom(long).oniguruma().is_err());
+        }
+        let refused =
+            splitter(&SplitPattern::Custom("(".repeat(1 << 12))).map(drop).expect_err("no expression");
+        assert!(refused.to_string().contains("(((") && refused.to_string().len() < 300, "{refused}");
+        for regex in
+            [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]", r"[]^$]+|[^]$]", r"[:a]|(?i:m)|(?=s)."]
+                .into_iter()
+                .chain([
+                    r"(?i:'(?:[sdmt]|ll|ve|re))|.",
+                    r"ss|ß|ﬁ",
+                    r"\p{N}{1,3}?|a{2}|a{2,}|a{x",
+                    r"[a-]|[-~]|\x7F|\x{80}",
+                    r"(?#^$)a|.",
+                    r"(?#x)\s|.",
+                    r"(?i)a|b",
+                    r"a(?i:'s|'re)?|[\p{Lu}\p{Lt}]+|\u00DF|[À-ÿ]",
+                    r"[\p{Han}]+|[\p{L}\p{M}&&[^\p{Han}]]++|\P{^N}",
+                    r"(?i:[^\s\d'a-z\x00-\x40-])(?-i:\p{Ll})|s(?i:s)s",
+                    r"a{2}a{1,2}?|a++|a*?b",
+                    r"(a)\1|(b)?(?(2)c|d)",
+                    r"(?<a>x)\k<a>|(?<b>y)?(?(<b>)c|d)",
+                    r"(?:a|b?)+.|(?:(?:a?|b)c)+.|(?:a?|b)?c|(?:(?=a|)b)+.",
+                    r"(?<!a|bc)d|(?<=\s)(?:e|f+)|(?<=\Ag)h",
+                ])
+        {
+            assert_eq!(
+                SplitPattern::from_oniguruma(regex).ok(),
+                Some(SplitPattern::Custom(regex.to_owned()))
+            );
+        }
+        let [(written, false)] = *SplitPattern::Named(Named::Cl100k).oniguruma().expect("it can be written")
+        else {
+            panic!("one expression")
+        };
+        let written = custom(written);
+        for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
+            let text = text.as_bytes();
+            assert_eq!(pretokens(written.as_ref(), text), pretokens(named(Named::Cl100k).as_ref(), text));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_line_is_oniguruma_s() {
+        let pattern = SplitPattern::from_oniguruma(r"\s+$").expect("translated");
+        let written = pattern.oniguruma().expect("it means the same there");
+        assert_eq!(written, [(r"\s+(?m:$)", false)]);
+        assert_eq!(SplitPattern::from_oniguruma(written[0].0).ok(), Some(pattern.clone()));
+        let splitter = splitter(&pattern).expect("a regular expression");
+        assert_eq!(pretokens(splitter.as_ref(), b"a \n b  "), [&b"a"[..], b" ", b"\n b", b"  "]);
+    }
 }
