@@ -7,8 +7,9 @@ use divan::{Bencher, black_box};
 use tokenmill::TokenId;
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::TokenBatch;
-use tokenmill::sink::schema::output_schema;
-use tokenmill::sink::{Compression, Declaration, FileSpec, RowGroupEncoders, ShardFacts, ShardWriter};
+use tokenmill::sink::{
+    Compression, Declaration, FileSpec, RowGroupEncoders, ShardFacts, ShardWriter, output_schema,
+};
 
 /// A little more than four row groups.
 const TOKENS: usize = 18_000_000;

@@ -1,9 +1,10 @@
 //! Hashes in hexadecimal, for recognising content.
 
-use std::io;
-use std::io::Read;
+use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
+
+use super::int::{to_u64, u64_to_usize};
 
 /// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
@@ -63,6 +64,61 @@ impl Checksum {
         let (text, said) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
         let text = text.strip_suffix(self.before.as_bytes())?;
         Some(sha256(text).as_bytes() == said)
+    }
+}
+
+/// Passes bytes on to another writer, and counts and hashes them.
+pub(crate) struct HashingWriter<W> {
+    inner: W,
+    hasher: Sha256,
+    /// Number of bytes, including those that were in `inner` at the start.
+    bytes: u64,
+    /// Number of bytes that are still to be dropped because they are already in `inner` and in the hash.
+    skip: u64,
+}
+
+impl<W> HashingWriter<W> {
+    pub(crate) fn new(inner: W) -> HashingWriter<W> {
+        HashingWriter { inner, hasher: Sha256::new(), bytes: 0, skip: 0 }
+    }
+
+    /// For a writer that starts over although the first `bytes` are already in `inner`, and in `hasher`: these are
+    /// dropped when they are written again.
+    pub(crate) fn resumed(inner: W, hasher: Sha256, bytes: u64) -> HashingWriter<W> {
+        HashingWriter { inner, hasher, bytes, skip: bytes }
+    }
+
+    /// Number of bytes in the underlying writer.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// SHA-256 of these bytes, in hexadecimal.
+    pub(crate) fn sha256(&self) -> String {
+        hex(&self.hasher.clone().finalize())
+    }
+
+    /// The underlying writer.
+    pub(crate) fn into_inner(self) -> W {
+        self.inner
+    }
+}
+
+impl<W: Write> Write for HashingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.skip > 0 {
+            let skipped = bytes.len().min(u64_to_usize(self.skip));
+            self.skip -= to_u64(skipped);
+            return Ok(skipped);
+        }
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += to_u64(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

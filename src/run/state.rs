@@ -1,7 +1,5 @@
 //! Identifies a job by all that its output depends on.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -9,14 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::VERSION;
-use crate::base::atomic_file;
-use crate::base::digest::{JSON_CHECKSUM, sha256};
+use crate::base::digest::sha256;
 use crate::error::Result;
-use crate::sink::{JOB_FILE, OutputFolder, state_of};
+use crate::sink::{self, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
-
-/// Bytes of a state file that are read (1 MiB). A state has a few hundred.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// Everything that an output depends on: two jobs with the same state write the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,21 +63,12 @@ impl State {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        let path = folder.state().join(JOB_FILE);
-        let noted = Noted { state: self, split: folder.split() };
-        let text = serde_json::to_string_pretty(&noted).expect("plain data");
-        atomic_file::publish_bytes_within(&path, JSON_CHECKSUM.end(&format!("{text}\n")).as_bytes())
+        sink::write_job(&folder.state(), &Noted { state: self, split: folder.split() })
     }
 
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
     pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<State> {
-        let mut text = Vec::new();
-        let file = File::open(state_of(folder, split).join(JOB_FILE)).ok()?;
-        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-        if JSON_CHECKSUM.holds(&text) == Some(false) {
-            return None;
-        }
-        serde_json::from_slice(&text).ok()
+        sink::read_job(&state_of(folder, split))
     }
 }
 

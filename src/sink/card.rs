@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use super::folder::CARD_FILE;
 use super::hf_features::HfFeatures;
-use super::layout::{DATA_FOLDER, FilePlan};
-use super::manifest::split_of;
+use super::layout::{CARD_FILE, DATA_FOLDER, FilePlan, split_of};
 use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
 use super::schema::{Declaration, DeclaredToken, FileSpec, OutputFormat};

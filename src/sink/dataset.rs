@@ -11,31 +11,22 @@ use serde_json::Value;
 
 use super::card;
 use super::error::SinkError;
-use super::flat_file::index_path;
+use super::file_reader::columns_of;
 use super::folder::OutputFolder;
-use super::hashed::HashingWriter;
-use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, rows_that_fit};
+use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, index_path, rows_that_fit, split_of};
 use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
-use super::manifest::{check_fits, split_of};
-use super::resume;
-use super::resume::{CompletedFiles, DocumentSpan, FileRecord};
-use super::resume::{IncompleteFile, RowGroupJournal};
-use super::row_group::OutputBatch;
-use super::row_group::{DocumentRange, Position, RowTotals};
-use super::schema::{Compression, Declaration, FileSpec, output_schema};
-use super::shard::RowGroupEncoders;
-use super::shard::ShardWriter;
+use super::read::TokenReader;
+use super::resume::{self, CompletedFiles, DocumentSpan, FileRecord, IncompleteFile, RowGroupJournal};
+use super::row_group::{DocumentRange, OutputBatch, Position, RowTotals};
+use super::schema::{Compression, Declaration, FileSpec, output_schema, same_tokens};
+use super::shard::{RowGroupEncoders, ShardWriter};
 use crate::base::atomic_file;
-use crate::base::digest::sha256;
+use crate::base::digest::{HashingWriter, sha256};
 use crate::encode::TokenBatch;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
 use crate::{FORMAT_VERSION, VERSION};
-
-/// The help for a split that does not fit the others.
-pub(super) const OTHER_SPLIT: &str =
-    "encode all splits of an output with the same settings, or choose another folder";
 
 /// The configuration of a [`DatasetWriter`].
 #[derive(Clone, Debug)]
@@ -168,8 +159,8 @@ impl<'a> DatasetWriter<'a> {
     ///
     /// # Errors
     /// - Two columns have the same name, a column has a type that cannot be written, or the output cannot be packed
-    ///   ([`ErrorKind::Usage`]).
-    /// - The split does not fit the other splits of the folder ([`ErrorKind::Usage`]).
+    ///   ([`Usage`](crate::ErrorKind::Usage)).
+    /// - The split does not fit the other splits of the folder ([`Usage`](crate::ErrorKind::Usage)).
     /// - The folder cannot be written.
     /// - The observer asks to stop.
     pub fn create(
@@ -448,7 +439,7 @@ impl DatasetConfig {
     ///
     /// # Errors
     /// - Their tokenizer, format, packing, columns, special-token policy, or tokens around documents differ
-    ///   ([`ErrorKind::Usage`]).
+    ///   ([`Usage`](crate::ErrorKind::Usage)).
     /// - One of their files cannot be read.
     pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
         let Some(others) = folder.other_splits()? else { return Ok(()) };
@@ -490,5 +481,39 @@ fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Re
 }
 
 fn out_of_order(place: Position) -> Error {
-    Error::new(ErrorKind::Failed, SinkError::OutOfOrder { source_index: place.source, unit: place.unit })
+    SinkError::OutOfOrder { source_index: place.source, unit: place.unit }.into()
+}
+
+/// Checks that a split fits the other splits: readers expect the same of all splits of a dataset.
+///
+/// # Errors
+/// Something differs ([`Usage`](crate::ErrorKind::Usage)), or a file of another split cannot be read.
+pub(super) fn check_fits(
+    output: &Path,
+    others: &Manifest,
+    declaration: &Declaration,
+    shape: &FileSpec,
+) -> Result<()> {
+    let Some(file) = others.files.first() else { return Ok(()) };
+    let refused = |what| {
+        let (folder, split) = (output.to_owned(), split_of(&file.name).to_owned());
+        Err(SinkError::OtherSplit { folder, split, what }.into())
+    };
+    if others.tokenizer != declaration.tokenizer {
+        return refused("another tokenizer");
+    }
+    let path = output.join(&file.name);
+    let is_flat = path.extension().is_some_and(|extension| extension == "bin");
+    if is_flat != shape.flat.is_some() {
+        return refused("another format");
+    }
+    let reader = TokenReader::open(&path);
+    let declared = if is_flat { others.declaration.clone() } else { reader?.declaration().cloned() };
+    if !same_tokens(declared.as_ref(), Some(declaration)) {
+        return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
+    }
+    if !is_flat && columns_of(&path)? != *shape.schema.fields() {
+        return refused("other columns");
+    }
+    Ok(())
 }

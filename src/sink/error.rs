@@ -1,4 +1,4 @@
-//! The errors of writing and reading outputs.
+//! Errors of writing and reading outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,8 @@ pub(super) enum SinkError {
     RowTooLong { source_index: usize, unit: usize, tokens: usize },
     #[error("rows of source {source_index}, unit {unit} arrive out of the planned order")]
     OutOfOrder { source_index: usize, unit: usize },
+    #[error("cannot write the output's columns")]
+    Columns(#[source] ParquetError),
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -78,8 +80,8 @@ pub(super) enum SinkError {
         #[source]
         cause: ParquetError,
     },
-    #[error("{}: damaged{}; the Parquet reader gave up: {parsable_records}", path.display(), in_row_group(*row_group))]
-    ParquetPanic { path: PathBuf, row_group: Option<usize>, parsable_records: String },
+    #[error("{}: damaged{}; the Parquet reader gave up: {message}", path.display(), in_row_group(*row_group))]
+    ParquetPanic { path: PathBuf, row_group: Option<usize>, message: String },
     #[error("{}: column {column:?} not found; it has {found}", path.display())]
     NoTokenColumn { path: PathBuf, column: &'static str, found: String },
     #[error("{}: column {column:?} is {found}, not a list of token ids", path.display())]
@@ -102,6 +104,52 @@ pub(super) enum SinkError {
     NoFiles { folder: PathBuf },
 }
 
+/// The kind and the remedy of each error. Where the remedy depends on the place, the place adds it.
+impl From<SinkError> for Error {
+    fn from(error: SinkError) -> Error {
+        use ErrorKind::{Failed, Mismatch, Usage};
+        let (kind, help) = match &error {
+            SinkError::OtherSplit { .. } => {
+                (Usage, "encode all splits of an output with the same settings, or choose another folder")
+            }
+            SinkError::NoSplit { .. }
+            | SinkError::SplitName { .. }
+            | SinkError::CannotPack { .. }
+            | SinkError::Columns(_) => (Usage, ""),
+            SinkError::ColumnTwice { .. } => (Usage, "leave that column out, or rename it in the data"),
+            SinkError::ColumnType { .. } => (Usage, "leave that column out"),
+            SinkError::ForeignFolder { .. } => (Usage, "move it away, or choose another folder"),
+            SinkError::NoTokenColumn { .. } | SinkError::NotTokens { .. } => {
+                (Usage, "name files of token ids, or the output folder of `run` or `encode`")
+            }
+            SinkError::NotParquet { .. } => {
+                (Failed, "name a file of token ids, or the output folder of `run` or `encode`")
+            }
+            SinkError::NoFiles { .. } => {
+                (Failed, "name the output folder of `run` or `encode`, or its files")
+            }
+            SinkError::Locked { .. } => (Failed, "wait until it has ended, or choose another folder"),
+            SinkError::ManifestDamaged { .. } => (Failed, "remove it to write the output again"),
+            SinkError::DeclarationDiffers { .. } => {
+                (Failed, "read one at a time: they are from different jobs")
+            }
+            SinkError::IndexDamaged { .. } => {
+                (Failed, "write the output again, or restore the file that belongs to the ids")
+            }
+            SinkError::ManifestChanged { .. } => (
+                Mismatch,
+                "remove it, then give the same `run` or `encode` command again: complete files are kept",
+            ),
+            SinkError::FileMissing { .. }
+            | SinkError::FileUnlisted { .. }
+            | SinkError::FileDiffers { .. } => (Mismatch, ""),
+            _ => (Failed, ""),
+        };
+        let error = Error::new(kind, error);
+        if help.is_empty() { error } else { error.with_help(help) }
+    }
+}
+
 fn in_row_group(row_group: Option<usize>) -> String {
     row_group.map_or_else(String::new, |number| format!(", row group {number}"))
 }
@@ -116,5 +164,5 @@ pub(super) fn write_failed(path: &Path, cause: ParquetError) -> Error {
         },
         other => other,
     };
-    Error::new(ErrorKind::Failed, SinkError::Write { path: path.to_path_buf(), cause })
+    SinkError::Write { path: path.to_path_buf(), cause }.into()
 }

@@ -2,54 +2,21 @@
 //!
 //! Reads files of bare ids by the index beside them.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use super::error::SinkError;
-use super::hashed::HashingWriter;
-use super::read::{BATCH_IDS, BATCH_ROWS};
+use super::layout::index_path;
 use super::row_group::RowGroup;
-use super::schema::OutputFormat;
-use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
-use crate::encode::TokenBatch;
-use crate::error::{Error, ErrorKind, Result};
+use super::schema::{IdWidth, OutputFormat};
+use crate::base::digest::HashingWriter;
+use crate::base::int::{to_u64, u64_to_usize};
+use crate::error::{Error, Result};
 
 /// The first bytes of Megatron-LM's index files. Their version follows.
 pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 pub(super) const MEGATRON_VERSION: u64 = 1;
-
-/// The size of an id in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdWidth {
-    Two,
-    Four,
-}
-
-impl IdWidth {
-    /// The width for ids below `ids`. Megatron-LM itself uses four bytes from 65 500 ids on.
-    pub(super) fn of(ids: u64, format: OutputFormat) -> IdWidth {
-        let two = if format == OutputFormat::Megatron { ids < 65_500 } else { ids <= 1 << 16 };
-        if two { IdWidth::Two } else { IdWidth::Four }
-    }
-
-    /// The width in bytes.
-    pub(super) fn bytes(self) -> u64 {
-        match self {
-            IdWidth::Two => 2,
-            IdWidth::Four => 4,
-        }
-    }
-
-    /// Megatron-LM's code for the type: `uint16`, or `int32`, which holds all ids below 2³¹ unchanged.
-    pub(super) fn megatron_code(self) -> u8 {
-        match self {
-            IdWidth::Two => 8,
-            IdWidth::Four => 4,
-        }
-    }
-}
 
 /// Rows of ids as they are written to the file.
 pub(super) struct FlatRowGroup {
@@ -174,11 +141,6 @@ pub(super) struct FlatIndex {
     pub(super) lengths: Vec<u32>,
 }
 
-/// The path of the index for a data file.
-pub(super) fn index_path(data: &Path) -> PathBuf {
-    data.with_extension("idx")
-}
-
 impl FlatIndex {
     /// Reads the index beside a data file, and checks that it belongs to the file.
     ///
@@ -194,10 +156,7 @@ impl FlatIndex {
             Some(rest) => parse_megatron_index(rest),
             None => parse_offset_index(&text, bytes),
         };
-        let error = |what| {
-            Error::new(ErrorKind::Failed, SinkError::IndexDamaged { path: path.clone(), what })
-                .with_help("write the output again, or restore the file that belongs to the ids")
-        };
+        let error = |what| Error::from(SinkError::IndexDamaged { path: path.clone(), what });
         let index = index.map_err(error)?;
         if index.lengths.iter().map(|&length| u64::from(length)).sum::<u64>() * index.width.bytes() != bytes {
             return Err(error("it does not fit the size of the file of ids"));
@@ -277,73 +236,5 @@ fn parse_megatron_index(rest: &[u8]) -> Result<FlatIndex, &'static str> {
         Ok(FlatIndex { width, lengths })
     } else {
         Err("it has sequences of no document")
-    }
-}
-
-/// A file of ids that is being read.
-pub(super) struct FlatFileReader {
-    /// The number of the file, which batches have as `unit`.
-    number: usize,
-    path: PathBuf,
-    ids: BufReader<File>,
-    index: FlatIndex,
-    /// The number of the next row.
-    row: usize,
-}
-
-impl FlatFileReader {
-    /// Opens a file and its index.
-    ///
-    /// # Errors
-    /// Those of [`FlatIndex::read`].
-    pub(super) fn open(number: usize, path: PathBuf) -> Result<FlatFileReader> {
-        let index = FlatIndex::read(&path)?;
-        let file = File::open(&path).map_err(|cause| Error::io("read", &path, cause))?;
-        Ok(FlatFileReader { number, path, ids: BufReader::new(file), index, row: 0 })
-    }
-
-    /// The next rows, at most [`BATCH_ROWS`] with about [`BATCH_IDS`] ids; `None` at the end.
-    pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
-        let first = self.row;
-        let mut ends: Vec<usize> = Vec::new();
-        for &length in self.index.lengths[first..].iter().take(u64_to_usize(BATCH_ROWS)) {
-            let end = ends.last().copied().unwrap_or(0) + to_usize(length);
-            if to_u64(end) > BATCH_IDS && !ends.is_empty() {
-                break;
-            }
-            ends.push(end);
-        }
-        let Some(&count) = ends.last() else { return Ok(None) };
-        let mut bytes = Vec::new();
-        let wanted = to_u64(count) * self.index.width.bytes();
-        let read = (&mut self.ids).take(wanted).read_to_end(&mut bytes);
-        read.map_err(|cause| Error::io("read", &self.path, cause))?;
-        if to_u64(bytes.len()) < wanted {
-            let what = "it does not fit the size of the file of ids";
-            let error = SinkError::IndexDamaged { path: index_path(&self.path), what };
-            return Err(Error::new(ErrorKind::Failed, error));
-        }
-        let ids = match self.index.width {
-            IdWidth::Two => {
-                let ids = bytes.as_chunks::<2>().0.iter();
-                ids.map(|id| u16::from_le_bytes(*id)).collect::<Vec<_>>().into()
-            }
-            IdWidth::Four => {
-                let ids = bytes.as_chunks::<4>().0.iter();
-                ids.map(|id| TokenId::new(u32::from_le_bytes(*id))).collect::<Vec<_>>().into()
-            }
-        };
-        self.row += ends.len();
-        Ok(Some(TokenBatch {
-            source: 0,
-            unit: self.number,
-            first_row: to_u64(first),
-            ids,
-            nulls: Vec::new(),
-            text_bytes: 0,
-            text_lengths: vec![0; ends.len()],
-            ends,
-            columns: None,
-        }))
     }
 }

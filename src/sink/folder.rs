@@ -1,34 +1,20 @@
 //! Takes an output folder for writing: locks it, refuses files of others, and finds what earlier runs left.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::SinkError;
-use super::layout::{DATA_FOLDER, TOKENIZER_FOLDER};
-use super::manifest::{MANIFEST, Manifest};
-use super::manifest::{recorded_files, split_of, state_of};
+use super::layout::{
+    CARD_FILE, DATA_FOLDER, MANIFEST, STATE_FOLDER, TOKENIZER_FOLDER, data_files, data_name, entries,
+    is_index, split_of,
+};
+use super::manifest::Manifest;
+use super::state::{FILE_JOURNAL, JOB_FILE, ROW_GROUP_JOURNAL, recorded_files, state_of};
 use crate::base::atomic_file;
 use crate::base::atomic_file::{Claim, IfHeld, Pulse, remove};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
-
-/// The folder within an output folder that holds the lock, scratch files and state.
-pub const STATE_FOLDER: &str = ".tokenmill";
-
-/// In the state folder, the file that identifies the job of the output. A run writes it before anything outside of
-/// that folder.
-pub(crate) const JOB_FILE: &str = "job.json";
-
-/// In the state folder, the journal of the row groups of an incomplete data file.
-const ROW_GROUP_JOURNAL: &str = "row-groups.journal";
-
-/// In the state folder, the journal of completed data files.
-pub(super) const FILE_JOURNAL: &str = "files.journal";
-
-/// The dataset card.
-pub(crate) const CARD_FILE: &str = "README.md";
 
 /// The files of an output besides its folders. The last two are the report, which another module writes.
 const ROOT_FILES: [&str; 4] = [CARD_FILE, MANIFEST, "report.json", "report.html"];
@@ -73,8 +59,8 @@ impl OutputFolder {
     /// - Another process holds it.
     /// - Its manifest cannot be read.
     /// - It holds a dataset card, report, manifest or data files of others, which would be overwritten, removed, or
-    ///   read as part of the output ([`ErrorKind::Usage`]).
-    /// - The folder of its state or its data is a symbolic link ([`ErrorKind::Usage`]).
+    ///   read as part of the output ([`Usage`](crate::ErrorKind::Usage)).
+    /// - The folder of its state or its data is a symbolic link ([`Usage`](crate::ErrorKind::Usage)).
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
         OutputFolder::open_split(path, None, &Silent)
     }
@@ -127,10 +113,7 @@ impl OutputFolder {
         let report = split.as_ref().map(|split| format!("report-{split}.html"));
         let report = report.filter(|name| !state.join(JOB_FILE).exists() && path.join(name).exists());
         if let Some(name) = report {
-            let error = SinkError::ForeignFolder { folder: path, name };
-            return Err(
-                Error::new(ErrorKind::Usage, error).with_help("move it away, or choose another folder")
-            );
+            return Err(SinkError::ForeignFolder { folder: path, name }.into());
         }
         let folder = OutputFolder { path, split, state, claim, _lock: lock };
         folder.take_over_incomplete_file()?;
@@ -294,10 +277,7 @@ impl OutputFolder {
         for path in data_files(&self.path)? {
             let name = data_name(&path);
             if !known.contains(&name) && !is_early_index(&path) {
-                let error = SinkError::ForeignFolder { folder: self.path.clone(), name };
-                return Err(
-                    Error::new(ErrorKind::Usage, error).with_help("move it away, or choose another folder")
-                );
+                return Err(SinkError::ForeignFolder { folder: self.path.clone(), name }.into());
             }
         }
         Ok(())
@@ -325,51 +305,6 @@ impl OutputFolder {
     }
 }
 
-/// The data files of an output and their indexes, sorted by name.
-pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = entries(&folder.join(DATA_FOLDER))?;
-    let ours = ["parquet", "bin", "idx"].map(OsStr::new);
-    files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
-    files.sort();
-    Ok(files)
-}
-
-/// The path of a data file relative to its output folder.
-pub(super) fn data_name(path: &Path) -> String {
-    format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-fn is_index(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "idx")
-}
-
-/// Whether an output folder has data files, or an incomplete data file from which a run can resume.
-///
-/// # Errors
-/// The folder cannot be read.
-pub(crate) fn holds_data(folder: &Path, split: Option<&str>) -> Result<bool> {
-    let journal = state_of(folder, split).join(ROW_GROUP_JOURNAL);
-    let was_used = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
-    Ok(was_used || !split_files(folder, split)?.is_empty())
-}
-
-/// The data files of a split, as paths relative to the output folder; those of all splits if `split` is `None`.
-pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<String>> {
-    let mut names: Vec<String> = data_files(folder)?.iter().map(|path| data_name(path)).collect();
-    names.retain(|name| split.is_none_or(|split| split == split_of(name)));
-    Ok(names)
-}
-
-/// The entries of a folder; empty if it does not exist.
-pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |cause| Error::io("read", folder, cause);
-    match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(cause) => Err(failed(cause)),
-    }
-}
-
 /// Refuses a folder with files that no run wrote. An output is recognized by its state folder or, if it was copied
 /// without that, by its manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
@@ -382,7 +317,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     if let Some(path) = fixed.chain(data_files(folder)?).next() {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
         let error = SinkError::ForeignFolder { folder: folder.to_path_buf(), name };
-        return Err(Error::new(ErrorKind::Usage, error).with_help("choose a new or an empty folder"));
+        return Err(Error::from(error).with_help("choose a new or an empty folder"));
     }
     Ok(())
 }
@@ -411,9 +346,7 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
             let _ = (&file).take(20).read_to_string(&mut holder);
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
-            let error = SinkError::Locked { folder: folder.to_path_buf(), holder };
-            Err(Error::new(ErrorKind::Failed, error)
-                .with_help("wait until it has ended, or choose another folder"))
+            Err(SinkError::Locked { folder: folder.to_path_buf(), holder }.into())
         }
         Err(TryLockError::Error(_)) => Ok((file, false)),
     }
@@ -423,4 +356,166 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
 fn write_holder(mut lock: &File, path: &Path) -> Result<()> {
     let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
     written.map_err(|cause| Error::io("write", path, cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn one_writer_at_a_time() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("new/out");
+        let first = OutputFolder::open(&path).expect("the first");
+        for error in [OutputFolder::check(&path), OutputFolder::open(&path).map(|_| ())] {
+            let error = error.expect_err("a second");
+            assert_eq!(error.kind(), ErrorKind::Failed);
+            assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        }
+        drop(first);
+        OutputFolder::check(&path).expect("free again");
+        OutputFolder::open(&path).expect("and still free");
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(OutputFolder::open(folder.path()).expect("a first run"));
+        let unfinished = [
+            "data/.tmp-train-00000.idx-Abc123",
+            ".tmp-report.html-Abc123",
+            ".tokenmill/.tmp-job.json-Abc123",
+            "tokenizer/.tmp-tokenizer.json-Abc123",
+            "tokenizer/vocab-300/.tmp-tokenizer.json-Abc123",
+        ];
+        // Another program may be writing the last one right now.
+        let others =
+            ["notes.txt", "data/notes.txt", "mine/.tmp-a-Abc123", ".tmp-mine", ".tmp-c.parquet-Abc123"];
+        for name in unfinished.iter().chain(&others) {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "x").expect("a file");
+        }
+        OutputFolder::open(folder.path()).expect("the next run");
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(!unfinished.into_iter().any(left) && others.into_iter().all(left));
+    }
+
+    #[test]
+    fn files_of_others_are_not_overwritten() {
+        for name in ["README.md", "manifest.json", "report.json", "report.html", "data/x.parquet"] {
+            for opened_before in [false, true] {
+                let folder = tempfile::tempdir().expect("a folder");
+                if opened_before {
+                    drop(OutputFolder::open(folder.path()).expect("an empty folder"));
+                }
+                fs::create_dir_all(folder.path().join("data")).expect("a folder");
+                fs::write(folder.path().join(name), "mine").expect("a file");
+                for error in
+                    [OutputFolder::check(folder.path()), OutputFolder::open(folder.path()).map(|_| ())]
+                {
+                    let error = error.expect_err(name);
+                    assert_eq!(error.kind(), ErrorKind::Usage);
+                    assert!(error.to_string().contains(name), "{error}");
+                }
+                assert_eq!(folder.path().join(".tokenmill").exists(), opened_before);
+            }
+        }
+    }
+
+    /// The index alone exists if a run is killed before it names the data file.
+    #[test]
+    fn an_index_without_its_file_is_known_while_that_is_unfinished() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(OutputFolder::open(folder.path()).expect("a first run"));
+        fs::create_dir(folder.path().join("data")).expect("a folder");
+        fs::write(folder.path().join(".tokenmill/job.json"), "{}").expect("a file");
+        let index = folder.path().join("data/train-00000.idx");
+        fs::write(&index, "x").expect("a file");
+        let error = OutputFolder::open(folder.path()).expect_err("nothing is unfinished");
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("train-00000.idx"), "{error}");
+        fs::write(folder.path().join(".tokenmill/incomplete-1"), "").expect("a file");
+        OutputFolder::open(folder.path()).expect("it is the next file's");
+        assert!(index.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_below_a_file_cannot_be_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("a file");
+        let error = OutputFolder::open(file.join("out")).expect_err("no folder");
+        assert!(error.to_string().contains("file/out"), "{error}");
+    }
+
+    /// If any part of an output's state is a link, nothing is written through it.
+    #[cfg(unix)]
+    #[test]
+    fn links_in_the_state_are_refused_and_not_followed() {
+        use std::os::unix::fs::symlink;
+        for name in [
+            ".tokenmill",
+            "data",
+            ".tokenmill/lock",
+            ".tokenmill/job.json",
+            ".tokenmill/owner-1",
+            ".tokenmill/incomplete-1",
+            ".tokenmill/row-groups.journal",
+            ".tokenmill/files.journal",
+            ".tokenmill/learned.journal",
+            ".tokenmill/counts",
+        ] {
+            for (is_folder, dangling) in [(false, false), (true, false), (false, true)] {
+                let folder = tempfile::tempdir().expect("a folder");
+                let (victim, chained_hash) =
+                    (folder.path().join("victim"), folder.path().join("out").join(name));
+                match (is_folder, dangling) {
+                    (_, true) => {}
+                    (true, _) => fs::create_dir(&victim).expect("a folder"),
+                    (false, _) => fs::write(&victim, "precious").expect("a file"),
+                }
+                fs::create_dir_all(chained_hash.parent().expect("a folder")).expect("a folder");
+                symlink(&victim, &chained_hash).expect("a link");
+                let out = folder.path().join("out");
+                for error in [OutputFolder::check(&out), OutputFolder::open(&out).map(|_| ())] {
+                    let error = error.expect_err(name);
+                    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains(name), "{error}");
+                }
+                assert!(chained_hash.is_symlink() && victim.exists() != dangling, "{name}");
+                assert!(is_folder || dangling || fs::read(&victim).expect("a file") == b"precious");
+                assert!(!is_folder || fs::read_dir(&victim).expect("a folder").next().is_none(), "{name}");
+            }
+        }
+    }
+
+    /// A holder that may wake up keeps the files that it has open.
+    #[test]
+    fn what_a_run_of_unknown_fate_left_is_not_written_on() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(OutputFolder::open(folder.path()).expect("a first run"));
+        let at = |name: &str| folder.path().join(".tokenmill").join(name);
+        for (alive, names) in [(false, ["incomplete-1"; 1]), (true, ["incomplete-1"; 1])] {
+            let mut old = fs::File::create(at(names[0])).expect("a file");
+            fs::write(at("files.journal"), "").expect("a file");
+            let mut journal = fs::OpenOptions::new().append(true).open(at("files.journal")).expect("a file");
+            if alive {
+                // The file of a holder that was cut off says nothing.
+                let last =
+                    fs::read_dir(at("")).expect("a folder").map(|entry| entry.expect("an entry").path());
+                let owner =
+                    last.filter(|path| path.to_string_lossy().contains("owner-")).max().expect("an owner");
+                fs::write(owner, "").expect("a file");
+            }
+            let next = OutputFolder::open_after(folder.path(), std::time::Duration::from_millis(300))
+                .expect("it is free");
+            old.write_all(b"late").and_then(|()| journal.write_all(b"late")).expect("written");
+            let late = |path: &std::path::Path| fs::read(path).is_ok_and(|text| text == b"late");
+            assert_eq!(late(&at(&format!("unfinished-{}", next.number()))), !alive);
+            assert_eq!(late(&at("files.journal")), !alive);
+            drop(next);
+        }
+    }
 }

@@ -1,12 +1,16 @@
-//! Plans the data files of an output: which documents go into which file, and the names of files.
+//! Names of the files and folders of an output, and the plan which documents go into which data file.
 
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::error::SinkError;
 use super::schema::OutputFormat;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::source::Unit;
 
 /// The folder of the data files within an output folder.
@@ -14,6 +18,15 @@ pub const DATA_FOLDER: &str = "data";
 
 /// The folder of the tokenizer within the output folder of a run that trained it.
 pub const TOKENIZER_FOLDER: &str = "tokenizer";
+
+/// The folder within an output folder that holds the lock, scratch files and state.
+pub const STATE_FOLDER: &str = ".tokenmill";
+
+/// File name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+
+/// File name of the dataset card.
+pub(crate) const CARD_FILE: &str = "README.md";
 
 /// The assignment of documents to files. It is fixed before encoding and depends only on the input. So the names of
 /// files are final from the start, and a later run finds the same files.
@@ -54,7 +67,7 @@ impl FilePlan {
     /// [rolling](FilePlan::rolling).
     ///
     /// # Errors
-    /// `split_name` is not a [name](is_split_name) for a split ([`ErrorKind::Usage`]).
+    /// `split_name` is not a [name](is_split_name) for a split ([`Usage`](crate::ErrorKind::Usage)).
     pub fn of_units(sources: &[Vec<Unit>], split_name: &str, file_text_bytes: u64) -> Result<FilePlan> {
         let bytes: Option<Vec<u64>> = sources.iter().flatten().map(|unit| unit.text_bytes).collect();
         let layout = match bytes {
@@ -178,11 +191,149 @@ pub(crate) fn split_name_help(name: &str) -> &'static str {
 /// Checks the name of a split.
 ///
 /// # Errors
-/// `datasets` does not accept it ([`ErrorKind::Usage`]).
+/// `datasets` does not accept it ([`Usage`](crate::ErrorKind::Usage)).
 fn check_split_name(name: &str) -> Result<()> {
     if is_split_name(name) {
         return Ok(());
     }
-    let error = SinkError::SplitName { name: name.to_owned() };
-    Err(Error::new(ErrorKind::Usage, error).with_help(split_name_help(name)))
+    Err(Error::from(SinkError::SplitName { name: name.to_owned() }).with_help(split_name_help(name)))
+}
+
+/// The data files of an output and their indexes, sorted by name.
+pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = entries(&folder.join(DATA_FOLDER))?;
+    let ours = ["parquet", "bin", "idx"].map(OsStr::new);
+    files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
+    files.sort();
+    Ok(files)
+}
+
+/// The path of a data file relative to its output folder.
+pub(super) fn data_name(path: &Path) -> String {
+    format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+pub(super) fn is_index(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "idx")
+}
+
+/// The entries of a folder; empty if it does not exist.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |cause| Error::io("read", folder, cause);
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(failed(cause)),
+    }
+}
+
+/// The data files of a split, as paths relative to the output folder; those of all splits if `split` is `None`.
+pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<String>> {
+    let mut names: Vec<String> = data_files(folder)?.iter().map(|path| data_name(path)).collect();
+    names.retain(|name| split.is_none_or(|split| split == split_of(name)));
+    Ok(names)
+}
+
+/// The name of the split of a data file. `name` is its path relative to the output folder, or its file name.
+pub(super) fn split_of(name: &str) -> &str {
+    let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
+    match file.split_once('-') {
+        Some((split, _)) => split,
+        // If a split has a single file, the file is named by the split alone.
+        None => file.rsplit_once('.').map_or("", |(split, _)| split),
+    }
+}
+
+/// The path of the index for a data file.
+pub(super) fn index_path(data: &Path) -> PathBuf {
+    data.with_extension("idx")
+}
+
+/// Whether a file has bare ids.
+pub(super) fn is_flat(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("bin"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::source::Range;
+
+    fn units(bytes: &[Option<u64>]) -> Vec<Unit> {
+        let unit = |&text_bytes| Unit { name: "in".to_owned(), range: Range::Whole, rows: None, text_bytes };
+        bytes.iter().map(unit).collect()
+    }
+
+    #[test]
+    fn whole_units_fill_files_in_order() {
+        for (sources, limit, ends) in [
+            (vec![vec![]], 10, vec![0]),
+            (vec![vec![4, 4], vec![4]], 10, vec![2, 3]),
+            (vec![vec![10, 10]], 10, vec![1, 2]),
+            (vec![vec![3], vec![], vec![50, 3, 7]], 10, vec![1, 2, 4]),
+            (vec![vec![0, 0, 0]], 0, vec![3]),
+            (vec![vec![u64::MAX, u64::MAX]], u64::MAX - 1, vec![1, 2]),
+        ] {
+            let known = |bytes: &Vec<u64>| units(&bytes.iter().copied().map(Some).collect::<Vec<_>>());
+            let sources: Vec<_> = sources.iter().map(known).collect();
+            let plan = FilePlan::of_units(&sources, "train", limit).expect("a plan");
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let expected = starts.zip(ends.iter().copied()).map(|(start, end)| start..end).collect();
+            assert_eq!(plan.layout(), &FileBoundaries::Fixed(expected), "{sources:?}");
+        }
+    }
+
+    #[test]
+    fn names_tell_the_number_of_files_where_it_is_known() {
+        let known = FilePlan::of_units(&[units(&[Some(9), Some(9), Some(9)])], "train", 20).expect("a plan");
+        let names = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"];
+        assert_eq!(known.names().expect("known"), names);
+        let unknown = FilePlan::of_units(&[units(&[Some(9), None])], "dev.x", 20).expect("a plan");
+        assert_eq!(unknown.names(), None);
+        assert_eq!(unknown.name(12), "data/dev.x-00012.parquet");
+    }
+
+    #[test]
+    fn split_names_are_words() {
+        for name in ["train", "validation_2", "a.b"] {
+            assert!(FilePlan::rolling(name, 1).is_ok(), "{name}");
+        }
+        for name in ["", "a-b", "../x", "a b", "a.", "train*"] {
+            let error = FilePlan::rolling(name, 1).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Usage);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rolling_files_are_full_and_not_overfull(lengths in prop::collection::vec(0_u64..30, 0..60)) {
+            let (mut row, mut files) = (0, Vec::new());
+            while row < lengths.len() {
+                let fit = rows_that_fit(&lengths[row..], 0, 0, 50);
+                files.push(&lengths[row..row + fit]);
+                row += fit;
+            }
+            for pair in files.windows(2) {
+                prop_assert!(pair[0].iter().sum::<u64>() + pair[1][0] > 50);
+            }
+            prop_assert!(files.iter().all(|file| file.len() == 1 || file.iter().sum::<u64>() <= 50));
+        }
+    }
+
+    #[test]
+    fn one_file_is_called_by_its_split() {
+        let many = [units(&[Some(9), Some(9)]), units(&[Some(9)])];
+        let unknown = [units(&[Some(9), None])];
+        for (sources, split, name) in
+            [(&many[..], "train", "data/train.bin"), (&unknown[..], "dev.x", "data/dev.x.bin")]
+        {
+            let plan = FilePlan::of_units(sources, split, 10).expect("a plan");
+            let plan = plan.with_format(OutputFormat::Bin).in_one_file();
+            assert_eq!(plan.names(), Some(vec![name.to_owned()]));
+            assert_eq!(split_of(name), split);
+        }
+    }
 }

@@ -4,22 +4,18 @@
 //! manifests are joined.
 
 use std::fs::File;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::dataset::OTHER_SPLIT;
 use super::error::SinkError;
-use super::folder::{CARD_FILE, FILE_JOURNAL, JOB_FILE, STATE_FOLDER, data_files, data_name};
-use super::layout::DATA_FOLDER;
-use super::read::{TokenReader, columns_of, row_count};
-use super::resume;
-use super::schema::{Declaration, FileSpec};
+use super::file_reader::row_count;
+use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, split_of};
+use super::schema::Declaration;
+use super::state::recorded_files;
 use crate::base::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
 use crate::base::int::to_u64;
 use crate::base::seeded_hash::Set;
@@ -27,9 +23,6 @@ use crate::base::{atomic_file, version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
-
-/// File name of the manifest.
-pub const MANIFEST: &str = "manifest.json";
 
 /// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
@@ -178,9 +171,7 @@ impl Manifest {
         if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
             return Ok(Some(manifest));
         }
-        Err(mismatch(SinkError::ManifestChanged { path }).with_help(
-            "remove it, then give the same `run` or `encode` command again: complete files are kept",
-        ))
+        Err(SinkError::ManifestChanged { path }.into())
     }
 
     /// Writes the manifest to an output folder. Call it after everything else is written.
@@ -240,11 +231,11 @@ impl Manifest {
                 }
                 false => "remove it: readers of the folder take it for part of the data",
             };
-            return Err(mismatch(SinkError::FileUnlisted { path }).with_help(help));
+            return Err(Error::from(SinkError::FileUnlisted { path }).with_help(help));
         }
         let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
         if let Some(path) = tokenizer.find(|path| !path.is_file()) {
-            return Err(mismatch(SinkError::FileMissing { path }));
+            return Err(SinkError::FileMissing { path }.into());
         }
         others.into_iter().try_for_each(|file| file.verify(folder, observer))?;
         observer.finished(Stage::Verify);
@@ -326,7 +317,7 @@ impl HashedFile {
 }
 
 fn differs(path: &Path, what: &'static str, found: String, expected: String) -> Error {
-    mismatch(SinkError::FileDiffers { path: path.to_path_buf(), what, found, expected })
+    SinkError::FileDiffers { path: path.to_path_buf(), what, found, expected }.into()
 }
 
 /// Compares the size and the hash of a file.
@@ -336,7 +327,7 @@ fn differs(path: &Path, what: &'static str, found: String, expected: String) -> 
 fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -> Result<()> {
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            return Err(mismatch(SinkError::FileMissing { path: path.to_path_buf() }));
+            return Err(SinkError::FileMissing { path: path.to_path_buf() }.into());
         }
         opened => opened.map_err(|cause| Error::io("read", path, cause))?,
     };
@@ -379,7 +370,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
     limited.read_to_end(&mut text).map_err(|cause| Error::io("read", path, cause))?;
     if to_u64(text.len()) > MAX_MANIFEST_BYTES {
-        return Err(failed(SinkError::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }));
+        return Err(SinkError::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }.into());
     }
     Ok(Some(text))
 }
@@ -389,14 +380,11 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 /// # Errors
 /// The text is not a manifest, is of a later version, or [has a flaw](Manifest::flaw).
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
-    let damaged = |cause| {
-        let error = SinkError::ManifestDamaged { path: path.clone(), cause };
-        failed(error).with_help("remove it to write the output again")
-    };
+    let damaged = |cause| Error::from(SinkError::ManifestDamaged { path: path.clone(), cause });
     version::check(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.flaw() {
-        Some(what) => Err(failed(SinkError::ManifestInvalid { path, what })),
+        Some(what) => Err(SinkError::ManifestInvalid { path, what }.into()),
         None => Ok(manifest),
     }
 }
@@ -430,76 +418,6 @@ impl Manifest {
         }
         None
     }
-}
-
-fn failed(error: SinkError) -> Error {
-    Error::new(ErrorKind::Failed, error)
-}
-
-fn mismatch(error: SinkError) -> Error {
-    Error::new(ErrorKind::Mismatch, error)
-}
-
-/// Bytes of a job file that are read (1 MiB). Such a file has a few hundred.
-const MOST_BYTES: u64 = 1 << 20;
-
-/// The beginning of the name of the state folder for a split that is not the first of its output.
-const FOLDER: &str = "split-";
-
-/// The name of the split of a data file. `name` is its path relative to the output folder, or its file name.
-pub(super) fn split_of(name: &str) -> &str {
-    let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
-    match file.split_once('-') {
-        Some((split, _)) => split,
-        // If a split has a single file, the file is named by the split alone.
-        None => file.rsplit_once('.').map_or("", |(split, _)| split),
-    }
-}
-
-/// The state folder of a split: that of the output for its first split, a folder within it for any other.
-pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
-    let state = output.join(STATE_FOLDER);
-    match split.filter(|split| first_split(output).is_some_and(|first| first != *split)) {
-        Some(split) => state.join(format!("{FOLDER}{split}")),
-        None => state,
-    }
-}
-
-/// The first split of an output. Its job file names it, or else the journal of completed data files shows it.
-fn first_split(output: &Path) -> Option<String> {
-    let state = output.join(STATE_FOLDER);
-    let mut text = Vec::new();
-    std::fs::File::open(state.join(JOB_FILE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-    // A changed name would put the state and the reports elsewhere, so only one with its checksum is believed.
-    if JSON_CHECKSUM.holds(&text) == Some(true) {
-        let job: Value = serde_json::from_slice(&text).ok()?;
-        if let Some(split) = job.get("split").and_then(Value::as_str) {
-            return Some(split.to_owned());
-        }
-    }
-    let recorded_files = resume::recorded_files(&state.join(FILE_JOURNAL)).unwrap_or_default();
-    let first = recorded_files.into_iter().next();
-    first.map(|name| split_of(&name).to_owned()).filter(|split| !split.is_empty())
-}
-
-/// The state folders of all splits.
-pub(super) fn states(output: &Path) -> Result<Vec<PathBuf>> {
-    let state = output.join(STATE_FOLDER);
-    let mut found = super::folder::entries(&state)?;
-    found.retain(|path| {
-        path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER))
-    });
-    found.push(state);
-    Ok(found)
-}
-
-/// The names of all data files in the journals of all splits.
-pub(super) fn recorded_files(output: &Path) -> Result<Set<String>> {
-    let mut known = Set::default();
-    for state in states(output)? {
-        known.extend(resume::recorded_files(&state.join(FILE_JOURNAL))?);
-    }
-    Ok(known)
 }
 
 impl Manifest {
@@ -602,49 +520,4 @@ impl Manifest {
 fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
     names.retain(|name| !more.contains(name));
     [&*names, more].concat()
-}
-
-/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program.
-pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>) -> bool {
-    let plain = |declaration: &Declaration| Declaration {
-        recipe: String::new(),
-        tool_version: String::new(),
-        ..declaration.clone()
-    };
-    one.map(plain) == other.map(plain)
-}
-
-/// Checks that a split fits the other splits: readers expect the same of all splits of a dataset.
-///
-/// # Errors
-/// Something differs ([`ErrorKind::Usage`]), or a file of another split cannot be read.
-pub(super) fn check_fits(
-    output: &Path,
-    others: &Manifest,
-    declaration: &Declaration,
-    shape: &FileSpec,
-) -> Result<()> {
-    let Some(file) = others.files.first() else { return Ok(()) };
-    let refused = |what| {
-        let error =
-            SinkError::OtherSplit { folder: output.to_owned(), split: split_of(&file.name).to_owned(), what };
-        Err(Error::new(ErrorKind::Usage, error).with_help(OTHER_SPLIT))
-    };
-    if others.tokenizer != declaration.tokenizer {
-        return refused("another tokenizer");
-    }
-    let path = output.join(&file.name);
-    let is_flat = path.extension().is_some_and(|extension| extension == "bin");
-    if is_flat != shape.flat.is_some() {
-        return refused("another format");
-    }
-    let reader = TokenReader::open(&path);
-    let declared = if is_flat { others.declaration.clone() } else { reader?.declaration().cloned() };
-    if !same_tokens(declared.as_ref(), Some(declaration)) {
-        return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
-    }
-    if !is_flat && columns_of(&path)? != *shape.schema.fields() {
-        return refused("other columns");
-    }
-    Ok(())
 }

@@ -9,33 +9,28 @@
 //! file, and [`TokenReader`] reads.
 
 mod error;
-mod resume;
-mod shard;
-mod hf_features;
-pub mod layout;
-pub mod schema;
 mod packing;
+mod hf_features;
+mod schema;
+mod layout;
+mod state;
 mod row_group;
-mod hashed;
 mod flat_file;
 mod parquet_file;
-mod journal;
+mod file_reader;
+mod manifest;
 mod folder;
-mod dataset;
+mod resume;
+mod shard;
+mod read;
 mod card;
-pub mod manifest;
-pub mod read;
+mod dataset;
 
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
-pub(crate) use folder::data_files;
-pub(crate) use folder::{CARD_FILE, JOB_FILE};
-pub use folder::{OutputFolder, STATE_FOLDER};
-pub(crate) use folder::{holds_data, split_files};
+pub use folder::OutputFolder;
 pub(crate) use hf_features::{UnsupportedColumn, columns_datasets_cannot_read};
-pub(crate) use journal::Journal;
-pub(crate) use layout::split_name_help;
-pub use layout::{FilePlan, TOKENIZER_FOLDER, is_split_name};
-pub(crate) use manifest::state_of;
+pub(crate) use layout::{CARD_FILE, data_files, split_files, split_name_help};
+pub use layout::{DATA_FOLDER, FilePlan, MANIFEST, STATE_FOLDER, TOKENIZER_FOLDER, is_split_name};
 pub use manifest::{HashedFile, Manifest, ManifestInput, OutputFile, SplitJob, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub use read::TokenReader;
@@ -43,10 +38,11 @@ pub use resume::DocumentSpan;
 pub use row_group::{Position, RowTotals, SourceShare};
 pub(crate) use schema::dropped_annotations;
 pub use schema::{
-    Compression, Declaration, DeclaredToken, FileSpec, INPUT_IDS, LENGTH, OutputFormat, output_schema,
+    Compression, DECLARATION_KEY, Declaration, DeclaredToken, FEATURES_KEY, FileSpec, INPUT_IDS, LENGTH,
+    OutputFormat, SEQ_LENGTHS, output_schema,
 };
-pub use shard::RowGroupEncoders;
-pub use shard::{ShardFacts, ShardWriter};
+pub use shard::{RowGroupEncoders, ShardFacts, ShardWriter};
+pub(crate) use state::{Journal, holds_data, read_job, state_of, write_job};
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,7 @@
 //! Stores the footer entries of a row group separately. With these and the bytes of its pages, a Parquet file that
 //! another process began can be continued.
 
-use std::io;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,9 +32,11 @@ use parquet::file::writer::{
 use parquet::schema::types::SchemaDescriptor;
 
 use super::error::write_failed;
-use super::hashed::HashingWriter;
-use super::row_group::{GROUP_IDS, RowGroup};
+use super::packing::GROUP_IDS;
+use super::row_group::RowGroup;
 use super::schema::FileSpec;
+use crate::base::digest::HashingWriter;
+use crate::base::int::to_u64;
 use crate::encode::TokenIds;
 use crate::error::Result;
 
@@ -415,7 +416,7 @@ pub(super) fn columns_in_file(
 }
 
 /// Stands for the bytes of pages that are already in the file. It yields zeros, which
-/// [`HashingWriter`](super::hashed::HashingWriter) does not write.
+/// [`HashingWriter`](crate::base::digest::HashingWriter) does not write.
 pub(super) struct ExistingPages;
 
 impl Length for ExistingPages {
@@ -433,7 +434,44 @@ impl ChunkReader for ExistingPages {
 
     fn get_bytes(&self, _start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let mut bytes = Vec::new();
-        std::io::repeat(0).take(crate::base::int::to_u64(length)).read_to_end(&mut bytes)?;
+        std::io::repeat(0).take(to_u64(length)).read_to_end(&mut bytes)?;
         Ok(bytes.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::row_group::OutputBatch;
+    use crate::sink::tests::{batch_with, some_rows, strings};
+    use crate::sink::{Compression, Declaration, output_schema};
+
+    #[test]
+    fn what_the_footer_says_of_a_row_group_can_be_kept() {
+        let rows = some_rows(5_000);
+        let names: Vec<Option<String>> =
+            rows.iter().map(|row| Some(format!("{:?}", row.as_ref()?.first()))).collect();
+        let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
+        let schema = output_schema(names.schema().fields()).expect("legal columns");
+        for compression in [Compression::Default, Compression::Fast] {
+            let shape = FileSpec::new(schema.clone(), compression, &Declaration::default()).expect("legal");
+            let file =
+                ParquetFile::new(HashingWriter::new(Vec::new()), "memory".into(), &shape).expect("a file");
+            let mut group = RowGroup::default();
+            let mut batch = OutputBatch::new(batch_with(&rows, &names), &shape).expect("rows");
+            assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
+            let EncodedColumns { chunks, metadata } =
+                encode_columns(group, &shape, file.writers()).expect("columns");
+            let kept = columns_from_footer(&metadata, &shape.columns).expect("the same footer");
+            assert_eq!(kept.len(), chunks.len());
+            for (kept, chunk) in kept.iter().zip(&chunks) {
+                let close = ColumnChunk::close(chunk);
+                assert_eq!(kept.rows_written, close.rows_written);
+                assert_eq!(format!("{:#?}", kept.metadata), format!("{:#?}", close.metadata));
+                assert_eq!(format!("{:#?}", kept.column_index), format!("{:#?}", close.column_index));
+                assert_eq!(format!("{:#?}", kept.offset_index), format!("{:#?}", close.offset_index));
+                assert_eq!(kept.bytes_written, close.bytes_written);
+            }
+        }
     }
 }

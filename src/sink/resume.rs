@@ -15,14 +15,12 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::folder::OutputFolder;
-use super::hashed::HashingWriter;
-use super::journal::Journal;
 use super::manifest::OutputFile;
 use super::row_group::{Position, RowTotals};
+use super::state::Journal;
 use crate::base::atomic_file;
-use crate::base::digest::hex;
+use crate::base::digest::{HashingWriter, hex};
 use crate::base::int::{to_u64, u64_to_usize};
-use crate::base::seeded_hash::Set;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 
@@ -306,12 +304,6 @@ impl CompletedFiles {
     pub(super) fn into_records(self) -> Vec<FileRecord> {
         self.records
     }
-}
-
-/// The names of all files in a journal, whatever its job: files that this program wrote, or was about to name.
-pub(super) fn recorded_files(journal: &Path) -> Result<Set<String>> {
-    let records = Journal::parsable_records::<FileRecord>(journal)?;
-    Ok(records.iter().flat_map(|record| record.file.names()).cloned().collect())
 }
 
 /// Gives the last recorded file its name, if the run ended between recording and naming it, and its bytes are

@@ -11,19 +11,12 @@ use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 
 use super::error::SinkError;
-use super::packing::{PackedRows, Packing};
+use super::packing::{GROUP_IDS, GROUP_ROWS, PackRule, PackedRows, Packing};
 use super::schema::{FileSpec, SEQ_LENGTHS, element};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::encode::{TokenBatch, TokenIds};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::source::{cast, row_bytes};
-
-/// Number of token ids in a row group; a single row may have more. These 16 MiB are few enough that encoding and
-/// compression overlap on all cores with little memory, and enough that readers do not notice the borders.
-pub(super) const GROUP_IDS: usize = 1 << 22;
-
-/// Number of rows in a row group, at most.
-pub(super) const GROUP_ROWS: usize = 1 << 20;
 
 /// Bytes of pass-through values in a row group (64 MiB); a single row may have more.
 pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
@@ -139,9 +132,8 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     let mut start = 0;
     for &end in &batch.ends {
         if i32::try_from(end - start).is_err() {
-            let error =
-                SinkError::RowTooLong { source_index: batch.source, unit: batch.unit, tokens: end - start };
-            return Err(Error::new(ErrorKind::Failed, error));
+            let (source_index, unit, tokens) = (batch.source, batch.unit, end - start);
+            return Err(SinkError::RowTooLong { source_index, unit, tokens }.into());
         }
         start = end;
     }
@@ -153,7 +145,7 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
     let greatest = ids.greatest().unwrap_or_default().get();
     match i32::try_from(greatest) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::new(ErrorKind::Failed, SinkError::IdTooLarge { id: greatest })),
+        Err(_) => Err(SinkError::IdTooLarge { id: greatest }.into()),
     }
 }
 
@@ -169,8 +161,7 @@ fn pass_through(batch: &TokenBatch, shape: &FileSpec) -> Result<Option<RecordBat
     for field in &fields {
         let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
         let Some(given) = given.filter(|given| given.len() == batch.len()) else {
-            let error = SinkError::ColumnMissing { name: field.name().clone(), source_index, unit };
-            return Err(Error::new(ErrorKind::Failed, error));
+            return Err(SinkError::ColumnMissing { name: field.name().clone(), source_index, unit }.into());
         };
         columns.push(plain(given, field, source_index, unit)?);
     }
@@ -187,7 +178,7 @@ fn plain(
 ) -> Result<ArrayRef> {
     cast(given, field.data_type()).map_err(|cause| {
         let (name, data_type) = (field.name().clone(), field.data_type().clone());
-        Error::new(ErrorKind::Failed, SinkError::ColumnCast { name, source_index, unit, data_type, cause })
+        SinkError::ColumnCast { name, source_index, unit, data_type, cause }.into()
     })
 }
 
@@ -291,20 +282,26 @@ impl RowGroup {
     }
 
     /// The ranges of ids of the documents, and parts of documents, that were gathered.
-    pub(super) fn gathered_documents(&self) -> impl Iterator<Item = Range<usize>> {
+    fn gathered_documents(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
 
-    /// The same ids in another order. `segments` are their ranges in the new order.
-    pub(super) fn in_order_of(self, segments: &[Range<usize>]) -> RowGroup {
-        let mut ids = self.ids.room_for_as_many();
-        segments.iter().for_each(|segment| ids.extend(&self.ids, segment.clone()));
-        RowGroup { ids, ..self }
+    /// Packs the gathered documents into rows.
+    ///
+    /// **Memory:** about 50 bytes per document, and for best-fit a second copy of the ids.
+    pub(super) fn pack(mut self, packing: &Packing) -> RowGroup {
+        let rows = packing.pack(self.gathered_documents());
+        if packing.rule == PackRule::BestFit {
+            let mut ids = self.ids.room_for_as_many();
+            rows.segments.iter().for_each(|segment| ids.extend(&self.ids, segment.clone()));
+            self.ids = ids;
+        }
+        self.into_rows(&rows)
     }
 
     /// Makes packed rows of the ids, which must be in the order of the rows.
-    pub(super) fn into_rows(self, rows: &PackedRows) -> RowGroup {
+    fn into_rows(self, rows: &PackedRows) -> RowGroup {
         let length = |segment: &Range<usize>| i32::try_from(segment.len()).expect("a row is not so long");
         let lengths = Int32Array::from_iter_values(rows.segments.iter().map(length));
         let (mut begin, mut row_end) = (0, 0);

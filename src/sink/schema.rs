@@ -6,19 +6,17 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::{Compression as Codec, Encoding, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde::{Deserialize, Serialize};
 
 use super::error::SinkError;
-use super::flat_file::IdWidth;
 use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::TokenId;
 use crate::encode::{Encoder, MissingBytes};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::source::{kept_annotations, lost_annotations};
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -195,7 +193,7 @@ pub struct DeclaredToken {
 ///
 /// # Errors
 /// Two columns have the same name, or one has a type that Parquet or its readers do not support
-/// ([`ErrorKind::Usage`]).
+/// ([`Usage`](crate::ErrorKind::Usage)).
 pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     let mut fields = vec![
         Arc::new(Field::new(INPUT_IDS, DataType::List(element()), true)),
@@ -203,14 +201,11 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     ];
     for column in columns {
         if fields.iter().any(|field| field.name() == column.name()) {
-            let error = SinkError::ColumnTwice { name: column.name().clone() };
-            return Err(Error::new(ErrorKind::Usage, error)
-                .with_help("leave that column out, or rename it in the data"));
+            return Err(SinkError::ColumnTwice { name: column.name().clone() }.into());
         }
         let Some(field) = plain_field(column) else {
             let data_type = column.data_type().clone();
-            let error = SinkError::ColumnType { name: column.name().clone(), data_type };
-            return Err(Error::new(ErrorKind::Usage, error).with_help("leave that column out"));
+            return Err(SinkError::ColumnType { name: column.name().clone(), data_type }.into());
         };
         fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
     }
@@ -220,11 +215,10 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
 /// The columns of packed rows, which replace those of documents.
 ///
 /// # Errors
-/// The documents have pass-through columns, or the length of rows is out of range ([`ErrorKind::Usage`]).
+/// The documents have pass-through columns, or the length of rows is out of range ([`Usage`](crate::ErrorKind::Usage)).
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
-    let refused = |what: String, help: &'static str| {
-        Err(Error::new(ErrorKind::Usage, SinkError::CannotPack { what }).with_help(help))
-    };
+    let refused =
+        |what: String, help: &'static str| Err(Error::from(SinkError::CannotPack { what }).with_help(help));
     if documents.fields().len() > 2 {
         return refused("cannot keep the columns of documents".to_owned(), "leave the columns out");
     }
@@ -316,7 +310,7 @@ impl FileSpec {
     ///
     /// # Errors
     /// A column has a type that Parquet does not support. With a packing: the schema has pass-through columns, or the
-    /// length of rows is out of range. ([`ErrorKind::Usage`])
+    /// length of rows is out of range. ([`Usage`](crate::ErrorKind::Usage))
     pub fn new(
         schema: SchemaRef,
         compression: Compression,
@@ -339,7 +333,7 @@ impl FileSpec {
         let mut shape = FileSpec::parquet(schema, compression, declaration)?;
         if shape.packing.is_some() && format != OutputFormat::Parquet {
             let what = "are written to Parquet files only".to_owned();
-            return Err(Error::new(ErrorKind::Usage, SinkError::CannotPack { what })
+            return Err(Error::from(SinkError::CannotPack { what })
                 .with_help("leave packing out: files of ids alone are one sequence of tokens"));
         }
         shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
@@ -352,10 +346,7 @@ impl FileSpec {
             Some(packing) => packed_schema(&schema, packing)?,
             None => schema,
         };
-        let unknown = |cause: ParquetError| {
-            Error::new(ErrorKind::Usage, SinkError::Write { path: "the output's columns".into(), cause })
-        };
-        let columns = ArrowSchemaConverter::new().convert(&schema).map_err(unknown)?;
+        let columns = ArrowSchemaConverter::new().convert(&schema).map_err(SinkError::Columns)?;
         let features = HfFeatures::of(&schema).map(|features| features.json().to_string());
         let pairs = key_values(features.as_ref(), declaration);
         let mut properties = properties(&columns, compression, pairs);
@@ -399,4 +390,45 @@ fn key_values(features: Option<&String>, declaration: &Declaration) -> Vec<KeyVa
     let mut pairs = vec![KeyValue::new(DECLARATION_KEY.to_owned(), declared)];
     pairs.extend(features.map(|features| KeyValue::new(FEATURES_KEY.to_owned(), features.clone())));
     pairs
+}
+
+/// The size of an id in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdWidth {
+    Two,
+    Four,
+}
+
+impl IdWidth {
+    /// The width for ids below `ids`. Megatron-LM itself uses four bytes from 65 500 ids on.
+    pub(super) fn of(ids: u64, format: OutputFormat) -> IdWidth {
+        let two = if format == OutputFormat::Megatron { ids < 65_500 } else { ids <= 1 << 16 };
+        if two { IdWidth::Two } else { IdWidth::Four }
+    }
+
+    /// The width in bytes.
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            IdWidth::Two => 2,
+            IdWidth::Four => 4,
+        }
+    }
+
+    /// Megatron-LM's code for the type: `uint16`, or `int32`, which holds all ids below 2³¹ unchanged.
+    pub(super) fn megatron_code(self) -> u8 {
+        match self {
+            IdWidth::Two => 8,
+            IdWidth::Four => 4,
+        }
+    }
+}
+
+/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program.
+pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>) -> bool {
+    let plain = |declaration: &Declaration| Declaration {
+        recipe: String::new(),
+        tool_version: String::new(),
+        ..declaration.clone()
+    };
+    one.map(plain) == other.map(plain)
 }

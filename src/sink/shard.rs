@@ -17,16 +17,14 @@ use serde_json::Value;
 
 use super::error::{SinkError, write_failed};
 use super::flat_file::{FlatFile, FlatRowGroup};
-use super::hashed::HashingWriter;
-use super::packing::pack;
-use super::parquet_file;
-use super::parquet_file::{EncodedColumns, ParquetFile};
+use super::parquet_file::{self, EncodedColumns, ParquetFile};
 use super::resume::{IncompleteFile, RowGroupJournal};
 use super::row_group::{OutputBatch, Position, RowGroup, RowTotals};
 use super::schema::FileSpec;
+use crate::base::digest::HashingWriter;
 use crate::base::pools::as_many_as_there_are;
 use crate::encode::TokenBatch;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// A file that grows by row groups.
 enum ShardFile<W: Write + Send> {
@@ -260,8 +258,7 @@ impl<W: Write + Send> ShardWriter<W> {
     fn append_next(&mut self) -> Result<()> {
         let Some(next) = self.in_progress.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
-            let error = SinkError::EncoderStopped { path: self.path.clone() };
-            return Err(Error::new(ErrorKind::Failed, error));
+            return Err(SinkError::EncoderStopped { path: self.path.clone() }.into());
         };
         let (totals, group) = encoded.map_err(|cause| write_failed(&self.path, cause))?;
         let metadata = self.file.append(group)?;
@@ -410,7 +407,7 @@ fn encode_group(
     writers: Option<&ArrowRowGroupWriterFactory>,
 ) -> EncodeReply {
     let group = match &shape.packing {
-        Some(packing) => pack(group, packing),
+        Some(packing) => group.pack(packing),
         None => group,
     };
     let totals = group.totals().clone();

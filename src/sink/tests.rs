@@ -1,26 +1,43 @@
-//! Helpers that the tests of this module share: rows, batches, and files in memory.
+//! Tests of single files of token ids, and helpers that the tests of the sink share: rows, batches, files in memory.
 
 mod dataset;
-mod flat;
-mod pack;
-mod footer;
-mod journal;
-mod resume;
-mod folder;
-mod manifest;
-mod plan;
-mod read;
-mod writer;
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::builder::{
+    ArrayBuilder, FixedSizeListBuilder, GenericListBuilder, Int32Builder, Int64Builder, LargeListBuilder,
+    ListBuilder, MapBuilder, PrimitiveBuilder, StringBuilder, UInt16Builder, UInt32Builder,
+};
+use arrow_array::types::{ArrowPrimitiveType, Int8Type};
+use arrow_array::{
+    ArrayRef, Date32Array, Date64Array, DictionaryArray, Int64Array, OffsetSizeTrait, RecordBatch,
+    StringArray, StringViewArray, Time32MillisecondArray, Time32SecondArray, TimestampMillisecondArray,
+    TimestampSecondArray,
+};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Encoding;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use proptest::prelude::*;
 
-use super::schema::output_schema;
-use super::{Compression, Declaration, FileSpec, RowGroupEncoders, ShardFacts, ShardWriter, TokenReader};
-use crate::base::int::{TokenId, to_u64};
+use super::flat_file::FlatIndex;
+use super::packing::{GROUP_IDS, GROUP_ROWS};
+use super::schema::{DECLARATION_KEY, FEATURES_KEY, IdWidth, output_schema};
+use super::{
+    Compression, DatasetConfig, DatasetWriter, Declaration, FilePlan, FileSpec, OutputFolder, OutputFormat,
+    RowGroupEncoders, ShardFacts, ShardWriter, TokenReader,
+};
+use crate::base::int::{TokenId, to_u64, u64_to_usize};
+use crate::base::test_support::one_case_in;
 use crate::encode::{TokenBatch, TokenIds};
+use crate::error::ErrorKind;
+use crate::observer::Silent;
+use crate::source::{Identity, Range, Unit, row_bytes};
 
 /// A row: its ids, or `None` for null.
 pub(super) type Row = Option<Vec<u32>>;
@@ -114,4 +131,549 @@ pub(super) fn some_rows(count: u32) -> Vec<Row> {
 pub(super) fn strings(name: &str, values: &[Option<&str>]) -> RecordBatch {
     let column: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(values.to_vec()));
     RecordBatch::try_from_iter_with_nullable([(name, column, true)]).expect("one column")
+}
+
+pub(super) fn unit(name: &str, text_bytes: Option<u64>) -> Unit {
+    Unit { name: name.to_owned(), range: Range::Whole, rows: None, text_bytes }
+}
+
+pub(super) fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {
+    DatasetConfig {
+        job: "job".to_owned(),
+        plan: FilePlan::of_units(&units, "train", file_text_bytes).expect("a plan"),
+        units,
+        columns: Vec::new(),
+        ids: 50_000,
+        compression: Compression::Default,
+        declaration: Declaration::default(),
+    }
+}
+
+/// All files outside of the state folder, with their bytes.
+pub(super) fn output_bytes(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for below in ["", "data"] {
+        for entry in fs::read_dir(folder.join(below)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                let name = path.strip_prefix(folder).expect("below").display().to_string();
+                files.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    files
+}
+
+fn metadata(bytes: &[u8]) -> ParquetMetaData {
+    ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .parse_and_finish(&Bytes::copy_from_slice(bytes))
+        .expect("a Parquet file")
+}
+
+#[test]
+fn rows_come_back_as_they_were() {
+    let mut rows = some_rows(5_000);
+    rows[4_000] = Some(vec![7, 70_000, i32::MAX.unsigned_abs(), 8]);
+    for compression in [Compression::Default, Compression::Fast] {
+        let (bytes, facts) = write(rows.chunks(300).map(batch), None, compression, 2);
+        assert_eq!(read_back(&bytes), rows);
+        let tokens = rows.iter().flatten().map(Vec::len).sum::<usize>();
+        assert_eq!((facts.rows, facts.tokens), (5_000, to_u64(tokens)));
+        assert_eq!(facts.bytes, to_u64(bytes.len()));
+    }
+}
+
+#[test]
+fn a_file_without_rows_is_a_file() {
+    let (bytes, facts) = write([], None, Compression::Default, 1);
+    assert_eq!(facts.rows, 0);
+    assert_eq!(read_back(&bytes), Vec::<Row>::new());
+}
+
+#[test]
+fn bytes_depend_on_the_rows_alone() {
+    let inputs = (prop::collection::vec(1_usize..400, 1..20), 1_usize..4);
+    one_case_in(16, &inputs, |(sizes, threads)| {
+        let rows = some_rows(2_000);
+        let names: Vec<Option<String>> =
+            rows.iter().map(|row| Some(format!("{:?}", row.as_ref()?.first()))).collect();
+        let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
+        let (whole, _) = write([batch_with(&rows, &names)], Some(&names), Compression::Default, 1);
+        let mut cut = Vec::new();
+        let mut start = 0;
+        for size in sizes.into_iter().cycle() {
+            let end = (start + size).min(rows.len());
+            cut.push(batch_with(&rows[start..end], &names.slice(start, end - start)));
+            start = end;
+            if start == rows.len() {
+                break;
+            }
+        }
+        let (ranges, _) = write(cut, Some(&names), Compression::Default, threads);
+        prop_assert!(whole == ranges);
+        Ok(())
+    });
+}
+
+#[test]
+fn row_groups_are_cut_by_ids_and_by_rows() {
+    let third = vec![7_u32; GROUP_IDS / 3 + 1];
+    let rows =
+        vec![Some(third.clone()), Some(third.clone()), Some(third), Some(vec![1; GROUP_IDS + 1]), None];
+    let (bytes, _) = write(rows.chunks(2).map(batch), None, Compression::Default, 3);
+    let counts = |bytes: &[u8]| -> Vec<i64> {
+        metadata(bytes).row_groups().iter().map(|group| group.num_rows()).collect()
+    };
+    assert_eq!(counts(&bytes), [2, 1, 1, 1]);
+    assert!(read_back(&bytes) == rows);
+    let full = [GROUP_IDS - 3, 3, 1].map(|ids| Some(vec![7; ids]));
+    assert_eq!(counts(&write([batch(&full)], None, Compression::Default, 1).0), [2, 1]);
+    let many = vec![Some(vec![]); GROUP_ROWS + 1];
+    let (bytes, _) = write([batch(&many)], None, Compression::Default, 1);
+    assert_eq!(counts(&bytes), [i64::try_from(GROUP_ROWS).expect("small"), 1]);
+}
+
+#[test]
+fn row_groups_are_cut_by_pass_through_bytes() {
+    let half = "x".repeat(40 << 20);
+    let columns = strings("text", &[Some("y"), Some(&half), Some(&half), None]);
+    let rows = vec![Some(vec![1]); 4];
+    let (bytes, _) = write([batch_with(&rows, &columns)], Some(&columns), Compression::Fast, 1);
+    let counts: Vec<i64> = metadata(&bytes).row_groups().iter().map(|group| group.num_rows()).collect();
+    assert_eq!(counts, [2, 2]);
+}
+
+#[test]
+fn row_bytes_are_those_of_the_values_alone() {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for list in [Some(vec![Some("abc"), None, Some("de")]), None, Some(vec![]), Some(vec![Some("f")])] {
+        match list {
+            Some(items) => lists.append_value(items),
+            None => lists.append_null(),
+        }
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), None, Some(4)]));
+    let columns = RecordBatch::try_from_iter([("lists", lists), ("numbers", numbers)]).expect("two columns");
+    let expected = [4 + 5 + 8, 8, 4, 4 + 1 + 8];
+    assert_eq!(row_bytes(&columns), expected);
+    assert_eq!(row_bytes(&columns.slice(2, 2)), expected[2..]);
+}
+
+/// Covers lists of lists, large lists, fixed-size lists and maps. With this many rows, cutting them one by one would
+/// take minutes if each slice looked at the items of all.
+#[test]
+fn row_bytes_of_slices_are_those_of_the_whole() {
+    let rows = 20_000;
+    let mut lists = ListBuilder::new(ListBuilder::new(StringBuilder::new()));
+    let mut large = LargeListBuilder::new(StringBuilder::new());
+    let mut fixed = FixedSizeListBuilder::new(StringBuilder::new(), 2);
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    for row in 0..rows {
+        let word = "word".repeat(row % 5);
+        for _ in 0..row % 40 {
+            lists.values().append_value([Some(&word), None]);
+            large.values().append_value(&word);
+            maps.keys().append_value("a key");
+            maps.values().append_value(&word);
+        }
+        lists.append(row % 7 > 0);
+        large.append(row % 11 > 0);
+        maps.append(row % 13 > 0).expect("as many keys as values");
+        fixed.values().append_value(&word);
+        fixed.values().append_null();
+        fixed.append(row % 3 > 0);
+    }
+    let columns: [(_, ArrayRef); 4] = [
+        ("lists", Arc::new(lists.finish())),
+        ("large", Arc::new(large.finish())),
+        ("fixed", Arc::new(fixed.finish())),
+        ("maps", Arc::new(maps.finish())),
+    ];
+    let columns = RecordBatch::try_from_iter(columns).expect("four columns");
+    let whole = row_bytes(&columns);
+    for length in [1, 7, rows - 1] {
+        let starts = (0..rows).step_by(length);
+        let ranges = starts.flat_map(|at| row_bytes(&columns.slice(at, length.min(rows - at))));
+        assert!(ranges.eq(whole.iter().copied()), "slices of {length} rows");
+    }
+}
+
+#[test]
+fn a_huge_row_in_a_batch_of_its_own_is_the_same_row() {
+    let rows = [Some(vec![5; GROUP_IDS + 10]), Some(vec![6]), None];
+    let (together, _) = write([batch(&rows)], None, Compression::Default, 1);
+    let (apart, _) = write(rows.chunks(1).map(batch), None, Compression::Default, 2);
+    assert!(together == apart);
+}
+
+#[test]
+fn files_keep_the_contract() {
+    for (compression, encoding) in
+        [(Compression::Default, Encoding::PLAIN), (Compression::Fast, Encoding::BYTE_STREAM_SPLIT)]
+    {
+        let (bytes, _) = write([batch(&some_rows(100))], None, compression, 1);
+        let metadata = metadata(&bytes);
+        let ids = metadata.row_group(0).column(0);
+        assert_eq!(ids.column_path().string(), "input_ids.list.element");
+        assert!(ids.encodings().any(|found| found == encoding));
+        assert!(ids.encodings().all(|found| found == encoding || found == Encoding::RLE), "no dictionary");
+        assert!(ids.statistics().is_none());
+        assert_eq!(metadata.row_group(0).column(1).statistics().and_then(|s| s.null_count_opt()), Some(9));
+        assert!(ids.offset_index_offset().is_some(), "a page index");
+        let file = metadata.file_metadata();
+        assert_eq!(file.created_by(), Some(concat!("tokenmill version ", env!("CARGO_PKG_VERSION"))));
+        let value = |key: &str| {
+            let pairs = file.key_value_metadata().expect("key values");
+            pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone()).expect("a value")
+        };
+        let declared: Declaration = serde_json::from_str(&value(DECLARATION_KEY)).expect("a declaration");
+        assert_eq!(declared, Declaration::default());
+        let features: serde_json::Value = serde_json::from_str(&value(FEATURES_KEY)).expect("features");
+        assert_eq!(features["info"]["features"]["input_ids"]["feature"]["dtype"], "int32");
+        let mut pairs = file.key_value_metadata().expect("key values").clone();
+        pairs.retain(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY);
+        let hint =
+            parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), Some(&pairs)).expect("a hint");
+        assert_eq!(hint.metadata()[FEATURES_KEY], value(FEATURES_KEY), "pyarrow looks here");
+    }
+}
+
+#[test]
+fn pass_through_columns_become_plain_ones() {
+    let dictionary: DictionaryArray<Int8Type> = [Some("a"), None, Some("b")].into_iter().collect();
+    let views: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "a long text, not inline", ""]));
+    let words: ArrayRef = Arc::new(dictionary);
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
+    // Readers that do not know Arrow must see what the values mean.
+    let dates: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
+    let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![Some(61), None, Some(0)]));
+    let stamps = TimestampSecondArray::from(vec![Some(1 << 31), None, Some(-1)]).with_timezone("UTC");
+    let columns: [(&str, ArrayRef); 6] = [
+        ("view", views),
+        ("word", words),
+        ("number", numbers),
+        ("date", dates),
+        ("time", times),
+        ("stamp", Arc::new(stamps)),
+    ];
+    let columns = RecordBatch::try_from_iter(columns).expect("six columns");
+    let rows = [Some(vec![1]), None, Some(vec![])];
+    let (bytes, _) = write([batch_with(&rows, &columns)], Some(&columns), Compression::Default, 1);
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(Bytes::from(bytes), options);
+    let read =
+        reader.and_then(|reader| reader.build()).expect("a file").next().expect("a batch").expect("rows");
+    let types: Vec<String> =
+        read.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+    let stamp = r#"Timestamp(ms, "UTC")"#;
+    assert_eq!(types[1..], ["Int32", "Utf8", "Utf8", "Int64", "Date32", "Time32(ms)", stamp]);
+    let stamps = TimestampMillisecondArray::from(vec![Some(1_000 << 31), None, Some(-1_000)]);
+    let expected: [ArrayRef; 6] = [
+        Arc::new(StringArray::from(vec!["x", "a long text, not inline", ""])),
+        Arc::new(StringArray::from(vec![Some("a"), None, Some("b")])),
+        Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])),
+        Arc::new(Date32Array::from(vec![Some(1), None, Some(-1)])),
+        Arc::new(Time32MillisecondArray::from(vec![Some(61_000), None, Some(0)])),
+        Arc::new(stamps.with_timezone("UTC")),
+    ];
+    assert_eq!(read.columns()[2..], expected);
+}
+
+#[test]
+fn columns_that_cannot_be_are_usage_errors() {
+    for name in ["input_ids", "length"] {
+        let error = output_schema(strings(name, &[]).schema().fields()).expect_err("a name twice");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let odd = arrow_schema::DataType::Interval(arrow_schema::IntervalUnit::DayTime);
+    let odd = Arc::new(arrow_schema::Field::new("span", odd, true));
+    let error = output_schema(&[odd]).expect_err("a type that cannot be written");
+    assert!(error.to_string().contains("span"), "{error}");
+}
+
+#[test]
+fn ids_past_31_bits_are_refused() {
+    let shape =
+        FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let mut writer = ShardWriter::new(
+        Vec::new(),
+        "memory",
+        &shape.expect("legal"),
+        &RowGroupEncoders::start(1).expect("threads"),
+    )
+    .expect("a writer");
+    let error = writer.write(batch(&[Some(vec![1, 1 << 31])])).expect_err("too large");
+    assert!(error.to_string().contains("2147483648"), "{error}");
+}
+
+/// A disk with room for this number of bytes.
+struct Room(usize);
+
+impl Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_as_one() {
+    let shape =
+        FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let (shape, encoders) = (shape.expect("legal"), RowGroupEncoders::start(1).expect("threads"));
+    let rows = some_rows(1_000);
+    let write = |room| {
+        let mut writer = ShardWriter::new(Room(room), "out.parquet", &shape, &encoders)?;
+        writer.write(batch(&rows))?;
+        writer.finish().map(|(_, facts)| facts.bytes)
+    };
+    let length = u64_to_usize(write(usize::MAX).expect("room enough"));
+    // The disk fills up in the row group, or in the footer, which is written last.
+    for room in [0, 4, length / 2, length - 300, length - 1] {
+        let error = write(room).expect_err("a full disk");
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "room for {room} of {length} bytes: {error}");
+        assert!(error.to_string().contains("out.parquet"), "{error}");
+    }
+    assert_eq!(write(length).expect("just enough room"), to_u64(length));
+}
+
+fn foreign(path: &Path, name: &str, column: ArrayRef) {
+    let batch = RecordBatch::try_from_iter_with_nullable([(name, column, true)]).expect("a batch");
+    let mut writer =
+        ArrowWriter::try_new(File::create(path).expect("a file"), batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("rows");
+    writer.close().expect("a file");
+}
+
+fn lists<O: OffsetSizeTrait, T: ArrowPrimitiveType>(items: PrimitiveBuilder<T>, one: T::Native) -> ArrayRef
+where
+    PrimitiveBuilder<T>: ArrayBuilder,
+{
+    let mut lists = GenericListBuilder::<O, _>::new(items);
+    lists.values().append_value(one);
+    lists.append(true);
+    lists.append(false);
+    lists.append(true);
+    lists.values().append_slice(&[one, one]);
+    lists.append(true);
+    Arc::new(lists.finish())
+}
+
+#[test]
+fn lists_of_other_programs_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.parquet");
+    let expected: [Row; 4] = [Some(vec![60_000]), None, Some(vec![]), Some(vec![60_000, 60_000])];
+    for column in [
+        lists::<i32, _>(Int32Builder::new(), 60_000),
+        lists::<i64, _>(Int32Builder::new(), 60_000),
+        lists::<i64, _>(Int64Builder::new(), 60_000),
+        lists::<i32, _>(UInt16Builder::new(), 60_000),
+        lists::<i32, _>(UInt32Builder::new(), 60_000),
+    ] {
+        let of = column.data_type().clone();
+        foreign(&path, "input_ids", column);
+        assert_eq!(read_rows(&path), expected, "{of}");
+        assert!(TokenReader::open(&path).expect("a file").declaration().is_none());
+    }
+}
+
+#[test]
+fn what_holds_no_tokens_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.parquet");
+    let error = |kind: ErrorKind, says: &str| {
+        let error = TokenReader::open(&path).map(|_| ()).expect_err(says);
+        assert_eq!(error.kind(), kind);
+        assert!(error.to_string().contains(says) && error.to_string().contains("x.parquet"), "{error}");
+    };
+    error(ErrorKind::Failed, "read");
+    fs::write(&path, "This is text, not Parquet.").expect("a file");
+    error(ErrorKind::Failed, "Parquet");
+    foreign(&path, "text", lists::<i32, _>(Int32Builder::new(), 1));
+    error(ErrorKind::Usage, "it has text");
+    let mut words = StringBuilder::new();
+    words.append_value("a");
+    foreign(&path, "input_ids", Arc::new(words.finish()));
+    error(ErrorKind::Usage, "Utf8");
+    let empty = TokenReader::open(folder.path()).map(|_| ()).expect_err("no data folder");
+    assert!(empty.to_string().contains("no files of token ids"), "{empty}");
+}
+
+#[test]
+fn values_that_are_no_ids_are_told_with_their_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.parquet");
+    let first = || TokenReader::open(&path).expect("a file").next().expect("a batch").map(|_| ());
+    foreign(&path, "input_ids", lists::<i32, _>(Int32Builder::new(), -7));
+    assert!(first().expect_err("negative").to_string().ends_with("row 0 holds -7, which is not a token id"));
+    let mut with_null = GenericListBuilder::<i32, _>::new(Int32Builder::new());
+    for item in [Some(1), Some(2), None] {
+        with_null.values().append_option(item);
+        with_null.append(true);
+    }
+    foreign(&path, "input_ids", Arc::new(with_null.finish()));
+    assert!(first().expect_err("a null").to_string().ends_with("row 2 holds a null among its ids"));
+}
+
+#[test]
+fn damaged_files_are_errors_or_rows() {
+    let (bytes, _) = write([batch(&some_rows(300))], None, Compression::Default, 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.parquet");
+    let read = |bytes: &[u8]| -> crate::error::Result<()> {
+        fs::write(&path, bytes).expect("a file");
+        TokenReader::open(&path)?.try_for_each(|batch| batch.map(|_| ()))
+    };
+    for length in (0..bytes.len()).step_by(97) {
+        read(&bytes[..length]).expect_err("cut short");
+    }
+    let mut failures = 0;
+    for place in (0..bytes.len()).step_by(31) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 0x55;
+        failures += u32::from(read(&damaged).is_err());
+    }
+    assert!(failures > 20, "{failures}");
+}
+
+#[test]
+fn declared_tokens_are_read() {
+    let bos = Some(crate::sink::DeclaredToken { id: TokenId::new(3), text: "<s>".to_owned() });
+    let declaration = Declaration { bos, tokenizer: "abc".to_owned(), ..Declaration::default() };
+    let shape = FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &declaration);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.parquet");
+    let file = File::create(&path).expect("a file");
+    let writer =
+        ShardWriter::new(file, &path, &shape.expect("legal"), &RowGroupEncoders::start(1).expect("threads"))
+            .expect("a writer");
+    writer.finish().expect("a file");
+    assert_eq!(TokenReader::open(&path).expect("a file").declaration(), Some(&declaration));
+}
+
+fn write_flat(folder: &Path, format: OutputFormat, ids: u64, rows: &[Row]) {
+    let config = config(vec![vec![unit("in", None)]], 1_000);
+    let config = DatasetConfig { plan: config.plan.with_format(format), ids, ..config };
+    let folder = OutputFolder::open(folder).expect("the folder");
+    let mut writer = DatasetWriter::create(&folder, config, &Silent).expect("a writer");
+    for (number, rows) in rows.chunks(7).enumerate() {
+        writer.write(TokenBatch { first_row: to_u64(number * 7), ..batch(rows) }).expect("a batch");
+    }
+    let (manifest, _) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
+    assert_eq!(manifest.rows(), to_u64(rows.len()));
+    manifest.write(folder.path()).expect("a manifest");
+    manifest.verify(folder.path(), &Silent).expect("as the manifest says");
+}
+
+/// The rows as a format without nulls stores them.
+fn without_nulls(rows: &[Row]) -> Vec<Row> {
+    rows.iter().map(|row| Some(row.clone().unwrap_or_default())).collect()
+}
+
+proptest! {
+    #[test]
+    fn flat_files_give_the_rows_back(
+        rows in prop::collection::vec(prop::option::weighted(0.9, prop::collection::vec(0_u32..60_000, 0..90)), 0..60),
+        megatron in any::<bool>(),
+        wide in any::<bool>(),
+    ) {
+        let times = |id| if wide { id * 17 } else { id };
+        let rows: Vec<Row> = rows.into_iter().map(|row| row.map(|ids| ids.into_iter().map(times).collect())).collect();
+        let format = if megatron { OutputFormat::Megatron } else { OutputFormat::Bin };
+        let folder = tempfile::tempdir().expect("a folder");
+        write_flat(folder.path(), format, if wide { 1 << 20 } else { 60_000 }, &rows);
+        prop_assert_eq!(read_rows(folder.path()), without_nulls(&rows));
+    }
+}
+
+#[test]
+fn the_width_of_ids_is_the_least_that_holds_all() {
+    for (ids, format, width) in [
+        (65_536, OutputFormat::Bin, IdWidth::Two),
+        (65_537, OutputFormat::Bin, IdWidth::Four),
+        (65_499, OutputFormat::Megatron, IdWidth::Two),
+        (65_500, OutputFormat::Megatron, IdWidth::Four),
+    ] {
+        assert_eq!(IdWidth::of(ids, format), width, "{ids} {format:?}");
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_the_formats() {
+    let rows = [Some(vec![1, 258]), None, Some(vec![]), Some(vec![3])];
+    for (format, index) in [
+        (OutputFormat::Bin, [0_u64, 2, 2, 2, 3].map(u64::to_le_bytes).concat()),
+        (
+            OutputFormat::Megatron,
+            [
+                b"MMIDIDX\0\0".as_slice(),
+                &1_u64.to_le_bytes(),
+                &[8],
+                &[2_u64, 5].map(u64::to_le_bytes).concat(),
+                &[2_i32, 1].map(i32::to_le_bytes).concat(),
+                &[0_i64, 4].map(i64::to_le_bytes).concat(),
+                &[0_i64, 1, 1, 1, 2].map(i64::to_le_bytes).concat(),
+            ]
+            .concat(),
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_flat(folder.path(), format, 300, &rows);
+        let files = output_bytes(folder.path());
+        assert_eq!(files["data/train-00000.bin"], [1, 0, 2, 1, 3, 0]);
+        assert_eq!(files["data/train-00000.idx"], index, "{format:?}");
+    }
+}
+
+#[test]
+fn damaged_indexes_are_errors() {
+    for format in [OutputFormat::Bin, OutputFormat::Megatron] {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_flat(folder.path(), format, 60_000, &some_rows(20));
+        let data = folder.path().join("data/train-00000.bin");
+        let path = data.with_extension("idx");
+        let whole = fs::read(&path).expect("the index");
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).expect("a cut index");
+            assert!(FlatIndex::read(&data).is_err(), "{format:?} cut to {length} bytes");
+        }
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x80;
+            fs::write(&path, bytes).expect("a damaged index");
+            // Only the border between two documents can be wrong unnoticed.
+            let lengths = FlatIndex::read(&data).map(|index| index.lengths.len());
+            assert!(lengths.is_err() || lengths.is_ok_and(|count| count == 20), "{format:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_index_is_noticed_and_made_again() {
+    let rows = some_rows(300);
+    let folder = tempfile::tempdir().expect("a folder");
+    write_flat(folder.path(), OutputFormat::Megatron, 60_000, &rows);
+    let whole = output_bytes(folder.path());
+    fs::remove_file(folder.path().join("data/train-00001.idx")).expect("removed");
+    let other = tempfile::tempdir().expect("a folder");
+    write_flat(other.path(), OutputFormat::Megatron, 60_000, &rows);
+    assert!(output_bytes(other.path()) == whole);
+    let output = OutputFolder::open(folder.path()).expect("the folder");
+    let config = config(vec![vec![unit("in", None)]], 1_000);
+    let config =
+        DatasetConfig { plan: config.plan.with_format(OutputFormat::Megatron), ids: 60_000, ..config };
+    let writer = DatasetWriter::create(&output, config, &Silent).expect("a writer");
+    assert!(writer.missing()[0].documents.is_some_and(|documents| documents > 0));
 }
