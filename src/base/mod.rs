@@ -11,6 +11,7 @@ pub mod int;
 pub mod panics;
 pub(crate) mod pools;
 pub(crate) mod random;
+pub(crate) mod secrets;
 pub(crate) mod seeded_hash;
 #[cfg(test)]
 pub(crate) mod test_support;

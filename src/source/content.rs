@@ -2,18 +2,56 @@
 //!
 //! A file's compression follows from its name, and its first bytes must agree with the name. A pipe's compression
 //! follows from its first bytes alone.
+//!
+//! Decompresses text: all members, frames or streams of a file, one after the other.
+//!
+//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files on the web
+//! often consist of many members, and a truncated file must be an error, so this module adds both where the library
+//! lacks it. It also limits the memory of decompression windows, which a file declares and may choose as large as 2
+//! GiB or more.
+//!
+//! | compression | members of a file | added here |
+//! | --- | --- | --- |
+//! | gzip | any number | members after the first, and zeros between and after them |
+//! | zstd | any number of frames | the check of the first frame's window before memory is allocated |
+//! | bzip2 | any number of streams | nothing |
+//! | xz | any number of streams | a clear error if the window is too large |
+//! | LZ4 | any number of frames | several frames, skippable frames, and an error for a truncated frame |
+//!
+//! Reads named pipes without blocking the program: opening a pipe waits for a writer, and reading waits for data.
+//!
+//! Files with random access: local ones, and remote ones that are read by ranges.
+//!
+//! Detects local files that change between listing and reading, or while they are read.
+//!
+//! Units are lists of byte ranges and row groups, which would be wrong for a changed file. So a file is checked
+//! before each unit, after its last document, and when an error occurs: an error in a changed file is not bad input.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::ErrorKind::{NotADirectory, NotFound};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime};
+use std::{fmt, fs, io, mem, thread};
 
-use super::Range;
-use super::beginning::{self, Begun};
-use super::decompress::decompressed;
+use bytes::Bytes;
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::GzDecoder;
+use lz4_flex::frame::FrameDecoder;
+use lzma_rust2::XzReader;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::error::{Fault, changed};
 use super::listing::{Compression, Listed};
-use super::ranges::InOrder;
-use crate::error::{Error, Result};
+use super::sniff::{Begun, skippable};
+use super::{Batch, Documents, Range, Stop, sniff};
+use crate::base::int::{ByteCount, to_u64, u64_to_usize};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The bytes of a range of a local file, as stored, not decompressed. Ranges other than of bytes give the whole file.
 ///
@@ -39,7 +77,7 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
 pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn Read + Send>> {
     let Listed { path, name, compression, remote, .. } = file;
     if let Some(remote) = remote {
-        let raw = beginning::check(InOrder::new(Arc::clone(remote)), name, *compression)?;
+        let raw = sniff::check(InOrder::new(Arc::clone(remote)), name, *compression)?;
         return unpacked(raw, *compression, window, name);
     }
     let raw = raw(path, range).map_err(|cause| Error::io("read", name, cause))?;
@@ -59,7 +97,7 @@ pub(super) fn text_of_pipe(
     window: u64,
     name: &str,
 ) -> Result<Box<dyn Read + Send>> {
-    let raw = beginning::of_pipe(pipe, name)?;
+    let raw = sniff::of_pipe(pipe, name)?;
     let compression = match raw.known() {
         Some(known) => known.compression.ok_or_else(|| known.of_pipe(name))?,
         None => Compression::None,
@@ -104,5 +142,643 @@ impl<R: Read> Read for Exactly<R> {
         }
         self.left = self.left.saturating_sub(crate::base::int::to_u64(read));
         Ok(read)
+    }
+}
+
+/// Bytes of a decompression window that is always allowed (128 MiB): the programs `zstd` and `xz` accept it by
+/// default.
+pub(super) const USUAL_WINDOW: u64 = 1 << 27;
+
+/// The largest zstd window that its library decodes, as a power of two (2 GiB).
+const LARGEST_WINDOW_LOG: u32 = 31;
+
+/// Bytes of compressed data that are read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The advice if a window is too large.
+const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 1), or decompress it with \
+     its own program: `zstd -dc --long=31 FILE | tokenmill encode - --format jsonl …`";
+
+/// The text of a compressed file. An empty file gives empty text, whatever compression its name says.
+///
+/// **Memory:** the window that the file declares, at most `limit` or [`USUAL_WINDOW`] bytes, whichever is larger.
+///
+/// # Errors
+/// The first frame of zstd needs a window that is larger. Later frames, and xz, fail when they are read.
+pub(super) fn decompressed<R: Read + Send + 'static>(
+    raw: Begun<R>,
+    compression: Compression,
+    limit: u64,
+    file: &str,
+) -> Result<Box<dyn Read + Send>> {
+    if raw.first().is_empty() {
+        return Ok(Box::new(raw));
+    }
+    let limit = limit.max(USUAL_WINDOW);
+    Ok(match compression {
+        Compression::None => Box::new(raw),
+        Compression::Gzip => Box::new(Members::Before(buffered(raw))),
+        Compression::Zstd => {
+            if let Some(window) = window_of(raw.first()).filter(|window| *window > limit) {
+                let fault = Fault::Window {
+                    file: file.to_owned(),
+                    window: ByteCount(window),
+                    limit: ByteCount(limit),
+                };
+                return Err(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW));
+            }
+            let mut decoder =
+                zstd::stream::read::Decoder::new(raw).map_err(|cause| Error::io("read", file, cause))?;
+            let log = limit.ilog2().min(LARGEST_WINDOW_LOG);
+            decoder.window_log_max(log).map_err(|cause| Error::io("read", file, cause))?;
+            Box::new(Windowed {
+                decoder,
+                limit,
+                is_too_large: |cause| cause.to_string().contains("too much memory"),
+            })
+        }
+        Compression::Bzip2 => Box::new(MultiBzDecoder::new(buffered(raw))),
+        Compression::Xz => {
+            let kilobytes = u32::try_from(limit >> 10).unwrap_or(u32::MAX - 1);
+            let decoder = XzReader::new_mem_limit(buffered(raw), true, kilobytes);
+            Box::new(Windowed {
+                decoder,
+                limit,
+                is_too_large: |cause| cause.kind() == io::ErrorKind::OutOfMemory,
+            })
+        }
+        Compression::Lz4 => Box::new(Frames::Before(EndDetector { from: buffered(raw), met_end: false })),
+    })
+}
+
+/// Buffers compressed data for decoders that read in small steps.
+fn buffered<R: Read>(raw: R) -> BufReader<R> {
+    BufReader::with_capacity(BUFFER_BYTES, raw)
+}
+
+/// The window size in bytes that the first zstd frame with data declares, if the frame's header is among the first
+/// bytes (RFC 8878, section 3.1.1.1).
+fn window_of(first: &[u8]) -> Option<u64> {
+    let mut frame = first;
+    while let Some(length) = skippable(frame) {
+        frame = frame.get(u64_to_usize(length.saturating_add(8))..)?;
+    }
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = frame else { return None };
+    if descriptor & 0x20 == 0 {
+        let window = *rest.first()?;
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // The content is a single segment; the window is as large as the content.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = rest.get(dictionary..)?;
+    Some(match descriptor >> 6 {
+        0 => u64::from(*size.first()?),
+        1 => u64::from(u16::from_le_bytes(*size.first_chunk()?)) + 256,
+        2 => u64::from(u32::from_le_bytes(*size.first_chunk()?)),
+        _ => u64::from_le_bytes(*size.first_chunk()?),
+    })
+}
+
+/// A decoder that reports a clear error if a later frame or block needs a larger window than the first.
+struct Windowed<D> {
+    decoder: D,
+    /// Maximum bytes of a window, for the message.
+    limit: u64,
+    /// Whether an error of the decoder means that a window is too large.
+    is_too_large: fn(&io::Error) -> bool,
+}
+
+impl<D: Read> Read for Windowed<D> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(into).map_err(|cause| {
+            if !(self.is_too_large)(&cause) {
+                return cause;
+            }
+            let fault = Fault::LaterWindow { limit: ByteCount(self.limit) };
+            io::Error::other(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW))
+        })
+    }
+}
+
+/// The text of a gzip file's members, one after the other. Zeros may follow a member, because tapes and file systems
+/// pad blocks with them.
+enum Members<R> {
+    /// Before a member, or at the end of the file.
+    Before(R),
+    /// Within a member.
+    Within(Box<GzDecoder<R>>),
+    /// After the end of the file, or after an error.
+    Ended,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let is_at_end = match self {
+                Members::Before(from) => from.fill_buf()?.is_empty(),
+                Members::Within(member) => {
+                    let read = member.read(into)?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                    pass_zeros(member.get_mut())?;
+                    false
+                }
+                Members::Ended => true,
+            };
+            *self = match mem::replace(self, Members::Ended) {
+                _ if is_at_end => return Ok(0),
+                Members::Before(from) => Members::Within(Box::new(GzDecoder::new(from))),
+                Members::Within(member) => Members::Before(member.into_inner()),
+                Members::Ended => Members::Ended,
+            };
+        }
+    }
+}
+
+/// Skips zero bytes.
+fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let block = from.fill_buf()?;
+        let zeros = block.iter().take_while(|byte| **byte == 0).count();
+        let is_over = zeros < block.len() || block.is_empty();
+        from.consume(zeros);
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// The text of an LZ4 file's frames, one after the other. Skippable frames are passed over.
+enum Frames<R: Read> {
+    /// Before a frame, or at the end of the file.
+    Before(EndDetector<R>),
+    /// Within a frame.
+    Within(Box<FrameDecoder<EndDetector<R>>>),
+    /// After the end of the file, or after an error.
+    Ended,
+}
+
+/// A reader that records whether it was read beyond its end. The LZ4 decoder treats the end of the data between two
+/// blocks as the end of the frame, so this distinguishes a truncated frame from a complete one.
+struct EndDetector<R> {
+    from: R,
+    /// Whether a read met the end.
+    met_end: bool,
+}
+
+impl<R: Read> Read for EndDetector<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.met_end |= read == 0 && !into.is_empty();
+        Ok(read)
+    }
+}
+
+/// The error that the data ends within a frame.
+fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            *self = match self {
+                Frames::Before(from) => {
+                    pass_skippable(&mut from.from)?;
+                    let is_over = from.from.fill_buf()?.is_empty();
+                    match mem::replace(self, Frames::Ended) {
+                        Frames::Before(from) if !is_over => Frames::Within(Box::new(FrameDecoder::new(from))),
+                        _ => return Ok(0),
+                    }
+                }
+                Frames::Within(frame) => {
+                    let read = frame.read(into)?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                    if frame.get_ref().met_end {
+                        return Err(cut_off());
+                    }
+                    match mem::replace(self, Frames::Ended) {
+                        Frames::Within(frame) => Frames::Before(frame.into_inner()),
+                        _ => return Ok(0),
+                    }
+                }
+                Frames::Ended => return Ok(0),
+            };
+        }
+    }
+}
+
+/// Skips skippable frames.
+fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
+    /// Bytes of a skippable frame's header.
+    const HEAD: usize = 8;
+    loop {
+        // The first byte suffices: a frame with data begins with another one.
+        if !matches!(from.fill_buf()?.first(), Some(0x50..=0x5f)) {
+            return Ok(());
+        }
+        let mut head = [0; HEAD];
+        from.read_exact(&mut head)?;
+        let length = skippable(&head).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "the data after a frame is not an LZ4 frame")
+        })?;
+        if io::copy(&mut from.by_ref().take(length), &mut io::sink())? < length {
+            return Err(cut_off());
+        }
+    }
+}
+
+/// Bytes that are read from a pipe at once.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// Number of blocks that may wait to be taken.
+const BLOCKS_AHEAD: usize = 16;
+
+/// Time to wait for data before checking whether to stop.
+const WHILE: Duration = Duration::from_millis(200);
+
+/// A named pipe. It is opened when it is first read, so that listing it consumes nothing; and only once, because data
+/// that is written to a pipe without a reader is lost. Opening waits for a writer, and reading waits for data, so a
+/// separate thread does both. Nobody waits for this thread if the run is to stop.
+pub(super) struct Pipe {
+    path: PathBuf,
+    /// The blocks that the reading thread sends, if it has been started.
+    blocks: Option<Receiver<io::Result<Vec<u8>>>>,
+    /// The block that is being given out.
+    block: io::Cursor<Vec<u8>>,
+    /// Returns whether to stop waiting.
+    stop: Stop,
+}
+
+impl Pipe {
+    /// A pipe that is not opened yet. `stop` is asked while nothing arrives.
+    pub(super) fn new(path: PathBuf, stop: Stop) -> Pipe {
+        Pipe { path, blocks: None, block: io::Cursor::default(), stop }
+    }
+}
+
+/// Starts the reading thread.
+///
+/// # Errors
+/// The thread cannot be started.
+fn begin(path: PathBuf) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
+    let (send, blocks) = sync_channel(BLOCKS_AHEAD);
+    thread::Builder::new().spawn(move || {
+        if let Err(cause) = read(path, &send) {
+            // If the run has ended, nobody receives this.
+            let _ = send.send(Err(cause));
+        }
+    })?;
+    Ok(blocks)
+}
+
+/// Sends the data of the pipe block by block until it ends or nobody receives.
+fn read(path: PathBuf, send: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()> {
+    let mut pipe = File::open(path)?;
+    loop {
+        let mut block = vec![0; BLOCK_BYTES];
+        let length = pipe.read(&mut block)?;
+        block.truncate(length);
+        if length == 0 || send.send(Ok(block)).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let blocks = match self.blocks.take() {
+            Some(blocks) => blocks,
+            None => begin(self.path.clone())?,
+        };
+        let blocks = self.blocks.insert(blocks);
+        loop {
+            let length = self.block.read(into)?;
+            if length > 0 || into.is_empty() {
+                return Ok(length);
+            }
+            match blocks.recv_timeout(WHILE) {
+                Ok(block) => self.block = io::Cursor::new(block?),
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Timeout) if (self.stop)() => {
+                    return Err(io::Error::other(Error::interrupted()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// A remote file.
+pub(super) trait Ranged: fmt::Debug + Send + Sync {
+    /// The size of the file in bytes.
+    fn bytes(&self) -> u64;
+
+    /// The `length` bytes from the offset `start` on. They must lie within the file.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or the file is no longer the one that was listed.
+    fn range(&self, start: u64, length: usize) -> Result<Bytes>;
+}
+
+/// Bytes that are fetched at once when a whole file is read in order (8 MiB).
+const SEQUENTIAL_BYTES: u64 = 8 << 20;
+
+/// Reads a remote file from beginning to end, one block at a time.
+pub(super) struct InOrder {
+    file: Arc<dyn Ranged>,
+    /// Offset of the next block.
+    next: u64,
+    /// The rest of the current block.
+    block: Bytes,
+}
+
+impl InOrder {
+    /// Starts at the beginning of the file.
+    pub(super) fn new(file: Arc<dyn Ranged>) -> InOrder {
+        InOrder { file, next: 0, block: Bytes::new() }
+    }
+}
+
+impl Read for InOrder {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.block.is_empty() {
+            let length = (self.file.bytes() - self.next).min(SEQUENTIAL_BYTES);
+            if length == 0 {
+                return Ok(0);
+            }
+            self.block = self.file.range(self.next, u64_to_usize(length)).map_err(io::Error::other)?;
+            self.next += length;
+        }
+        let read = self.block.len().min(into.len());
+        into[..read].copy_from_slice(&self.block.split_to(read));
+        Ok(read)
+    }
+}
+
+/// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
+/// moves its position.
+pub(super) struct Input {
+    from: From,
+    /// Size of the file in bytes.
+    pub(super) bytes: u64,
+    code: SystemCode,
+}
+
+/// The system's code of the last error of a file; 0 if there was none. Parquet's reader of record batches reports
+/// errors of its input as text only, which does not distinguish damaged input from a failed system.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SystemCode(Arc<AtomicI32>);
+
+impl SystemCode {
+    /// Records the code of an error.
+    fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        if let Err(cause) = &outcome {
+            self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
+        }
+        outcome
+    }
+
+    /// The last error, if it had a system code.
+    pub(super) fn error(&self) -> Option<io::Error> {
+        Some(self.0.load(Relaxed)).filter(|code| *code != 0).map(io::Error::from_raw_os_error)
+    }
+}
+
+/// Reads a file and records the codes of errors.
+struct Heeded(BufReader<File>, SystemCode);
+
+impl Read for Heeded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1.heed(self.0.read(into))
+    }
+}
+
+/// Access to the bytes of a file.
+enum From {
+    /// A local file.
+    File(File),
+    /// The fetched ranges, each with its offset. Only these can be read.
+    Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
+}
+
+impl Input {
+    /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub(super) fn open(file: &Listed) -> Result<Input> {
+        if let Some(remote) = &file.remote {
+            let bytes = remote.bytes();
+            let from = From::Elsewhere(Arc::clone(remote), Vec::new());
+            return Ok(Input { from, bytes, code: SystemCode::default() });
+        }
+        let open = || -> io::Result<Input> {
+            let file = File::open(&file.path)?;
+            let bytes = file.metadata()?.len();
+            Ok(Input { from: From::File(file), bytes, code: SystemCode::default() })
+        };
+        open().map_err(|cause| Error::io("read", &file.path, cause))
+    }
+
+    /// Fetches a range, or the part of it before the end of the file, if the file is remote. Only fetched ranges can
+    /// be read.
+    ///
+    /// # Errors
+    /// The range cannot be fetched, or the file has changed since it was listed.
+    pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
+        let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
+        let bytes = bytes.min(self.bytes.saturating_sub(start));
+        // A length that does not fit in memory cannot be read, which reading reports.
+        let length = usize::try_from(bytes).unwrap_or(0);
+        if length > 0 && part(fetched, start, length).is_none() {
+            fetched.push((start, file.range(start, length)?));
+        }
+        Ok(())
+    }
+
+    /// The record of error codes.
+    pub(super) fn code(&self) -> SystemCode {
+        self.code.clone()
+    }
+
+    /// The `length` bytes from the offset `start` on.
+    ///
+    /// # Errors
+    /// The range is not inside the file or the fetched ranges, or cannot be read.
+    pub(super) fn read_range(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        if start.checked_add(to_u64(length)).is_none_or(|end| end > self.bytes) {
+            return Err(past_the_end(start, length));
+        }
+        match &self.from {
+            From::File(_) => {
+                let mut bytes = vec![0; length];
+                self.reader(start)?.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            From::Elsewhere(_, fetched) => {
+                part(fetched, start, length).ok_or_else(|| past_the_end(start, length))
+            }
+        }
+    }
+
+    /// A reader of everything from the offset `start` on.
+    ///
+    /// # Errors
+    /// The offset is not inside the fetched ranges, or the file cannot be read.
+    pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
+        match &self.from {
+            From::File(file) => {
+                let mut file = self.code.heed(file.try_clone())?;
+                self.code.heed(file.seek(SeekFrom::Start(start)))?;
+                Ok(Box::new(Heeded(BufReader::new(file), self.code.clone())))
+            }
+            From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
+                Some(rest) => Ok(Box::new(Cursor::new(rest))),
+                None => Err(past_the_end(start, 0)),
+            },
+        }
+    }
+}
+
+/// The bytes of a range if they were fetched; for an empty range, all fetched bytes that follow its start.
+fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
+    fetched.iter().find_map(|(begin, bytes)| {
+        let at = usize::try_from(start.checked_sub(*begin)?).ok().filter(|&at| at < bytes.len())?;
+        let end = if length == 0 { bytes.len() } else { at.checked_add(length)? };
+        (end <= bytes.len()).then(|| bytes.slice(at..end))
+    })
+}
+
+/// The error that a read goes past the end of the file, or of the fetched ranges.
+fn past_the_end(start: u64, length: usize) -> io::Error {
+    let problem = format!("{length} bytes at {start} are past the end of the file, or of its columns");
+    io::Error::new(io::ErrorKind::UnexpectedEof, problem)
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Input {
+    type T = Box<dyn Read + Send>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.reader(start)?)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        Ok(self.read_range(start, length)?)
+    }
+}
+
+/// Detects whether a local file is still the one that was listed, by its size, modification time and the target of
+/// its links. Remote files have entity tags for this.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// The path that was listed, which may be a link.
+    path: PathBuf,
+    /// The name in messages.
+    pub(super) name: String,
+    /// The state when the file was listed; `None` if it could not be determined or the file is remote.
+    listed: Option<Stamp>,
+}
+
+/// The state of a file that shows changes.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    /// Size in bytes.
+    bytes: u64,
+    /// Modification time, if the file system has one.
+    modified: Option<SystemTime>,
+    /// The path with links resolved.
+    target: PathBuf,
+}
+
+impl Watch {
+    /// Records the current state of a file.
+    pub(super) fn new(file: &Listed) -> Watch {
+        let listed = file.remote.is_none().then(|| stamp(&file.path).ok().flatten()).flatten();
+        Watch { path: file.path.clone(), name: file.name.clone(), listed }
+    }
+
+    /// Compares the file with its recorded state. Does not open it: if a pipe has replaced it, opening would block.
+    ///
+    /// # Errors
+    /// The file is no longer the one that was listed, or cannot be examined.
+    pub(super) fn check(&self) -> Result<()> {
+        let Some(listed) = &self.listed else { return Ok(()) };
+        match stamp(&self.path) {
+            Ok(now) if now.as_ref() == Some(listed) => Ok(()),
+            Ok(_) => Err(changed(&self.name)),
+            Err(cause) if matches!(cause.kind(), NotFound | NotADirectory) => Err(changed(&self.name)),
+            Err(cause) => Err(Error::io("read", &self.path, cause)),
+        }
+    }
+}
+
+/// The state of a regular file; `None` for anything else.
+///
+/// # Errors
+/// The path does not exist or cannot be examined.
+fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+    let found = fs::metadata(path)?;
+    let stamp = |target| Stamp { bytes: found.len(), modified: found.modified().ok(), target };
+    found.is_file().then(|| fs::canonicalize(path).map(stamp)).transpose()
+}
+
+/// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
+/// no error of its own.
+pub(super) struct Watched {
+    documents: Documents<'static>,
+    watch: Option<Arc<Watch>>,
+}
+
+impl Watched {
+    /// Gives `documents`, then checks the file.
+    pub(super) fn new(documents: Documents<'static>, watch: Arc<Watch>) -> Watched {
+        Watched { documents, watch: Some(watch) }
+    }
+}
+
+impl Iterator for Watched {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        match self.documents.next() {
+            None => self.watch.take().and_then(|watch| watch.check().err()).map(Err),
+            batch => batch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window size follows from the frame header in all its forms: descriptor, single segment, 1 to 8 bytes of
+    /// size.
+    #[test]
+    fn the_window_of_a_frame_is_read_from_its_head() {
+        let cases: [(&[u8], Option<u64>); 9] = [
+            (b"\x28\xb5\x2f\xfd\x04\xa8", Some(1 << 31)),
+            (b"\x28\xb5\x2f\xfd\x04\xa9", Some((1 << 31) + (1 << 28))),
+            (b"\x28\xb5\x2f\xfd\x20\x05", Some(5)),
+            (b"\x28\xb5\x2f\xfd\x60\x01\x00", Some(257)),
+            (b"\x28\xb5\x2f\xfd\xa1\x07\0\0\0\x10", Some(1 << 28)),
+            (b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\x01\0\0\0", Some(1 << 32)),
+            (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x28\xb5\x2f\xfd\0\x50", Some(1 << 20)),
+            (b"\x50\x2a\x4d\x18\xff\xff\0\0ab", None),
+            (b"\x28\xb5\x2f\xfd", None),
+        ];
+        for (first, window) in cases {
+            assert_eq!(window_of(first), window, "{first:?}");
+        }
     }
 }

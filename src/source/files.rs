@@ -9,7 +9,11 @@
 //! | JSON Lines and plain text | ranges of about [`ReadConfig::range_bytes`] | bytes of plain text |
 //! | JSON in other layouts, CSV, TSV, and all compressed or remote text | files | the size of remote plain text |
 //!
-//! All files must have columns of compatible types: see [`super::passed`].
+//! All files must have columns of compatible types: see [`super::passthrough`].
+//!
+//! Files with identities that are known without reading them: the hub and most servers send entity tags.
+//!
+//! Everything but the identity is delegated to [`Files`].
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,22 +24,22 @@ use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
-use super::beginning::Begun;
-use super::fault::{Fault, guarded};
-use super::fields::{Beside, Elsewhere, Fields};
-use super::incidents::{BadInput, BadRows};
+use super::content::{InOrder, Ranged, Watch, Watched};
+use super::error::{Fault, guarded};
+use super::json_fields::{Beside, Elsewhere, Fields};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
-use super::passed::{OfFile, Together, conforming, value_in_path};
+use super::passthrough::{OfFile, Together, conforming, value_in_path};
 use super::records::as_lines;
-use super::watch::{Watch, Watched};
+use super::skipped_rows::{BadInput, BadRows};
+use super::sniff::Begun;
 use super::{
-    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
-    content, cuts, json, jsonl, parquet, plain,
+    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, content, jsonl,
+    parquet, records, sniff, text,
 };
 use crate::base::digest;
-use crate::base::int::{to_u64, u64_to_usize};
+use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::base::pools::lock;
 use crate::error::{Error, Result};
 
@@ -241,7 +245,7 @@ impl Files {
                 let beside = Beside::of(listed, &self.spec, &self.elsewhere);
                 Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading)?)
             }
-            Format::Text => Box::new(plain::TextDocuments::new(text()?, &self.spec.documents, reading)),
+            Format::Text => Box::new(text::TextDocuments::new(text()?, &self.spec.documents, reading)),
         })
     }
 }
@@ -376,7 +380,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             let io = |cause| Error::io("read", path, cause);
             let file = fs::File::open(path).map_err(io)?;
             let bytes = file.metadata().map_err(io)?.len();
-            let raw = beginning::check(file, name, *compression)?;
+            let raw = sniff::check(file, name, *compression)?;
             if *compression != Compression::None {
                 content::unpacked(raw, *compression, window, name)?;
                 return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
@@ -386,14 +390,14 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             let rule = match format {
                 Format::Text => &spec.documents,
                 Format::Jsonl => &super::DocumentRule::Line,
-                Format::Json if json::is_lines(Begun::with(raw, json::FIRST_BYTES).first()) => {
+                Format::Json if records::is_lines(Begun::with(raw, records::FIRST_BYTES).first()) => {
                     &super::DocumentRule::Line
                 }
                 _ => &super::DocumentRule::File,
             };
             let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
             let rows = (*format == Format::Text && *rule == super::DocumentRule::File).then_some(1);
-            let starts = cuts::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
+            let starts = text::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
             let units = match starts.as_slice() {
                 [] | [_] => vec![unit(Range::Whole, rows, text_bytes(bytes))],
                 _ => {
@@ -476,7 +480,7 @@ impl Stream {
             let (lines, start) = as_lines(text, self.format, jsonl::Start::Beginning);
             Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading)?)
         } else {
-            Box::new(plain::TextDocuments::new(text, &self.spec.documents, reading))
+            Box::new(text::TextDocuments::new(text, &self.spec.documents, reading))
         })
     }
 }
@@ -527,4 +531,78 @@ impl Source for Stream {
     fn taken(&self, unit: usize, left_out: u64) {
         self.bad.taken(Some(unit), left_out);
     }
+}
+
+/// A source of files that have known identities, like files of a hub.
+pub(super) struct Identified {
+    /// The files, which do everything else.
+    pub(super) files: Files,
+    /// The identity of each file.
+    pub(super) identities: Vec<Identity>,
+}
+
+impl Source for Identified {
+    fn units(&self) -> &[Unit] {
+        self.files.units()
+    }
+
+    fn columns(&self) -> Option<SchemaRef> {
+        self.files.columns()
+    }
+
+    fn format(&self) -> Option<Format> {
+        self.files.format()
+    }
+
+    fn identity(&self, unit: usize) -> Result<Identity> {
+        let owner = self.files.owners[unit];
+        let (file, known) = (&self.files.files[owner], &self.identities[owner]);
+        match (known, &file.remote) {
+            // Only the size is known, so different content of the same size would not be noticed.
+            (Identity::Web { etag, .. }, Some(remote)) if etag.is_empty() => by_content(file, remote),
+            _ => Ok(known.clone()),
+        }
+    }
+
+    fn identified_with(&self, unit: usize) -> usize {
+        self.files.identified_with(unit)
+    }
+
+    fn changed(&self) -> Option<&str> {
+        self.files.changed()
+    }
+
+    fn is_plain(&self) -> bool {
+        self.files.is_plain()
+    }
+
+    fn bytes_elsewhere(&self) -> u64 {
+        let elsewhere = self.files.files.iter().filter_map(|file| file.remote.as_ref());
+        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
+        self.files.read(unit)
+    }
+
+    fn left_out(&self, unit: usize) -> u64 {
+        self.files.left_out(unit)
+    }
+
+    fn taken(&self, unit: usize, left_out: u64) {
+        self.files.taken(unit, left_out);
+    }
+}
+
+/// Identifies a remote file by reading it.
+///
+/// # Errors
+/// The file cannot be read.
+fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
+    if file.format == Format::Parquet {
+        return parquet::identity(file);
+    }
+    let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote)));
+    let sha256 = sha256.map_err(|cause| Error::io("read", &file.name, cause))?;
+    Ok(Identity::Content { bytes: remote.bytes(), sha256 })
 }

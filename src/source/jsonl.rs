@@ -18,19 +18,17 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, without_memory};
-use super::fields::{Beside, Fields};
+use super::error::{Fault, without_memory};
 use super::files::Reading;
+use super::json_fields::mended;
+use super::json_fields::{Beside, Fields};
 use super::listing::Compression;
-use super::mended::mended;
+use super::records::BYTE_ORDER_MARK;
 use super::row_text::{Part, RowText};
 use super::{Batch, Range, SourceSpec, content};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
-
-/// A mark that some programs write before the first line. It is not JSON.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The advice if the first line is an array or the beginning of an object.
 const AS_JSON: &str =

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use percent_encoding::percent_decode_str;
 
-use super::demo::Demo;
-use super::fault::Fault;
+use super::content::Pipe;
+use super::error::Fault;
+use super::files::Identified;
 use super::files::{Files, Stream};
-use super::identified::Identified;
-use super::incidents::{BadInput, Incidents};
-use super::pipe::Pipe;
 use super::row_text::RowText;
-use super::secrets::shown_uri;
+use super::skipped_rows::{BadInput, Incidents};
+use super::verse::Demo;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::base::int::to_u64;
 use crate::base::pools::lock;
+use crate::base::secrets::shown_uri;
 use crate::error::Result;
 use crate::observer::Observer;
 
@@ -28,7 +28,7 @@ pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
 pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
 
 /// Default of [`ReadConfig::window_bytes`]: 128 MiB.
-pub const DEFAULT_WINDOW_BYTES: u64 = super::decompress::USUAL_WINDOW;
+pub const DEFAULT_WINDOW_BYTES: u64 = super::content::USUAL_WINDOW;
 
 /// Sizes of the portions in which sources are read. The documents do not depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::vec;
 
-use super::fault::{Fault, Panicked};
+use super::error::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::base::int::to_u64;
 use crate::base::panics::catching;

@@ -23,14 +23,14 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
-use super::beginning::{Beginning, looks_like_text};
 use super::cast::cast;
-use super::fault::{Fault, guarded, too_much};
+use super::content::{Input, SystemCode};
+use super::error::{Fault, guarded, too_much};
 use super::files::Reading;
 use super::listing::Listed;
-use super::ranges::{Input, SystemCode};
 use super::row_text::Composing;
-use super::views::{Chosen, rows_in_batch, split};
+use super::row_text::{Chosen, rows_in_batch, split};
+use super::sniff::{Beginning, looks_like_text};
 use super::{Batch, Format, Identity, SourceSpec};
 use crate::base::digest;
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};

@@ -11,8 +11,8 @@ use super::cache::{inside, is_commit};
 use super::http::Http;
 use super::links::{Links, next_page};
 use super::uri::Wanted;
+use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::secrets::shown_uri;
 use serde::Deserialize;
 
 /// Maximum bytes of an answer of the API. A larger answer is treated as malicious.

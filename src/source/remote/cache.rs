@@ -19,7 +19,7 @@ use crate::base::atomic_file::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_
 use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
-use crate::source::shards::ShardSet;
+use crate::source::listing::ShardSet;
 
 /// A repository's folder in the cache that `huggingface_hub` also uses. `blobs` contains files by entity tag,
 /// `snapshots` links to them by commit and path, and `refs` the commit that each revision denoted when the hub was

@@ -49,12 +49,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Identity;
+use super::content::Ranged;
 use super::open::Stop;
-use super::ranges::Ranged;
-#[cfg(feature = "hub")]
-use super::secrets::shown_uri;
 #[cfg(feature = "hub")]
 use crate::base::int::ByteCount;
+#[cfg(feature = "hub")]
+use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
@@ -253,6 +253,6 @@ const WITH_HUB: &str = "build with the feature `hub`, or download the files and 
 /// The error that this build lacks a client.
 #[cfg(not(all(feature = "hub", feature = "remote")))]
 fn without(uri: &str, what: &'static str, help: &'static str) -> Error {
-    let fault = HubFault::Without { uri: super::secrets::shown_uri(uri), what };
+    let fault = HubFault::Without { uri: crate::base::secrets::shown_uri(uri), what };
     fault.with(ErrorKind::Usage).with_help(help)
 }

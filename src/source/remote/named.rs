@@ -11,9 +11,9 @@ use super::tokenizer::with_elsewhere;
 use super::{HubFault, HubSettings, uri};
 #[cfg(feature = "hub")]
 use super::{cache, client};
+use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
-use crate::source::secrets::shown_uri;
 
 /// Known names of tokenizers and their addresses.
 const NAMED: [(&str, &str); 5] = [

@@ -7,8 +7,8 @@ use ureq::http::{HeaderMap, StatusCode};
 
 use super::HubFault;
 use super::http::text;
+use crate::base::secrets::without_secrets;
 use crate::error::{Error, ErrorKind};
-use crate::source::secrets::without_secrets;
 
 /// The kind of server that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,11 +24,11 @@ use super::uri::wants;
 use super::{HubFault, Patience, StoreSettings, Streamed};
 use crate::base::int::to_u64;
 use crate::base::panics::catching;
+use crate::base::secrets::without_secrets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
+use crate::source::content::Ranged;
 use crate::source::open::Stop;
-use crate::source::ranges::Ranged;
-use crate::source::secrets::without_secrets;
 
 /// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);

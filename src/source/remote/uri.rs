@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::HubFault;
 use crate::error::{ErrorKind, Result};
 #[cfg(feature = "hub")]
-use crate::source::splits::{TRAIN, splits};
+use crate::source::listing::{TRAIN, splits};
 
 /// The kind of a repository on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use super::http::{Http, Span, agent, first_and_total, is_empty};
 use super::ranged::{RemoteFile, Version};
 use super::refusal::Server;
 use super::{HubFault, HubSettings, Streamed};
+use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
+use crate::source::content::Ranged;
 use crate::source::open::Stop;
-use crate::source::ranges::Ranged;
-use crate::source::secrets::shown_uri;
 
 /// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
 ///

@@ -496,7 +496,7 @@ fn texts_in_memory_come_whole_and_in_order() {
     one_case_in(16, &inputs, |lengths| {
         let held: Vec<Vec<u8>> =
             lengths.iter().zip(b'a'..).map(|(&length, letter)| vec![letter; length]).collect();
-        let batches = crate::source::texts(&held).collect::<Result<Vec<Batch>>>().expect("short enough");
+        let batches = crate::source::documents(&held).collect::<Result<Vec<Batch>>>().expect("short enough");
         prop_assert!(batches.iter().all(|batch| !batch.is_empty() && batch.text_bytes() < 7 << 20));
         let mut row = 0;
         for batch in &batches {

@@ -5,10 +5,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
+use crate::source::content::Ranged;
 use crate::source::files::Files;
-use crate::source::identified::Identified;
-use crate::source::incidents::BadInput;
-use crate::source::ranges::Ranged;
+use crate::source::files::Identified;
+use crate::source::skipped_rows::BadInput;
 use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
 
 /// A Parquet file with three row groups, a column of long texts, and an equally long second column.

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
+use super::OnBadInput;
+use super::content::Watch;
 use crate::base::int::{counted, to_u64};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
-
-use super::OnBadInput;
-use super::watch::Watch;
 
 /// Number of incidents that are listed with their message. Later ones are only counted.
 pub const LISTED_INCIDENTS: usize = 1_000;

@@ -4,9 +4,6 @@
 //! This is the small part of the crate `arrow-cast` that is needed here; building that crate takes a ninth of the
 //! time of the whole build. Values never change, except that dates in milliseconds lose their time of day.
 
-mod annotation;
-mod supertype;
-
 use std::sync::Arc;
 
 use arrow_array::builder::GenericByteBuilder;
@@ -29,10 +26,10 @@ use arrow_select::take::take;
 
 use crate::base::int::to_u64;
 
-pub(crate) use annotation::{
-    ADJUSTED_TO_UTC, ONLY_PARQUET, kept_annotations, lost_annotations, with_extension, with_metadata,
+pub(crate) use super::passthrough::{
+    ADJUSTED_TO_UTC, ONLY_PARQUET, common_field, kept_annotations, lost_annotations, with_extension,
+    with_metadata,
 };
-pub(crate) use supertype::common_field;
 
 /// Milliseconds in a day.
 const DAY_MILLISECONDS: i64 = 24 * 60 * 60 * 1_000;

@@ -1,0 +1,524 @@
+//! The unit of data that sources give: a batch of documents, with the columns that are passed through beside them.
+//!
+//! Sizes in bytes of the rows of Arrow arrays.
+//!
+//! Joins documents that were split over several batches.
+//!
+//! Documents from texts that a program holds in memory, without a source.
+//!
+//! This is how a program counts, trains on, or encodes its own strings with the same functions as files.
+
+use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder, make_view};
+use arrow_array::cast::AsArray;
+use arrow_array::{AnyDictionaryArray, Array, BinaryViewArray, OffsetSizeTrait, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_schema::DataType;
+
+use super::error::Fault;
+use super::open::DEFAULT_BATCH_BYTES;
+use crate::base::int::{to_u64, u64_to_usize};
+use crate::error::{Error, Result};
+
+/// Number of rows for which pass-through bytes are summed at once. The sum needs memory for every item of a list, so
+/// this bounds it.
+const ROWS_AT_ONCE: usize = 1 << 10;
+
+/// Consecutive documents of one unit, read together.
+///
+/// A document that is larger than a batch is split over several batches. Then the last document of a batch and the
+/// first document of the next one are parts of the same document, which `open` and `continued` indicate. A null
+/// document is never split.
+///
+/// **Memory:** about the requested batch size, or one row if a row is larger.
+///
+/// ```
+/// use tokenmill::source;
+///
+/// let batch = source::texts(["one", "two", "three"]).next().expect("a batch")?;
+/// assert_eq!(batch.len(), 3);
+/// assert_eq!(batch.text_bytes(), 11);
+/// assert_eq!(batch.slice(1, 2).iter().next(), Some(Some(&b"two"[..])));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Index of the source among the sources of the run, from 0.
+    pub source: usize,
+    /// Index of the unit in that source, from 0.
+    pub unit: usize,
+    /// Index of the first document's row within the unit, from 0. A file that is one document has one row.
+    pub first_row: u64,
+    /// The documents' bytes. A null row is null and has length 0.
+    pub documents: BinaryViewArray,
+    /// The requested pass-through columns, one row for each document; `None` if none were requested.
+    pub columns: Option<RecordBatch>,
+    /// Whether the first document continues the last document of the previous batch.
+    pub continued: bool,
+    /// Whether the last document continues in the next batch.
+    pub open: bool,
+}
+
+impl Batch {
+    /// The number of documents or parts of documents, nulls included.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether the batch has no documents.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The documents in order; `None` is a null row.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
+        self.documents.iter()
+    }
+
+    /// `length` documents starting at index `from`, without copying their text. The flags `continued` and `open` are
+    /// kept if the slice includes the batch's first or last document, respectively.
+    ///
+    /// # Panics
+    /// If the batch has fewer than `from + length` documents.
+    #[must_use]
+    pub fn slice(&self, from: usize, length: usize) -> Batch {
+        Batch {
+            source: self.source,
+            unit: self.unit,
+            first_row: self.first_row + to_u64(from),
+            documents: self.documents.slice(from, length),
+            columns: self.columns.as_ref().map(|columns| columns.slice(from, length)),
+            continued: self.continued && from == 0,
+            open: self.open && from + length == self.len(),
+        }
+    }
+
+    /// Size of the batch in memory: bytes of text, plus the memory of the pass-through columns.
+    pub(super) fn bytes(&self) -> u64 {
+        let columns = self.columns.iter().flat_map(RecordBatch::columns);
+        let passed = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
+        self.text_bytes() + to_u64(passed.sum::<usize>())
+    }
+
+    /// Size of each row: bytes of text, plus the bytes that its pass-through columns would take as plain arrays. It
+    /// does not depend on how rows were batched.
+    pub(crate) fn row_bytes(&self) -> Vec<u64> {
+        let mut sums: Vec<u64> = self.documents.lengths().map(u64::from).collect();
+        if let Some(columns) = &self.columns {
+            for (part, sums) in sums.chunks_mut(ROWS_AT_ONCE).enumerate() {
+                let rows = columns.slice(part * ROWS_AT_ONCE, sums.len());
+                sums.iter_mut().zip(row_bytes(&rows)).for_each(|(sum, bytes)| *sum += bytes);
+            }
+        }
+        sums
+    }
+
+    /// Bytes of text in the batch.
+    pub fn text_bytes(&self) -> u64 {
+        self.documents.lengths().map(u64::from).sum()
+    }
+}
+
+/// Batches in document order. Each is read when the iterator is advanced. Nothing useful follows an error.
+pub type Documents<'a> = Box<dyn Iterator<Item = crate::error::Result<Batch>> + Send + 'a>;
+
+/// The size in bytes of each row of a batch, as if all columns were plain arrays. It depends on the values
+/// alone, so that files that are divided by it do not depend on how the rows were batched. Values of views and
+/// dictionaries may share bytes; each counts as if it had its own.
+pub(crate) fn row_bytes(batch: &RecordBatch) -> Vec<u64> {
+    let mut sums = vec![0; batch.num_rows()];
+    for column in batch.columns() {
+        add(&mut sums, &value_bytes(column));
+    }
+    sums
+}
+
+/// Adds the sizes of another column.
+fn add(sums: &mut [u64], bytes: &[u64]) {
+    for (sum, bytes) in sums.iter_mut().zip(bytes) {
+        *sum += bytes;
+    }
+}
+
+/// The size in bytes of each value of an array.
+fn value_bytes(array: &dyn Array) -> Vec<u64> {
+    let mut bytes = match array.data_type() {
+        DataType::Utf8 => spans(array.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => spans(array.as_string::<i64>().value_offsets()),
+        DataType::Binary => spans(array.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => spans(array.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => array.as_string_view().lengths().map(u64::from).collect(),
+        DataType::BinaryView => array.as_binary_view().lengths().map(u64::from).collect(),
+        DataType::Dictionary(..) => of_dictionary(array.as_any_dictionary()),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            within(list.value_offsets(), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            within(list.value_offsets(), list.values())
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            within(map.value_offsets(), map.entries())
+        }
+        DataType::FixedSizeList(_, length) => {
+            let length = usize::try_from(*length).unwrap_or(0);
+            let items = value_bytes(array.as_fixed_size_list().values());
+            (0..array.len()).map(|row| items[row * length..][..length].iter().sum()).collect()
+        }
+        DataType::Struct(_) => {
+            let mut sums = vec![0; array.len()];
+            for column in array.as_struct().columns() {
+                add(&mut sums, &value_bytes(column));
+            }
+            sums
+        }
+        DataType::FixedSizeBinary(width) => vec![u64::from(width.unsigned_abs()); array.len()],
+        flat => vec![to_u64(flat.primitive_width().unwrap_or(1)); array.len()],
+    };
+    // A null counts 0. The bytes under it are not written, and may be anything.
+    if let Some(nulls) = array.nulls() {
+        for (row, bytes) in bytes.iter_mut().enumerate() {
+            *bytes *= u64::from(nulls.is_valid(row));
+        }
+    }
+    bytes
+}
+
+/// The sizes of the values to which the keys refer.
+fn of_dictionary(dictionary: &dyn AnyDictionaryArray) -> Vec<u64> {
+    let values = dictionary.values();
+    if values.is_empty() {
+        return vec![0; dictionary.len()];
+    }
+    let keys = dictionary.normalized_keys().into_iter();
+    // A few rows may have a dictionary of millions, so then only the values that occur are measured.
+    if values.len() > dictionary.len() {
+        return keys.map(|key| value_bytes(&values.slice(key, 1)).iter().sum()).collect();
+    }
+    let bytes = value_bytes(values);
+    keys.map(|key| bytes[key]).collect()
+}
+
+/// The distances between offsets.
+fn spans<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<u64> {
+    offsets.windows(2).map(|ends| to_u64((ends[1] - ends[0]).as_usize())).collect()
+}
+
+/// The size of each list: the sum over its items, and 4 bytes for the list itself. Otherwise a column of empty
+/// lists would never fill a row group.
+///
+/// A slice of a list array still has the items of all lists, so only those between its offsets are measured.
+fn within<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<u64> {
+    let [first, .., last] = offsets else { return Vec::new() };
+    let (first, last) = (first.as_usize(), last.as_usize());
+    let items = value_bytes(&items.slice(first, last - first));
+    let list = |ends: &[O]| items[ends[0].as_usize() - first..ends[1].as_usize() - first].iter().sum::<u64>();
+    offsets.windows(2).map(|ends| list(ends) + 4).collect()
+}
+
+/// Maximum bytes of a document that a batch holds as a whole: the length limit of an Arrow view (2 GiB − 1).
+pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
+
+/// Joins the parts of split documents, so that every batch holds complete documents only.
+///
+/// **Memory:** one batch and the longest document.
+///
+/// # Errors
+/// Those of `documents`, and an error for a document of more than [`LONGEST_DOCUMENT`] bytes, which names its source
+/// and unit by index. After an error the iterator ends.
+pub fn whole_documents(documents: Documents<'_>) -> Documents<'_> {
+    whole_documents_of(documents, |source, unit| format!("source {source}, unit {unit}"))
+}
+
+/// Like [`whole_documents`], but errors name the file that `name` returns for a source and unit.
+pub fn whole_documents_of<'a>(
+    documents: Documents<'a>,
+    name: impl Fn(usize, usize) -> String + Send + 'a,
+) -> Documents<'a> {
+    let (name, longest) = (Box::new(name), LONGEST_DOCUMENT);
+    Box::new(Whole { documents, name, begun: None, next: None, longest, failed: false })
+}
+
+/// Iterator over complete documents.
+struct Whole<'a> {
+    documents: Documents<'a>,
+    /// Returns the name of a source's unit, for errors.
+    name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
+    /// The split document that is being joined.
+    begun: Option<Begun>,
+    /// The documents of the last batch that follow the end of a split document.
+    next: Option<Batch>,
+    /// Maximum bytes of a document.
+    longest: u64,
+    /// Whether an error was given.
+    failed: bool,
+}
+
+/// A document with parts still to be read.
+struct Begun {
+    source: usize,
+    unit: usize,
+    row: u64,
+    /// The bytes so far.
+    bytes: Vec<u8>,
+    /// The pass-through columns of the document, which come with its first part.
+    columns: Option<RecordBatch>,
+}
+
+impl Begun {
+    /// Appends a part and returns `true`, or returns `false` if the document would become too long.
+    fn add(&mut self, part: &[u8], longest: u64) -> bool {
+        let fits = to_u64(self.bytes.len() + part.len()) <= longest;
+        if fits {
+            self.bytes.extend_from_slice(part);
+        }
+        fits
+    }
+
+    /// A batch with the complete document.
+    fn end(self) -> Result<Batch> {
+        let view = make_view(&self.bytes, 0, 0);
+        let documents = BinaryViewArray::try_new(vec![view].into(), vec![Buffer::from_vec(self.bytes)], None)
+            .map_err(|cause| -> Error { Fault::damaged("a document", "its text", cause) })?;
+        Ok(Batch {
+            source: self.source,
+            unit: self.unit,
+            first_row: self.row,
+            documents,
+            columns: self.columns,
+            continued: false,
+            open: false,
+        })
+    }
+}
+
+impl Whole<'_> {
+    /// The error that a document is too long.
+    fn too_long(&self, document: &Begun) -> Error {
+        let file = (self.name)(document.source, document.unit);
+        let error = Fault::TooLong { file, row: document.row, limit: self.longest }.failed();
+        error.with_help(
+            "cut the text into documents: --documents line or paragraph, or --separator (in a recipe \
+             `documents = \"line\"`)",
+        )
+    }
+
+    /// Processes the next batch; returns complete documents if it has any.
+    ///
+    /// # Errors
+    /// A document is too long.
+    fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
+        let Some(mut begun) = self.begun.take() else {
+            return self.after(batch);
+        };
+        if batch.is_empty() {
+            self.begun = Some(begun);
+            return Ok(None);
+        }
+        if !begun.add(batch.documents.value(0), self.longest) {
+            return Err(self.too_long(&begun));
+        }
+        if batch.open && batch.len() == 1 {
+            self.begun = Some(begun);
+            return Ok(None);
+        }
+        if batch.len() > 1 {
+            self.next = Some(batch.slice(1, batch.len() - 1));
+        }
+        begun.end().map(Some)
+    }
+
+    /// Processes a batch that does not begin in the middle of a document.
+    ///
+    /// # Errors
+    /// A document is too long.
+    fn after(&mut self, batch: Batch) -> Result<Option<Batch>> {
+        let Some(last) = batch.len().checked_sub(1) else { return Ok(None) };
+        if !batch.open {
+            return Ok(Some(batch));
+        }
+        let part = batch.slice(last, 1);
+        let mut begun = Begun {
+            source: part.source,
+            unit: part.unit,
+            row: part.first_row,
+            bytes: Vec::new(),
+            columns: part.columns,
+        };
+        if !begun.add(part.documents.value(0), self.longest) {
+            return Err(self.too_long(&begun));
+        }
+        self.begun = Some(begun);
+        Ok((last > 0).then(|| Batch { open: false, ..batch.slice(0, last) }))
+    }
+}
+
+impl Iterator for Whole<'_> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        while !self.failed {
+            let taken = match self.next.take() {
+                Some(batch) => self.after(batch),
+                None => match self.documents.next() {
+                    Some(batch) => batch.and_then(|batch| self.take(batch)),
+                    // Sources mark the end of every document. If the mark is missing, the document ends here.
+                    None => return Some(self.begun.take()?.end()),
+                },
+            };
+            self.failed = taken.is_err();
+            if let Some(batch) = taken.transpose() {
+                return Some(batch);
+            }
+        }
+        None
+    }
+}
+
+/// Bytes that a text takes in a batch besides its own.
+const VIEW: usize = 16;
+
+/// The documents of texts that a program holds or produces, one document per text, as a single unit of source 0. The
+/// iterator is advanced as batches are needed.
+///
+/// **Memory:** one batch: about 4 MiB of text, or one text that is larger.
+///
+/// # Errors
+/// A text has more than [`LONGEST_DOCUMENT`] bytes. The error is the last item of the iterator.
+///
+/// # Examples
+/// ```
+/// use tokenmill::count::{CountConfig, count_pieces};
+/// use tokenmill::encode::EncodeConfig;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::split::{Named, SplitPattern, splitter};
+/// use tokenmill::train::{TrainConfig, learn_merges};
+/// use tokenmill::vocab::SpecialTokensAt;
+/// use tokenmill::{Tokenizer, Vocabulary, source};
+///
+/// let texts = ["how much wood", "would a woodchuck chuck"];
+/// let pattern = SplitPattern::Named(Named::Gpt4);
+/// let counted =
+///     count_pieces(source::texts(texts), &*splitter(&pattern)?, &CountConfig::default(), &Silent)?;
+/// let learned = learn_merges(counted.pretokens, &TrainConfig::new(5), &Silent)?;
+/// let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, pattern)?;
+/// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+/// assert_eq!(tokenizer.decode(&tokenizer.encode("a wooden chuck")?)?, b"a wooden chuck");
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Send + 'a>) -> Documents<'a> {
+    let mut texts = texts.into_iter().fuse();
+    let (mut row, mut failed, mut ended) = (0, None, false);
+    Box::new(std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let mut documents = BinaryViewBuilder::new();
+        failed = failed.take().or_else(|| fill(&mut documents, &mut texts, row).err());
+        let documents = documents.finish();
+        if documents.is_empty() {
+            ended = true;
+            return failed.take().map(Err);
+        }
+        let (source, unit, first_row, columns, continued, open) = (0, 0, row, None, false, false);
+        row += to_u64(documents.len());
+        Some(Ok(Batch { source, unit, first_row, documents, columns, continued, open }))
+    }))
+}
+
+/// Appends texts until the batch is full or none is left. `first_row` is the index of the first one, for the error.
+///
+/// # Errors
+/// A text has more than [`LONGEST_DOCUMENT`] bytes.
+fn fill<T: AsRef<[u8]>>(
+    documents: &mut BinaryViewBuilder,
+    texts: &mut impl Iterator<Item = T>,
+    first_row: u64,
+) -> Result<()> {
+    let mut room = u64_to_usize(DEFAULT_BATCH_BYTES);
+    for text in texts {
+        let text = text.as_ref();
+        if to_u64(text.len()) > LONGEST_DOCUMENT {
+            let row = first_row + to_u64(documents.len());
+            let error = Fault::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
+            return Err(error.with_help("cut it into several"));
+        }
+        documents.append_value(text);
+        room = room.saturating_sub(text.len() + VIEW);
+        if room == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, ListArray, StringArray, StringViewArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
+
+    use super::*;
+
+    #[test]
+    fn what_shares_its_bytes_counts_as_if_it_had_its_own() {
+        let words = [Some("one"), None, Some("a word that no view has inline"), Some(""), Some("one"), None];
+        let plain: ArrayRef = Arc::new(StringArray::from_iter(words));
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter(words));
+        let dictionary: ArrayRef = Arc::new(words.into_iter().collect::<DictionaryArray<Int32Type>>());
+        let nothing: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::from_iter([None::<&str>; 6]));
+        let list = |items: &ArrayRef| -> ArrayRef {
+            let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([2, 0, 1, 3]);
+            Arc::new(ListArray::new(item, offsets, Arc::clone(items), None))
+        };
+        for (from, rows) in [(0, 6), (1, 5), (2, 1)] {
+            let expected = value_bytes(&plain.slice(from, rows));
+            assert_eq!(value_bytes(&views.slice(from, rows)), expected);
+            assert_eq!(value_bytes(&dictionary.slice(from, rows)), expected, "{rows} rows");
+        }
+        assert_eq!(value_bytes(&list(&plain)), [7, 4, 34, 7]);
+        assert_eq!(value_bytes(&list(&views)), value_bytes(&list(&plain)));
+        assert_eq!(value_bytes(&list(&dictionary)), value_bytes(&list(&plain)));
+        assert_eq!(value_bytes(&nothing), [0; 6]);
+    }
+
+    /// Parts are joined up to the limit; the error names the file and the row.
+    #[test]
+    fn a_document_that_is_too_long_is_named() {
+        let batch = |first_row, texts: &[&str], open| {
+            let documents = BinaryViewArray::from_iter_values(texts);
+            Ok(Batch {
+                source: 1,
+                unit: 2,
+                first_row,
+                documents,
+                columns: None,
+                continued: first_row > 0,
+                open,
+            })
+        };
+        let parts = [batch(0, &["a", "begun"], true), batch(1, &["more"], true), batch(1, &["end"], false)];
+        let name = Box::new(|source, unit| format!("file {source}.{unit}"));
+        let documents = Box::new(parts.into_iter());
+        let whole = Whole { documents, name, begun: None, next: None, longest: 10, failed: false };
+        let outcome: Vec<_> = whole.collect();
+        assert_eq!(outcome.len(), 2);
+        let error = outcome[1].as_ref().expect_err("12 bytes");
+        assert_eq!(error.to_string(), "file 1.2: row 1: a document is longer than 10 bytes");
+        assert!(error.help().is_some_and(|help| help.contains("--documents line")));
+    }
+
+    /// An empty batch may be marked as open.
+    #[test]
+    fn a_batch_without_documents_begins_none() {
+        let documents = BinaryViewArray::from_iter_values([""; 0]);
+        let (source, unit, first_row, columns) = (0, 0, 0, None);
+        let batch = Batch { source, unit, first_row, documents, columns, continued: false, open: true };
+        assert_eq!(whole_documents(Box::new([Ok(batch)].into_iter())).count(), 0);
+    }
+}

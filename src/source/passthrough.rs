@@ -1,0 +1,557 @@
+//! Combines the pass-through columns of a source's files: common types, columns that paths give, and nulls for
+//! missing columns.
+//!
+//! A source's files may be written by different programs or at different times. Their columns are combined like this:
+//!
+//! - Types that differ only in encoding or width are converted to the [common type](super::cast::common_field).
+//! - A column that only some files have is null in the others, which is reported once.
+//! - Folder names in the Hive scheme (`lang=fr/part.parquet`) give values for all rows of the files below.
+//! - Types without a common type, and columns that no file has, are errors.
+//!
+//! Annotations of fields: what their metadata says about the values in addition to the type. These are Arrow's
+//! extension types, and Parquet annotations that have no Arrow type.
+//!
+//! Finds the common type of columns in several files that differ only in their encoding or in the width of numbers.
+//! Every value has an equal one in the common type.
+//!
+//! | types | common type |
+//! | --- | --- |
+//! | null and any other | the other |
+//! | a dictionary and another | that of the dictionary's values and the other |
+//! | strings, or binary data | the plain type, or the large one if either is large |
+//! | timestamps in the same time zone, durations, times | the one with the finer unit |
+//! | dates | days (`Date32`) |
+//! | decimals of the same width and scale | the larger precision |
+//! | lists | the list type, large if either is; fixed-size lists of the same length stay fixed |
+//! | maps | keys and values by position; sorted if both are |
+//! | structs | all fields of both, by name; fields that one lacks are nullable |
+//! | numbers | the smallest type that represents all values of both exactly, if any |
+//!
+//! All other pairs have no common type. In particular, `Int64` has none with `UInt64` or `Float64`, which do not hold
+//! all its values.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::StringViewBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::extension::{
+    Bool8, EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType, Json, Opaque, Uuid,
+};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+
+use super::cast::cast;
+use super::error::{Fault, guarded};
+use super::skipped_rows::BadRows;
+use super::{Batch, Documents};
+use crate::error::{Error, Result};
+
+/// The advice if a column is missing.
+pub(super) const NAME_COLUMNS: &str = "name columns of the input, or leave `columns` out";
+
+/// The value for null in the Hive scheme of paths.
+const NULL_IN_PATHS: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// The value of a column in the folder names of a path (`lang=fr`, the Hive scheme), the innermost folder first. The
+/// inner `None` means null.
+pub(crate) fn value_in_path(path: &str, column: &str) -> Option<Option<String>> {
+    let (folders, _) = path.rsplit_once('/')?;
+    let value = |folder: &str| Some(unescaped(folder.strip_prefix(column)?.strip_prefix('=')?));
+    let value = folders.rsplit('/').find_map(value)?;
+    Some(Some(value).filter(|value| value != NULL_IN_PATHS))
+}
+
+/// Decodes percent-escapes like `%20`. Returns the text unchanged if the result is not UTF-8.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let digits =
+            behind.get(..2).filter(|_| byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(escaped) => {
+                bytes.push(escaped);
+                rest = &behind[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// The columns of one file.
+pub(super) struct OfFile {
+    /// The requested columns that the file has.
+    pub(super) columns: SchemaRef,
+    /// The names of all its columns.
+    pub(super) all: Vec<String>,
+}
+
+/// Combines the columns of files, which are added one by one.
+pub(super) struct Together<'a> {
+    /// The names of the requested columns.
+    names: &'a [String],
+    /// For each column, the common type of the files so far.
+    found: Vec<Option<FieldRef>>,
+    /// The first file: its name and columns.
+    first: Option<(String, OfFile)>,
+    /// Whether all files have exactly the columns of the first, so that no conversion is needed.
+    alike: bool,
+}
+
+impl<'a> Together<'a> {
+    /// Combines the columns with these names.
+    pub(super) fn new(names: &'a [String]) -> Together<'a> {
+        Together { names, found: names.iter().map(|_| None).collect(), first: None, alike: true }
+    }
+
+    /// Adds a file, given by index and name, and records the columns that it lacks.
+    ///
+    /// # Errors
+    /// A column's type differs from that in the previous files, and no type holds the values of both.
+    pub(super) fn add(&mut self, file: usize, name: &str, of: OfFile, bad: &BadRows) -> Result<()> {
+        for (found, column) in self.found.iter_mut().zip(self.names) {
+            let here = of.columns.fields().find(column).map(|(_, field)| Arc::clone(field));
+            self.alike &= here.is_some();
+            let by_path =
+                || value_in_path(name, column).map(|_| Field::new(column, DataType::Utf8View, true));
+            let Some(here) = here.or_else(|| by_path().map(Arc::new)) else {
+                bad.lacks(column, file, name);
+                continue;
+            };
+            *found = Some(match found.take() {
+                None => here,
+                Some(before) => {
+                    let common =
+                        common_field(&before, &here).ok_or_else(|| other_type(name, &before, &here))?;
+                    self.alike &= Arc::ptr_eq(&common, &before);
+                    for lost in [&before, &here].iter().flat_map(|field| lost_annotations(field, &common)) {
+                        bad.of_files(without_annotation(column, &lost));
+                    }
+                    common
+                }
+            });
+        }
+        self.first.get_or_insert_with(|| (name.to_owned(), of));
+        Ok(())
+    }
+
+    /// The columns of the source; `None` if it has no files.
+    ///
+    /// # Errors
+    /// A requested column is in none of the files.
+    pub(super) fn finish(self) -> Result<Option<SchemaRef>> {
+        let Some((file, first)) = self.first else { return Ok(None) };
+        if let Some(missing) = self.found.iter().position(Option::is_none) {
+            let column = self.names[missing].clone();
+            return Err(Fault::NoColumn { file, column, columns: first.all }.usage().with_help(NAME_COLUMNS));
+        }
+        if self.alike {
+            return Ok(Some(first.columns));
+        }
+        Ok(Some(Arc::new(Schema::new(self.found.into_iter().flatten().collect::<Vec<_>>()))))
+    }
+}
+
+/// The sentence that a column is written without an annotation that only some files have.
+pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
+    format!("column {column:?} is written without {lost}, which only some of the files have")
+}
+
+/// The error that a column has incompatible types in two files.
+fn other_type(file: &str, before: &Field, here: &Field) -> Error {
+    let (file, column) = (file.to_owned(), before.name().clone());
+    let (found, expected) = (here.data_type().to_string(), before.data_type().to_string());
+    Fault::OtherType { file, column, found, expected }
+        .usage()
+        .with_help("leave the column out, or rewrite the files with one type, as polars and DuckDB can")
+}
+
+/// Converts the columns of a file's batches to the types of the source, with the values of its path, and nulls for
+/// columns that it lacks.
+pub(super) fn conforming(
+    documents: Documents<'static>,
+    schema: &SchemaRef,
+    name: &str,
+) -> Documents<'static> {
+    let by_path: Vec<_> = schema.fields().iter().map(|field| value_in_path(name, field.name())).collect();
+    let (schema, name) = (Arc::clone(schema), name.to_owned());
+    Box::new(documents.map(move |batch| {
+        let batch = batch?;
+        if is_conforming(&batch, &schema) && by_path.iter().all(Option::is_none) {
+            return Ok(batch);
+        }
+        let columns = guarded(&name, "its columns", || conform(&batch, &schema, &by_path))?;
+        Ok(Batch { columns: Some(columns), ..batch })
+    }))
+}
+
+/// Whether a batch already has the columns of the source, so that it need not be converted.
+fn is_conforming(batch: &Batch, schema: &Schema) -> bool {
+    batch.columns.as_ref().is_some_and(|columns| {
+        let given = columns.schema_ref().fields();
+        given.len() == schema.fields().len()
+            && given
+                .iter()
+                .zip(schema.fields())
+                .all(|(one, other)| one.name() == other.name() && one.data_type() == other.data_type())
+    })
+}
+
+/// Converts the columns of one batch.
+///
+/// # Errors
+/// A value does not fit the common type.
+fn conform(
+    batch: &Batch,
+    schema: &SchemaRef,
+    by_path: &[Option<Option<String>>],
+) -> Result<RecordBatch, ArrowError> {
+    let rows = batch.len();
+    let column = |(field, value): (&FieldRef, &Option<Option<String>>)| {
+        let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
+        let array = match (given, value) {
+            (Some(given), Some(Some(value))) if *given.data_type() == DataType::Utf8View => {
+                or_else(given, value)
+            }
+            (Some(given), _) => Arc::clone(given),
+            (None, Some(Some(value))) => or_else(&new_null_array(&DataType::Utf8View, rows), value),
+            (None, _) => new_null_array(field.data_type(), rows),
+        };
+        cast(&array, field.data_type())
+    };
+    let columns = schema.fields().iter().zip(by_path).map(column).collect::<Result<_, _>>()?;
+    let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    RecordBatch::try_new_with_options(schema, columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
+}
+
+/// A column of texts in which `text` replaces nulls.
+fn or_else(column: &dyn Array, text: &str) -> ArrayRef {
+    // The replacement is stored once, however many rows have it.
+    let mut texts = StringViewBuilder::new().with_deduplicate_strings();
+    column.as_string_view().iter().for_each(|value| texts.append_value(value.unwrap_or(text)));
+    Arc::new(texts.finish())
+}
+
+/// The metadata key of a time of day that is in UTC. The Parquet writer looks for it.
+pub(crate) const ADJUSTED_TO_UTC: &str = "adjusted_to_utc";
+
+/// The metadata key for the name of a Parquet annotation that no output format keeps.
+pub(crate) const ONLY_PARQUET: &str = "parquet_annotation";
+
+/// The metadata keys that are annotations. Other metadata is not compared.
+const KEYS: [&str; 4] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY, ADJUSTED_TO_UTC, ONLY_PARQUET];
+
+/// The field with an extension type that has no parameters.
+pub(crate) fn with_extension(field: Field, name: &str) -> Field {
+    let said = [(EXTENSION_TYPE_NAME_KEY, name), (EXTENSION_TYPE_METADATA_KEY, "")];
+    with_metadata(field, said.map(|(key, value)| (key.to_owned(), value.to_owned())))
+}
+
+/// The field with additional metadata.
+pub(crate) fn with_metadata(field: Field, added: impl IntoIterator<Item = (String, String)>) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.extend(added);
+    field.with_metadata(metadata)
+}
+
+/// The annotations of a field.
+fn annotations(field: &Field) -> impl Iterator<Item = (&'static str, &str)> {
+    KEYS.into_iter().filter_map(|key| Some((key, field.metadata().get(key)?.as_str())))
+}
+
+/// The annotations that two fields agree on. A field of the null type agrees with any other.
+pub(crate) fn common_annotations(one: &Field, other: &Field) -> HashMap<String, String> {
+    if one.data_type().is_null() != other.data_type().is_null() {
+        let typed = if one.data_type().is_null() { other } else { one };
+        return annotations(typed).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    }
+    // The name of an extension type and its parameters are kept or dropped together.
+    let same_extension = one.extension_type_name() == other.extension_type_name()
+        && (parameters(one) == parameters(other) || one.extension_type_name() == Some(Json::NAME));
+    let is_kept = |key: &str, value: &str| match key {
+        EXTENSION_TYPE_NAME_KEY | EXTENSION_TYPE_METADATA_KEY => same_extension,
+        key => other.metadata().get(key).is_some_and(|other| other == value),
+    };
+    annotations(one)
+        .filter(|(key, value)| is_kept(key, value))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The parameters of a field's extension type.
+fn parameters(field: &Field) -> &str {
+    field.extension_type_metadata().unwrap_or("")
+}
+
+/// The annotations of a field that still hold if its values are written as another type.
+pub(crate) fn kept_annotations(field: &Field, written: &DataType) -> HashMap<String, String> {
+    let mut kept = HashMap::new();
+    if matches!(written, DataType::Time32(_) | DataType::Time64(_)) {
+        let utc = field.metadata().get(ADJUSTED_TO_UTC);
+        kept.extend(utc.map(|value| (ADJUSTED_TO_UTC.to_owned(), value.clone())));
+    }
+    let Some(name) = field.extension_type_name() else { return kept };
+    let extension = HashMap::from([
+        (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned()),
+        (EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters(field).to_owned()),
+    ]);
+    let plain = Field::new(field.name(), written.clone(), true).with_metadata(extension.clone());
+    let is_valid = match name {
+        Uuid::NAME => plain.has_valid_extension_type::<Uuid>(),
+        Json::NAME => plain.has_valid_extension_type::<Json>(),
+        Bool8::NAME => plain.has_valid_extension_type::<Bool8>(),
+        Opaque::NAME => true,
+        // The requirements of other extension types are unknown, so their names are kept only if the type is
+        // unchanged.
+        _ => written.equals_datatype(field.data_type()),
+    };
+    if is_valid {
+        kept.extend(extension);
+    }
+    kept
+}
+
+/// The names of annotations that `from`, or a field in it, has and `to` lacks.
+pub(crate) fn lost_annotations(from: &Field, to: &Field) -> Vec<String> {
+    let mut lost = Vec::new();
+    let name = from.extension_type_name().filter(|name| to.extension_type_name() != Some(*name));
+    lost.extend(name.map(str::to_owned));
+    let has = |key| from.metadata().contains_key(key) && !to.metadata().contains_key(key);
+    if has(ADJUSTED_TO_UTC) {
+        lost.push("isAdjustedToUTC".to_owned());
+    }
+    if has(ONLY_PARQUET) {
+        lost.extend(from.metadata().get(ONLY_PARQUET).cloned());
+    }
+    let inner = fields_of(from.data_type());
+    let others = fields_of(to.data_type());
+    for (at, field) in inner.iter().enumerate() {
+        let same = others.iter().find(|other| other.name() == field.name()).or_else(|| others.get(at));
+        if let Some(same) = same {
+            lost.extend(lost_annotations(field, same));
+        }
+    }
+    lost
+}
+
+/// The fields directly inside a type.
+fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().collect(),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => vec![item],
+        _ => Vec::new(),
+    }
+}
+
+/// Names of time zones that are UTC, in lower case.
+const UTC: [&str; 10] =
+    ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
+
+/// A field with a type that holds the values of both fields exactly, with the name of the first and the annotations
+/// that both have; `None` if no such type exists.
+pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    if one == other {
+        return Some(Arc::clone(one));
+    }
+    let data_type = common_type(one.data_type(), other.data_type())?;
+    let field = Field::new(one.name(), data_type, one.is_nullable() || other.is_nullable());
+    Some(Arc::new(field.with_metadata(common_annotations(one, other))))
+}
+
+/// The type that holds the values of both types exactly.
+fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{
+        Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList,
+        LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, Utf8,
+        Utf8View,
+    };
+
+    if one == other {
+        return Some(one.clone());
+    }
+    Some(match (one, other) {
+        (Null, typed) | (typed, Null) => typed.clone(),
+        (Dictionary(_, values), other) => common_type(values, other)?,
+        (one, Dictionary(_, values)) => common_type(one, values)?,
+        (LargeUtf8, Utf8 | Utf8View) | (Utf8 | Utf8View, LargeUtf8) => LargeUtf8,
+        (Utf8, Utf8View) | (Utf8View, Utf8) => Utf8,
+        (LargeBinary, Binary | BinaryView) | (Binary | BinaryView, LargeBinary) => LargeBinary,
+        (Binary, BinaryView) | (BinaryView, Binary) => Binary,
+        (Timestamp(unit, zone), Timestamp(other, other_zone)) => {
+            let is_same = match (zone, other_zone) {
+                (Some(zone), Some(other)) => same_zone(zone, other),
+                (zone, other) => zone == other,
+            };
+            is_same.then(|| Timestamp(finer(*unit, *other), zone.clone()))?
+        }
+        (Duration(unit), Duration(other)) => Duration(finer(*unit, *other)),
+        (Time32(unit), Time32(other)) => Time32(finer(*unit, *other)),
+        (Time32(_), Time64(unit)) | (Time64(unit), Time32(_)) => Time64(*unit),
+        (Time64(unit), Time64(other)) => Time64(finer(*unit, *other)),
+        (Date32, Date64) | (Date64, Date32) => Date32,
+        (Decimal128(one, scale), Decimal128(other, other_scale)) if scale == other_scale => {
+            Decimal128(*one.max(other), *scale)
+        }
+        (Decimal256(one, scale), Decimal256(other, other_scale)) if scale == other_scale => {
+            Decimal256(*one.max(other), *scale)
+        }
+        (List(one) | FixedSizeList(one, _), List(other)) | (List(one), FixedSizeList(other, _)) => {
+            List(common_field(one, other)?)
+        }
+        (FixedSizeList(one, length), FixedSizeList(other, other_length)) if length == other_length => {
+            FixedSizeList(common_field(one, other)?, *length)
+        }
+        (LargeList(one), List(other) | LargeList(other) | FixedSizeList(other, _))
+        | (List(one) | FixedSizeList(one, _), LargeList(other)) => LargeList(common_field(one, other)?),
+        (Map(one, sorted), Map(other, other_sorted)) => {
+            Map(common_entries(one, other)?, *sorted && *other_sorted)
+        }
+        (Struct(one), Struct(other)) => Struct(common_fields(one, other)?),
+        (one, other) if one.is_numeric() && other.is_numeric() => common_number(one, other)?,
+        _ => return None,
+    })
+}
+
+/// The type of numbers that holds the values of both types exactly.
+fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+
+    // The number of bits of the magnitude, and whether the type is signed.
+    let bits = |number: &DataType| match number {
+        Int8 => Some((7, true)),
+        Int16 => Some((15, true)),
+        Int32 => Some((31, true)),
+        Int64 => Some((63, true)),
+        UInt8 => Some((8, false)),
+        UInt16 => Some((16, false)),
+        UInt32 => Some((32, false)),
+        UInt64 => Some((64, false)),
+        _ => None,
+    };
+    let float_bits = |number: &DataType| match number {
+        Float16 => Some(11),
+        Float32 => Some(24),
+        Float64 => Some(53),
+        _ => None,
+    };
+    match (bits(one), bits(other)) {
+        (Some((a, signed)), Some((b, other_signed))) => {
+            let wide = a.max(b);
+            let both = if signed || other_signed { [7, 15, 31, 63] } else { [8, 16, 32, 64] };
+            let types = if signed || other_signed {
+                [Int8, Int16, Int32, Int64]
+            } else {
+                [UInt8, UInt16, UInt32, UInt64]
+            };
+            let at = both.iter().position(|&bits| bits >= wide)?;
+            types.into_iter().nth(at)
+        }
+        (whole, other_whole) => {
+            let needed = |whole: Option<(u32, bool)>, number| {
+                whole.map_or_else(|| float_bits(number), |(bits, _)| Some(bits))
+            };
+            let wide = needed(whole, one)?.max(needed(other_whole, other)?);
+            [(11, Float16), (24, Float32), (53, Float64)]
+                .into_iter()
+                .find_map(|(bits, float)| (bits >= wide).then_some(float))
+        }
+    }
+}
+
+/// The fields of both structs: those of the first in their order, then those of the second alone. `None` if a name
+/// occurs twice in one struct.
+fn common_fields(one: &Fields, other: &Fields) -> Option<Fields> {
+    let is_unique = |fields: &Fields| {
+        fields
+            .iter()
+            .enumerate()
+            .all(|(at, field)| fields.find(field.name()).is_some_and(|(first, _)| first == at))
+    };
+    if !is_unique(one) || !is_unique(other) {
+        return None;
+    }
+    let nullable = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
+    let joined = one.iter().map(|field| match other.find(field.name()) {
+        Some((_, same)) => common_field(field, same),
+        None => Some(nullable(field)),
+    });
+    let further = other.iter().filter(|field| one.find(field.name()).is_none());
+    joined.chain(further.map(|field| Some(nullable(field)))).collect()
+}
+
+/// The entry type of two maps. Its two fields are matched by position, because their names have no meaning.
+fn common_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    let (DataType::Struct(fields), DataType::Struct(others)) = (one.data_type(), other.data_type()) else {
+        return None;
+    };
+    let fields: Fields =
+        fields.iter().zip(others).map(|(one, other)| common_field(one, other)).collect::<Option<_>>()?;
+    Some(Arc::new(Field::clone(one).with_data_type(DataType::Struct(fields))))
+}
+
+/// The finer of two units.
+fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
+    one.max(other)
+}
+
+/// Whether two names denote the same time zone. UTC has many names, and an offset can be written in several ways.
+fn same_zone(one: &str, other: &str) -> bool {
+    one == other
+        || matches!((minutes_from_utc(one), minutes_from_utc(other)), (Some(one), Some(other)) if one == other)
+}
+
+/// The offset of a time zone from UTC in minutes, if its name gives it.
+fn minutes_from_utc(zone: &str) -> Option<i32> {
+    let lower = zone.to_ascii_lowercase();
+    if UTC.contains(&lower.as_str()) {
+        return Some(0);
+    }
+    let (sign, digits) = match lower.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None => digits.split_at_checked(2)?,
+    };
+    let number = |digits: &str| match digits.len() {
+        0 => Some(0),
+        1 | 2 if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse::<i32>().ok(),
+        _ => None,
+    };
+    Some(sign * (number(hours)? * 60 + number(minutes)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values come from the innermost folder of that name; escapes are decoded, and file names do not count.
+    #[test]
+    fn folders_of_a_path_say_what_columns_hold() {
+        let value = |path| value_in_path(path, "lang");
+        let text = |text: &str| Some(Some(text.to_owned()));
+        assert_eq!(value("data/lang=fr/a.parquet"), text("fr"));
+        assert_eq!(value("/lang=de/lang=fr/year=2020/a.parquet"), text("fr"));
+        assert_eq!(value("hf://datasets/a/b@1/lang=a%20b%2Fc/0.parquet"), text("a b/c"));
+        assert_eq!(value("lang=100%/a.parquet"), text("100%"));
+        assert_eq!(value("lang=%ff/a.parquet"), text("%ff"));
+        assert_eq!(value("lang=/a.parquet"), text(""));
+        assert_eq!(value("lang=__HIVE_DEFAULT_PARTITION__/a.parquet"), Some(None));
+        for path in ["lang=fr", "data/lang=fr", "language=fr/a.parquet", "lang/a.parquet", "a=lang=fr/b"] {
+            assert_eq!(value(path), None, "{path}");
+        }
+    }
+}
