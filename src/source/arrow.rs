@@ -1,16 +1,14 @@
 //! Reads Arrow IPC data: a file is one unit, and its record batches are decoded one at a time.
 //!
-//! Files of Arrow's file format are read by the footer, which lists the positions of record batches: a damaged one
-//! can be skipped. The stream format, from files and pipes, is read from front to back, and an error ends it.
-//! [`crate::source::arrow`] reads the messages; this module turns record batches into batches of documents.
+//! Files of Arrow's file format are read by the footer, which lists the positions of record batches: a damaged one can be
+//! skipped. The stream format, from files and pipes, is read from front to back, and an error ends it.
 //!
-//! Reads Arrow's file and stream formats one message at a time. Memory grows with the data that can be read, not with
-//! the sizes that it declares, which may be wrong or hostile.
+//! Both formats are read one message at a time. Memory grows with the data that can be read, not with the sizes that it
+//! declares, which may be wrong or hostile.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,10 +19,11 @@ use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_r
 use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
+use super::documents::split;
 use super::error::{Fault, guarded, too_much};
-use super::files::Reading;
 use super::passthrough::OfFile;
-use super::row_text::{Chosen, Composing, split};
+use super::row_text::{Chosen, Composing};
+use super::skipped_rows::ReadContext;
 use super::sniff::Beginning;
 use super::{Batch, Format, SourceSpec};
 use crate::base::int::{to_u64, u64_to_usize};
@@ -159,7 +158,7 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
 ///
 /// # Errors
 /// The schema or the dictionaries cannot be read, or a column is missing.
-pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
+pub(super) fn read(input: Input, spec: &SourceSpec, reading: ReadContext) -> Result<RecordBatches> {
     let (mut reader, chosen) = start(input, spec, &reading.name)?;
     let schema = reader.schema();
     let fields = chosen.with_text(schema.fields(), bytes);
@@ -211,7 +210,7 @@ pub(super) struct RecordBatches {
     row: u64,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
-    reading: Reading,
+    reading: ReadContext,
 }
 
 impl RecordBatches {

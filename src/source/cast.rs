@@ -26,11 +26,6 @@ use arrow_select::take::take;
 
 use crate::base::int::to_u64;
 
-pub(crate) use super::passthrough::{
-    ADJUSTED_TO_UTC, ONLY_PARQUET, common_field, kept_annotations, lost_annotations, with_extension,
-    with_metadata,
-};
-
 /// Milliseconds in a day.
 const DAY_MILLISECONDS: i64 = 24 * 60 * 60 * 1_000;
 

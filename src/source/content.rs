@@ -1,14 +1,12 @@
-//! Opens the content of a file, of one of its ranges, or of a pipe, as text that is already decompressed.
+//! Opens the files of a source: their text, which is decompressed, and the bytes of remote files. Detects files that
+//! change meanwhile.
 //!
 //! A file's compression follows from its name, and its first bytes must agree with the name. A pipe's compression
 //! follows from its first bytes alone.
 //!
-//! Decompresses text: all members, frames or streams of a file, one after the other.
-//!
-//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files on the web
-//! often consist of many members, and a truncated file must be an error, so this module adds both where the library
-//! lacks it. It also limits the memory of decompression windows, which a file declares and may choose as large as 2
-//! GiB or more.
+//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files on the web often
+//! consist of many members, and a truncated file must be an error, so this module adds both where the library lacks it.
+//! It also limits the memory of decompression windows, which a file declares and may choose as large as 2 GiB or more.
 //!
 //! | compression | members of a file | added here |
 //! | --- | --- | --- |
@@ -18,40 +16,44 @@
 //! | xz | any number of streams | a clear error if the window is too large |
 //! | LZ4 | any number of frames | several frames, skippable frames, and an error for a truncated frame |
 //!
-//! Reads named pipes without blocking the program: opening a pipe waits for a writer, and reading waits for data.
-//!
-//! Files with random access: local ones, and remote ones that are read by ranges.
-//!
-//! Detects local files that change between listing and reading, or while they are read.
-//!
-//! Units are lists of byte ranges and row groups, which would be wrong for a changed file. So a file is checked
-//! before each unit, after its last document, and when an error occurs: an error in a changed file is not bad input.
+//! Units are lists of byte ranges and row groups, which would be wrong for a changed file. So a file is checked before
+//! each unit, after its last document, and when an error occurs: an error in a changed file is not bad input.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::ErrorKind::{NotADirectory, NotFound};
-use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
-use std::{fmt, fs, io, mem, thread};
+use std::{fmt, mem, thread};
 
 use bytes::Bytes;
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
-use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, Length};
 
 use super::error::{Fault, changed};
-use super::listing::{Compression, Listed};
-use super::sniff::{Begun, skippable};
-use super::{Batch, Documents, Range, Stop, sniff};
+use super::sniff::{self, Begun, skippable};
+use super::{Compression, DEFAULT_WINDOW_BYTES, Format, Range, Stop};
 use crate::base::int::{ByteCount, to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
+
+/// A file of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    /// The path to open; for remote files, a path with the right extensions.
+    pub(super) path: PathBuf,
+    /// The name in messages and manifests.
+    pub(super) name: String,
+    /// The format, as requested or as the name shows.
+    pub(super) format: Format,
+    /// The compression that the name shows.
+    pub(super) compression: Compression,
+    /// Access to the bytes, if they are not at `path`.
+    pub(super) remote: Option<Arc<dyn Ranged>>,
+}
 
 /// The bytes of a range of a local file, as stored, not decompressed. Ranges other than of bytes give the whole file.
 ///
@@ -140,14 +142,10 @@ impl<R: Read> Read for Exactly<R> {
             let problem = "the file has become shorter since it was listed";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
         }
-        self.left = self.left.saturating_sub(crate::base::int::to_u64(read));
+        self.left = self.left.saturating_sub(to_u64(read));
         Ok(read)
     }
 }
-
-/// Bytes of a decompression window that is always allowed (128 MiB): the programs `zstd` and `xz` accept it by
-/// default.
-pub(super) const USUAL_WINDOW: u64 = 1 << 27;
 
 /// The largest zstd window that its library decodes, as a power of two (2 GiB).
 const LARGEST_WINDOW_LOG: u32 = 31;
@@ -161,7 +159,7 @@ const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 
 
 /// The text of a compressed file. An empty file gives empty text, whatever compression its name says.
 ///
-/// **Memory:** the window that the file declares, at most `limit` or [`USUAL_WINDOW`] bytes, whichever is larger.
+/// **Memory:** the window that the file declares, at most `limit` or [`DEFAULT_WINDOW_BYTES`] bytes, whichever is larger.
 ///
 /// # Errors
 /// The first frame of zstd needs a window that is larger. Later frames, and xz, fail when they are read.
@@ -174,7 +172,7 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
     if raw.first().is_empty() {
         return Ok(Box::new(raw));
     }
-    let limit = limit.max(USUAL_WINDOW);
+    let limit = limit.max(DEFAULT_WINDOW_BYTES);
     Ok(match compression {
         Compression::None => Box::new(raw),
         Compression::Gzip => Box::new(Members::Before(buffered(raw))),
@@ -520,164 +518,6 @@ impl Read for InOrder {
     }
 }
 
-/// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
-/// moves its position.
-pub(super) struct Input {
-    from: From,
-    /// Size of the file in bytes.
-    pub(super) bytes: u64,
-    code: SystemCode,
-}
-
-/// The system's code of the last error of a file; 0 if there was none. Parquet's reader of record batches reports
-/// errors of its input as text only, which does not distinguish damaged input from a failed system.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SystemCode(Arc<AtomicI32>);
-
-impl SystemCode {
-    /// Records the code of an error.
-    fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        if let Err(cause) = &outcome {
-            self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
-        }
-        outcome
-    }
-
-    /// The last error, if it had a system code.
-    pub(super) fn error(&self) -> Option<io::Error> {
-        Some(self.0.load(Relaxed)).filter(|code| *code != 0).map(io::Error::from_raw_os_error)
-    }
-}
-
-/// Reads a file and records the codes of errors.
-struct Heeded(BufReader<File>, SystemCode);
-
-impl Read for Heeded {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.1.heed(self.0.read(into))
-    }
-}
-
-/// Access to the bytes of a file.
-enum From {
-    /// A local file.
-    File(File),
-    /// The fetched ranges, each with its offset. Only these can be read.
-    Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
-}
-
-impl Input {
-    /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub(super) fn open(file: &Listed) -> Result<Input> {
-        if let Some(remote) = &file.remote {
-            let bytes = remote.bytes();
-            let from = From::Elsewhere(Arc::clone(remote), Vec::new());
-            return Ok(Input { from, bytes, code: SystemCode::default() });
-        }
-        let open = || -> io::Result<Input> {
-            let file = File::open(&file.path)?;
-            let bytes = file.metadata()?.len();
-            Ok(Input { from: From::File(file), bytes, code: SystemCode::default() })
-        };
-        open().map_err(|cause| Error::io("read", &file.path, cause))
-    }
-
-    /// Fetches a range, or the part of it before the end of the file, if the file is remote. Only fetched ranges can
-    /// be read.
-    ///
-    /// # Errors
-    /// The range cannot be fetched, or the file has changed since it was listed.
-    pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
-        let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
-        let bytes = bytes.min(self.bytes.saturating_sub(start));
-        // A length that does not fit in memory cannot be read, which reading reports.
-        let length = usize::try_from(bytes).unwrap_or(0);
-        if length > 0 && part(fetched, start, length).is_none() {
-            fetched.push((start, file.range(start, length)?));
-        }
-        Ok(())
-    }
-
-    /// The record of error codes.
-    pub(super) fn code(&self) -> SystemCode {
-        self.code.clone()
-    }
-
-    /// The `length` bytes from the offset `start` on.
-    ///
-    /// # Errors
-    /// The range is not inside the file or the fetched ranges, or cannot be read.
-    pub(super) fn read_range(&self, start: u64, length: usize) -> io::Result<Bytes> {
-        if start.checked_add(to_u64(length)).is_none_or(|end| end > self.bytes) {
-            return Err(past_the_end(start, length));
-        }
-        match &self.from {
-            From::File(_) => {
-                let mut bytes = vec![0; length];
-                self.reader(start)?.read_exact(&mut bytes)?;
-                Ok(bytes.into())
-            }
-            From::Elsewhere(_, fetched) => {
-                part(fetched, start, length).ok_or_else(|| past_the_end(start, length))
-            }
-        }
-    }
-
-    /// A reader of everything from the offset `start` on.
-    ///
-    /// # Errors
-    /// The offset is not inside the fetched ranges, or the file cannot be read.
-    pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
-        match &self.from {
-            From::File(file) => {
-                let mut file = self.code.heed(file.try_clone())?;
-                self.code.heed(file.seek(SeekFrom::Start(start)))?;
-                Ok(Box::new(Heeded(BufReader::new(file), self.code.clone())))
-            }
-            From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
-                Some(rest) => Ok(Box::new(Cursor::new(rest))),
-                None => Err(past_the_end(start, 0)),
-            },
-        }
-    }
-}
-
-/// The bytes of a range if they were fetched; for an empty range, all fetched bytes that follow its start.
-fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
-    fetched.iter().find_map(|(begin, bytes)| {
-        let at = usize::try_from(start.checked_sub(*begin)?).ok().filter(|&at| at < bytes.len())?;
-        let end = if length == 0 { bytes.len() } else { at.checked_add(length)? };
-        (end <= bytes.len()).then(|| bytes.slice(at..end))
-    })
-}
-
-/// The error that a read goes past the end of the file, or of the fetched ranges.
-fn past_the_end(start: u64, length: usize) -> io::Error {
-    let problem = format!("{length} bytes at {start} are past the end of the file, or of its columns");
-    io::Error::new(io::ErrorKind::UnexpectedEof, problem)
-}
-
-impl Length for Input {
-    fn len(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl ChunkReader for Input {
-    type T = Box<dyn Read + Send>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(self.reader(start)?)
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        Ok(self.read_range(start, length)?)
-    }
-}
-
 /// Detects whether a local file is still the one that was listed, by its size, modification time and the target of
 /// its links. Remote files have entity tags for this.
 #[derive(Debug)]
@@ -731,31 +571,6 @@ fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     let found = fs::metadata(path)?;
     let stamp = |target| Stamp { bytes: found.len(), modified: found.modified().ok(), target };
     found.is_file().then(|| fs::canonicalize(path).map(stamp)).transpose()
-}
-
-/// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
-/// no error of its own.
-pub(super) struct Watched {
-    documents: Documents<'static>,
-    watch: Option<Arc<Watch>>,
-}
-
-impl Watched {
-    /// Gives `documents`, then checks the file.
-    pub(super) fn new(documents: Documents<'static>, watch: Arc<Watch>) -> Watched {
-        Watched { documents, watch: Some(watch) }
-    }
-}
-
-impl Iterator for Watched {
-    type Item = Result<Batch>;
-
-    fn next(&mut self) -> Option<Result<Batch>> {
-        match self.documents.next() {
-            None => self.watch.take().and_then(|watch| watch.check().err()).map(Err),
-            batch => batch,
-        }
-    }
 }
 
 #[cfg(test)]

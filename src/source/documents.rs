@@ -1,12 +1,7 @@
-//! The unit of data that sources give: a batch of documents, with the columns that are passed through beside them.
-//!
-//! Sizes in bytes of the rows of Arrow arrays.
-//!
-//! Joins documents that were split over several batches.
-//!
-//! Documents from texts that a program holds in memory, without a source.
-//!
-//! This is how a program counts, trains on, or encodes its own strings with the same functions as files.
+//! Batches of documents, which sources give: their sizes, how they are split, and how documents that were split over
+//! several batches are joined again. [`texts`] makes batches of strings that a program holds in memory.
+
+use std::collections::VecDeque;
 
 use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder, make_view};
 use arrow_array::cast::AsArray;
@@ -14,8 +9,8 @@ use arrow_array::{AnyDictionaryArray, Array, BinaryViewArray, OffsetSizeTrait, R
 use arrow_buffer::Buffer;
 use arrow_schema::DataType;
 
+use super::DEFAULT_BATCH_BYTES;
 use super::error::Fault;
-use super::open::DEFAULT_BATCH_BYTES;
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 
@@ -451,6 +446,34 @@ fn fill<T: AsRef<[u8]>>(
         }
     }
     Ok(())
+}
+
+/// Splits rows into batches of about `batch_bytes` each, counting text and pass-through columns. Equal values of
+/// these columns may share memory; each counts in full.
+pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
+    let mut batches = VecDeque::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (row, length) in whole.row_bytes().into_iter().enumerate() {
+        if bytes > 0 && bytes + length > batch_bytes {
+            batches.push_back(whole.slice(start, row - start));
+            (start, bytes) = (row, 0);
+        }
+        bytes += length;
+    }
+    if start == 0 {
+        batches.push_back(whole);
+    } else {
+        batches.push_back(whole.slice(start, whole.len() - start));
+    }
+    batches
+}
+
+/// The number of rows for a batch of about `batch_bytes`, if `rows` rows have `bytes` bytes in total.
+pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
+    /// Maximum number of rows in a batch, even if they are empty.
+    const MOST: u64 = 1 << 16;
+    let row_bytes = (bytes / rows.max(1)).max(1);
+    u64_to_usize((batch_bytes / row_bytes).clamp(1, MOST))
 }
 
 #[cfg(test)]

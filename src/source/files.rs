@@ -10,85 +10,37 @@
 //! | JSON in other layouts, CSV, TSV, and all compressed or remote text | files | the size of remote plain text |
 //!
 //! All files must have columns of compatible types: see [`super::passthrough`].
-//!
-//! Files with identities that are known without reading them: the hub and most servers send entity tags.
-//!
-//! Everything but the identity is delegated to [`Files`].
 
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
-use super::content::{InOrder, Ranged, Watch, Watched};
+use super::content::{InOrder, Listed, Watch};
 use super::error::{Fault, guarded};
-use super::json_fields::{Beside, Elsewhere, Fields};
-use super::jsonl::LinesBefore;
-use super::listing::{Compression, Listed};
+use super::json_fields::Fields;
+use super::jsonl::{Beside, Elsewhere, LinesBefore, as_lines};
 use super::parquet::Footer;
 use super::passthrough::{OfFile, Together, conforming, value_in_path};
-use super::records::as_lines;
-use super::skipped_rows::{BadInput, BadRows};
+use super::skipped_rows::{BadInput, BadRows, ReadContext};
 use super::sniff::Begun;
 use super::{
-    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, content, jsonl,
-    parquet, records, sniff, text,
+    Batch, Compression, DocumentRule, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec,
+    Unit, arrow, content, jsonl, parquet, records, sniff, text,
 };
 use crate::base::digest;
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::base::pools::lock;
 use crate::error::{Error, Result};
 
-/// What every reader needs to know about the unit that it reads.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    /// The number of the source.
-    pub(super) source: usize,
-    /// The index of the unit in the source.
-    pub(super) unit: usize,
-    /// The file's name in messages.
-    pub(super) name: String,
-    /// Approximate bytes of a batch.
-    pub(super) batch_bytes: u64,
-    /// Receives bad input.
-    pub(super) bad: BadRows,
-}
-
-impl Reading {
-    /// A batch of complete documents.
-    pub(super) fn batch(
-        &self,
-        first_row: u64,
-        documents: BinaryViewArray,
-        columns: Option<RecordBatch>,
-    ) -> Batch {
-        let (source, unit) = (self.source, self.unit);
-        Batch { source, unit, first_row, documents, columns, continued: false, open: false }
-    }
-
-    /// Records bad input and continues, or returns the error if bad input is not to be skipped.
-    ///
-    /// # Errors
-    /// `error`, if bad input is not to be skipped or the error is not bad input.
-    pub(super) fn bad(&self, error: Error) -> Result<()> {
-        self.bad.met(error)
-    }
-
-    /// Like [`bad`](Reading::bad), for bad input that loses this number of rows.
-    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
-        self.bad.lost(error, rows)
-    }
-}
-
 /// Average bytes of text files below which opening them may take longer than reading them.
 const PLAIN_BYTES: u64 = 1 << 20;
 
 /// Number of Parquet footers that are cached. A footer of a wide file with many row groups takes megabytes, so the
-/// footers of thousands of files cannot be kept. Reading in order needs that of one file, or of two where units meet.
+/// footers of thousands of files cannot be kept. ReadContext in order needs that of one file, or of two where units meet.
 const KEPT_FOOTERS: usize = 4;
 
 /// A source of files of one format.
@@ -98,11 +50,13 @@ pub(super) struct Files {
     /// The sizes of batches and units.
     config: ReadConfig,
     /// The files, in document order.
-    pub(super) files: Vec<Listed>,
+    files: Vec<Listed>,
+    /// The identities of the files, if they are known without reading: the hub and most servers send entity tags.
+    identities: Vec<Identity>,
     /// The units of all files, in document order.
     units: Vec<Unit>,
     /// The index of each unit's file.
-    pub(super) owners: Vec<usize>,
+    owners: Vec<usize>,
     /// The schema of the pass-through columns, if any.
     columns: Option<SchemaRef>,
     /// Cached footers with their file index, oldest first.
@@ -135,13 +89,15 @@ impl Opened {
 }
 
 impl Files {
-    /// Opens all files, in parallel, and puts their units and columns together in the order of `files`.
+    /// Opens all files, in parallel, and puts their units and columns together in the order of `files`. `identities`
+    /// is empty if the identities of the files are not known.
     ///
     /// # Errors
     /// A file cannot be opened and bad input is not to be skipped; or the files have incompatible columns.
     pub(super) fn open(
         spec: &SourceSpec,
         files: Vec<Listed>,
+        identities: Vec<Identity>,
         config: ReadConfig,
         bad: BadInput,
     ) -> Result<Files> {
@@ -161,6 +117,7 @@ impl Files {
             lines: files.iter().map(|_| Arc::default()).collect(),
             elsewhere: (!spec.columns.is_empty()).then(|| Arc::new(Elsewhere::of(&files))),
             files,
+            identities,
             units: Vec::new(),
             owners: Vec::new(),
             columns: None,
@@ -210,7 +167,7 @@ impl Files {
     }
 
     /// The documents of a range, with pass-through columns of the source's types.
-    fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
+    fn documents(&self, file: usize, range: Range, reading: ReadContext) -> Result<Documents<'static>> {
         let documents = self.unconformed(file, range, reading)?;
         Ok(match &self.columns {
             None => documents,
@@ -219,7 +176,7 @@ impl Files {
     }
 
     /// The documents of a range, with the columns of the file's own types.
-    fn unconformed(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
+    fn unconformed(&self, file: usize, range: Range, reading: ReadContext) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let Listed { path, name, format, compression, remote } = listed;
         let text = || content::text(listed, range, self.config.window(self.files.len()));
@@ -271,16 +228,30 @@ impl Source for Files {
         self.files.iter().all(plain) && bytes / PLAIN_BYTES >= to_u64(self.files.len())
     }
 
+    fn bytes_elsewhere(&self) -> u64 {
+        let elsewhere = self.files.iter().filter_map(|file| file.remote.as_ref());
+        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
+    }
+
     fn identity(&self, unit: usize) -> Result<Identity> {
-        let file = &self.files[self.owners[unit]];
-        let path = &file.path;
-        self.watches[self.owners[unit]].check()?;
+        let owner = self.owners[unit];
+        let file = &self.files[owner];
+        match self.identities.get(owner) {
+            // Only the size is known, so different content of the same size would not be noticed.
+            Some(Identity::Web { etag, .. }) if etag.is_empty() && file.remote.is_some() => {}
+            Some(known) => return Ok(known.clone()),
+            None => self.watches[owner].check()?,
+        }
         if file.format == Format::Parquet {
             return parquet::identity(file);
         }
-        let io = |cause| Error::io("read", path, cause);
-        let bytes = fs::metadata(path).map_err(io)?.len();
-        let raw = content::raw(path, self.units[unit].range).map_err(io)?;
+        let io = |cause| Error::io("read", &file.name, cause);
+        if let Some(remote) = &file.remote {
+            let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote))).map_err(io)?;
+            return Ok(Identity::Content { bytes: remote.bytes(), sha256 });
+        }
+        let bytes = fs::metadata(&file.path).map_err(io)?.len();
+        let raw = content::raw(&file.path, self.units[unit].range).map_err(io)?;
         Ok(Identity::Content { bytes, sha256: digest::sha256_of(raw).map_err(io)? })
     }
 
@@ -299,7 +270,7 @@ impl Source for Files {
         let file = self.owners[unit];
         let watch = &self.watches[file];
         watch.check()?;
-        let reading = Reading {
+        let reading = ReadContext {
             source: self.bad.source,
             unit,
             name: self.files[file].name.clone(),
@@ -389,14 +360,14 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             // it is one unit.
             let rule = match format {
                 Format::Text => &spec.documents,
-                Format::Jsonl => &super::DocumentRule::Line,
+                Format::Jsonl => &DocumentRule::Line,
                 Format::Json if records::is_lines(Begun::with(raw, records::FIRST_BYTES).first()) => {
-                    &super::DocumentRule::Line
+                    &DocumentRule::Line
                 }
-                _ => &super::DocumentRule::File,
+                _ => &DocumentRule::File,
             };
             let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
-            let rows = (*format == Format::Text && *rule == super::DocumentRule::File).then_some(1);
+            let rows = (*format == Format::Text && *rule == DocumentRule::File).then_some(1);
             let starts = text::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
             let units = match starts.as_slice() {
                 [] | [_] => vec![unit(Range::Whole, rows, text_bytes(bytes))],
@@ -471,7 +442,7 @@ impl Stream {
 
 impl Stream {
     /// Reads the documents of the pipe.
-    fn documents(&self, pipe: Box<dyn Read + Send>, reading: Reading) -> Result<Documents<'static>> {
+    fn documents(&self, pipe: Box<dyn Read + Send>, reading: ReadContext) -> Result<Documents<'static>> {
         if self.format == Format::Arrow {
             return Ok(Box::new(arrow::read(arrow::Input::stream(pipe), &self.spec, reading)?));
         }
@@ -513,7 +484,7 @@ impl Source for Stream {
                 .failed()
                 .with_help("write it to a file first, or let one command do both")
         })?;
-        let reading = Reading {
+        let reading = ReadContext {
             source: self.bad.source,
             unit,
             name: self.units[unit].name.clone(),
@@ -533,76 +504,27 @@ impl Source for Stream {
     }
 }
 
-/// A source of files that have known identities, like files of a hub.
-pub(super) struct Identified {
-    /// The files, which do everything else.
-    pub(super) files: Files,
-    /// The identity of each file.
-    pub(super) identities: Vec<Identity>,
+/// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
+/// no error of its own.
+struct Watched {
+    documents: Documents<'static>,
+    watch: Option<Arc<Watch>>,
 }
 
-impl Source for Identified {
-    fn units(&self) -> &[Unit] {
-        self.files.units()
+impl Watched {
+    /// Gives `documents`, then checks the file.
+    fn new(documents: Documents<'static>, watch: Arc<Watch>) -> Watched {
+        Watched { documents, watch: Some(watch) }
     }
+}
 
-    fn columns(&self) -> Option<SchemaRef> {
-        self.files.columns()
-    }
+impl Iterator for Watched {
+    type Item = Result<Batch>;
 
-    fn format(&self) -> Option<Format> {
-        self.files.format()
-    }
-
-    fn identity(&self, unit: usize) -> Result<Identity> {
-        let owner = self.files.owners[unit];
-        let (file, known) = (&self.files.files[owner], &self.identities[owner]);
-        match (known, &file.remote) {
-            // Only the size is known, so different content of the same size would not be noticed.
-            (Identity::Web { etag, .. }, Some(remote)) if etag.is_empty() => by_content(file, remote),
-            _ => Ok(known.clone()),
+    fn next(&mut self) -> Option<Result<Batch>> {
+        match self.documents.next() {
+            None => self.watch.take().and_then(|watch| watch.check().err()).map(Err),
+            batch => batch,
         }
     }
-
-    fn identified_with(&self, unit: usize) -> usize {
-        self.files.identified_with(unit)
-    }
-
-    fn changed(&self) -> Option<&str> {
-        self.files.changed()
-    }
-
-    fn is_plain(&self) -> bool {
-        self.files.is_plain()
-    }
-
-    fn bytes_elsewhere(&self) -> u64 {
-        let elsewhere = self.files.files.iter().filter_map(|file| file.remote.as_ref());
-        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
-    }
-
-    fn read(&self, unit: usize) -> Result<Documents<'static>> {
-        self.files.read(unit)
-    }
-
-    fn left_out(&self, unit: usize) -> u64 {
-        self.files.left_out(unit)
-    }
-
-    fn taken(&self, unit: usize, left_out: u64) {
-        self.files.taken(unit, left_out);
-    }
-}
-
-/// Identifies a remote file by reading it.
-///
-/// # Errors
-/// The file cannot be read.
-fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
-    if file.format == Format::Parquet {
-        return parquet::identity(file);
-    }
-    let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote)));
-    let sha256 = sha256.map_err(|cause| Error::io("read", &file.name, cause))?;
-    Ok(Identity::Content { bytes: remote.bytes(), sha256 })
 }

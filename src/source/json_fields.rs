@@ -1,29 +1,300 @@
-//! Passes fields of JSON objects through as columns of text.
+//! Finds fields in JSON objects: the texts of documents, and the values that are passed through as columns.
 //!
-//! JSON has no schema, so types of columns could only be guessed from some lines and contradicted by later ones.
-//! Therefore every field becomes a column of strings. Files without a requested field get nulls, but a field that no
-//! file has in its first lines is reported as an error, because it is probably misspelled.
+//! A text is appended directly to the batch by a deserializer, which walks through the object and ignores all other
+//! values, but checks that the whole object is valid JSON.
 //!
-//! Repairs lines of JSONL that other programs write and that are not JSON: `NaN` and infinities as numbers, and text
+//! Every field that is passed through becomes a column of strings. JSON has no schema, so other types could only be
+//! guessed from some objects and contradicted by later ones.
+//!
+//! [`mended`] repairs lines that other programs write and that are not JSON: `NaN` and infinities as numbers, and text
 //! with invalid characters.
 
 use std::borrow::Cow;
-use std::io::Read;
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::sync::Arc;
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::jsonl::Start;
-use super::listing::Listed;
-use super::open::{DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES};
-use super::passthrough::value_in_path;
-use super::records::as_lines;
-use super::{Range, SourceSpec, content};
-use crate::base::pools::lock;
 use crate::base::seeded_hash::Map;
+
+/// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
+/// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the
+/// object has no such field.
+///
+/// For the column `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of
+/// the object in the field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
+pub(super) struct FieldOf<'a> {
+    /// The name or path of the field.
+    pub(super) column: &'a str,
+    /// The separator between items of a list.
+    pub(super) join: &'a str,
+    /// Receives the text.
+    pub(super) into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldOf<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldOf<'_> {
+    type Value = Option<bool>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Option<bool>, A::Error> {
+        let FieldOf { join, into, .. } = self;
+        let at = into.len();
+        let (mut found, mut best) = (None, usize::MAX);
+        while let Some(key) = map.next_key_seed(Key { of: self.column })? {
+            let before = into.len();
+            let (now, rank) = match key {
+                Place::Here => {
+                    (Some(map.next_value_seed(TextOrNull { column: self.column, into: &mut *into })?), 0)
+                }
+                Place::Inside(column) => {
+                    let field = Inside(FieldOf { column, join, into: &mut *into });
+                    (map.next_value_seed(field)?, self.column.len() - column.len())
+                }
+                Place::Items(rest) => {
+                    let items = Items { rest, column: self.column, join, into: &mut *into };
+                    (map.next_value_seed(items)?, self.column.len() - rest.len())
+                }
+                Place::Elsewhere => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            // A field with the whole name takes precedence, then one with the shortest name. Of several fields with
+            // the same name, the last one counts, as in most JSON parsers.
+            if now.is_some() && rank <= best {
+                into.drain(at..before);
+                (found, best) = (now, rank);
+            } else {
+                into.truncate(before);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The position of a column relative to a field of an object.
+enum Place<'a> {
+    /// The field is the column.
+    Here,
+    /// The column is in the object that the field holds, under this name.
+    Inside(&'a str),
+    /// The column is in the items of the list that the field holds, under this path.
+    Items(&'a str),
+    /// The field is not part of the column.
+    Elsewhere,
+}
+
+/// Compares a key with the name of a column without copying the key.
+struct Key<'a> {
+    /// The name or path of the column.
+    of: &'a str,
+}
+
+impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
+    type Value = Place<'a>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Place<'a>, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl<'a> Visitor<'_> for Key<'a> {
+    type Value = Place<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> std::result::Result<Place<'a>, E> {
+        Ok(match self.of.strip_prefix(key) {
+            None => Place::Elsewhere,
+            Some("") => Place::Here,
+            Some(rest) => match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
+                (Some(name), _) => Place::Inside(name),
+                (_, Some(rest)) if rest.is_empty() || rest.starts_with(['.', '[']) => Place::Items(rest),
+                _ => Place::Elsewhere,
+            },
+        })
+    }
+}
+
+/// A list of texts, or of items that contain texts at the rest of a path.
+struct Items<'a> {
+    /// The path from an item to the text; empty if items are texts.
+    rest: &'a str,
+    /// The column, for messages.
+    column: &'a str,
+    /// The separator between texts.
+    join: &'a str,
+    /// Receives the texts.
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = Option<bool>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list or null in {:?}", self.column)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
+        let Items { rest, column, join, into } = self;
+        // An empty list does not show whether its items would have a field.
+        let (mut any, mut found_any) = (false, rest.is_empty());
+        loop {
+            let before = into.len();
+            if any {
+                into.extend_from_slice(join.as_bytes());
+            }
+            let item = Item { rest, column, join, into: &mut *into };
+            let Some(found) = seq.next_element_seed(item)? else {
+                into.truncate(before);
+                return Ok(found_any.then_some(any));
+            };
+            found_any |= found.is_some();
+            if found == Some(true) {
+                any = true;
+            } else {
+                into.truncate(before);
+            }
+        }
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
+        Ok(self.rest.is_empty().then_some(false))
+    }
+}
+
+/// One item of a list.
+struct Item<'a> {
+    rest: &'a str,
+    column: &'a str,
+    join: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        let Item { rest, column, join, into } = self;
+        if rest.is_empty() {
+            return TextOrNull { column, into }.deserialize(from).map(Some);
+        }
+        match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
+            (Some(name), _) => Inside(FieldOf { column: name, join, into }).deserialize(from),
+            (_, Some(rest)) => Items { rest, column, join, into }.deserialize(from),
+            _ => IgnoredAny::deserialize(from).map(|_| None),
+        }
+    }
+}
+
+/// A value that may be an object with a field. Any other value has no fields.
+struct Inside<'a>(FieldOf<'a>);
+
+impl<'de> DeserializeSeed<'de> for Inside<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Inside<'_> {
+    type Value = Option<bool>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<bool>, A::Error> {
+        self.0.visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+}
+
+/// A string, which is appended, or null. Returns whether it is a string.
+struct TextOrNull<'a> {
+    column: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for TextOrNull<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for TextOrNull<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a string or null in {:?}", self.column)
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<bool, E> {
+        self.into.extend_from_slice(text.as_bytes());
+        Ok(true)
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<bool, E> {
+        Ok(false)
+    }
+}
 
 /// The pass-through fields of JSON objects, one row per object: strings as they are, any other value as its JSON
 /// text, and null where the field is null or missing. All columns are text because the type of numbers would
@@ -35,68 +306,6 @@ pub(super) struct Fields {
     columns: Vec<StringViewBuilder>,
     /// For each column, whether any object had the field.
     met: Vec<bool>,
-}
-
-/// Information about the fields of a file before it is read.
-#[derive(Default)]
-pub(super) struct Beside {
-    /// For each column, whether the file's path gives its value, so that no field is needed.
-    pub(super) by_path: Vec<bool>,
-    /// The source's other files, which may have a field that this file lacks.
-    elsewhere: Option<Arc<Elsewhere>>,
-}
-
-impl Beside {
-    /// The information about the requested fields of a file.
-    pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
-        let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
-        Beside { by_path, elsewhere: elsewhere.clone() }
-    }
-
-    /// Whether another file has the field in its first lines or in its path.
-    pub(super) fn is_elsewhere(&self, field: &str) -> bool {
-        self.elsewhere.as_ref().is_some_and(|files| files.have(field))
-    }
-}
-
-/// The files of a source. If one of them lacks a field, the first lines of the others are searched for it: a field
-/// that no file has is probably misspelled.
-pub(super) struct Elsewhere {
-    /// The files of the source.
-    files: Vec<Listed>,
-    /// Results of searches by field.
-    known: Mutex<Map<String, bool>>,
-}
-
-impl Elsewhere {
-    /// Prepares the search. No file is read yet.
-    pub(super) fn of(files: &[Listed]) -> Elsewhere {
-        Elsewhere { files: files.to_vec(), known: Mutex::default() }
-    }
-
-    /// Whether any file has the field. Searches all files at the first question about a field and remembers the
-    /// answer.
-    fn have(&self, field: &str) -> bool {
-        let mut known = lock(&self.known);
-        if let Some(&found) = known.get(field) {
-            return found;
-        }
-        let has = |file: &Listed| value_in_path(&file.name, field).is_some() || has_field(file, field);
-        let found = self.files.iter().any(has);
-        known.insert(field.to_owned(), found);
-        found
-    }
-}
-
-/// Whether the first lines of a file have a field. A file that cannot be read has none.
-fn has_field(file: &Listed, field: &str) -> bool {
-    let mut lines = Vec::new();
-    let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
-    let (text, _) = as_lines(text, file.format, Start::Beginning);
-    // An error of decompression ends the lines that are searched.
-    let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
-    let fields = Fields::new(&Fields::schema(&[field.to_owned()]));
-    lines.split(|&byte| byte == b'\n').any(|line| fields.values(line).is_ok_and(|values| values[0].is_some()))
 }
 
 /// The value of each column's field in one object; `None` if the object lacks the field.

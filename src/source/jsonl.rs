@@ -1,10 +1,9 @@
 //! Reads JSON Lines, and all formats that are converted to it (see [`super::records`]).
 //!
-//! Only the requested fields of an object are stored: a deserializer walks through the line, appends the text
-//! directly to the batch, and ignores other values, but checks that the whole line is valid JSON.
+//! A requested field that none of the first lines of any file has is an error, because its name is probably misspelled.
+//! A pass-through field that only some files have is null in the others.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,20 +13,21 @@ use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use memchr::{memchr_iter, memrchr};
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::de::DeserializeSeed;
+use serde_json::Value;
 
+use super::content::{self, Listed};
 use super::error::{Fault, without_memory};
-use super::files::Reading;
-use super::json_fields::mended;
-use super::json_fields::{Beside, Fields};
-use super::listing::Compression;
-use super::records::BYTE_ORDER_MARK;
+use super::json_fields::{FieldOf, Fields, mended};
+use super::passthrough::value_in_path;
+use super::records::{BYTE_ORDER_MARK, FIRST_BYTES, Table, Unreadable, Values, is_lines};
 use super::row_text::{Part, RowText};
-use super::{Batch, Range, SourceSpec, content};
+use super::skipped_rows::ReadContext;
+use super::sniff::Begun;
+use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Format, Range, SourceSpec};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
+use crate::base::seeded_hash::Map;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The advice if the first line is an array or the beginning of an object.
@@ -47,14 +47,26 @@ pub(super) enum Start {
     Records(Arc<Unreadable>),
 }
 
-/// The problems of unreadable records, by record number.
-#[derive(Debug, Default)]
-pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
-
-impl Unreadable {
-    /// Records why a record is unreadable.
-    pub(super) fn add(&self, record: u64, problem: String) {
-        lock(&self.0).insert(record, problem);
+/// Converts text in a format that has fields to one JSON object per line. Returns how messages number the lines, too:
+/// as lines, or as records if their layout may differ.
+pub(super) fn as_lines(
+    text: Box<dyn Read + Send>,
+    format: Format,
+    start: Start,
+) -> (Box<dyn Read + Send>, Start) {
+    match format {
+        Format::Json if matches!(start, Start::Beginning) => {
+            let text = Begun::with(text, FIRST_BYTES);
+            if is_lines(text.first()) {
+                return (Box::new(text), start);
+            }
+            (Box::new(Values::new(text)), Start::Records(Arc::default()))
+        }
+        Format::Csv | Format::Tsv => {
+            let unreadable = Arc::<Unreadable>::default();
+            (Box::new(Table::new(text, format, Arc::clone(&unreadable))), Start::Records(unreadable))
+        }
+        _ => (text, start),
     }
 }
 
@@ -145,7 +157,7 @@ pub(super) struct Rows {
     row: u64,
     /// Whether all documents have been given out, or an error was.
     ended: bool,
-    reading: Reading,
+    reading: ReadContext,
 }
 
 impl Rows {
@@ -154,7 +166,7 @@ impl Rows {
         spec: &SourceSpec,
         start: Start,
         beside: Beside,
-        reading: Reading,
+        reading: ReadContext,
     ) -> Result<Rows> {
         Ok(Rows {
             from: Some(from),
@@ -220,7 +232,7 @@ impl Rows {
     /// The error for a line of the unit, with its number in the file.
     fn line_error(&mut self, line: u64, problem: String) -> Error {
         if let Start::Records(unreadable) = &self.start {
-            let problem = lock(&unreadable.0).remove(&line).unwrap_or(problem);
+            let problem = unreadable.take(line).unwrap_or(problem);
             return Fault::Record { file: self.reading.name.clone(), record: line, problem }.failed();
         }
         if self.lines_before.is_none() {
@@ -235,7 +247,9 @@ impl Rows {
     fn no_field(&self, lines: &[u8], field: &str) -> Error {
         let lines = lines.strip_prefix(BYTE_ORDER_MARK).unwrap_or(lines);
         let objects = lines.split(|&byte| byte == b'\n');
-        let first = objects.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok()).next();
+        let first = objects
+            .filter_map(|line| serde_json::from_slice::<serde_json::Map<String, Value>>(line).ok())
+            .next();
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
         let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
         fault.usage().with_help(match self.text.columns().any(|column| column == field) {
@@ -479,276 +493,64 @@ fn problem(error: &serde_json::Error) -> String {
     format!("{message} (column {})", error.column())
 }
 
-/// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
-/// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the
-/// object has no such field.
-///
-/// For the column `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of
-/// the object in the field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
-struct FieldOf<'a> {
-    /// The name or path of the field.
-    column: &'a str,
-    /// The separator between items of a list.
-    join: &'a str,
-    /// Receives the text.
-    into: &'a mut Vec<u8>,
+/// Information about the fields of a file before it is read.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// For each column, whether the file's path gives its value, so that no field is needed.
+    pub(super) by_path: Vec<bool>,
+    /// The source's other files, which may have a field that this file lacks.
+    elsewhere: Option<Arc<Elsewhere>>,
 }
 
-impl<'de> DeserializeSeed<'de> for FieldOf<'_> {
-    type Value = Option<bool>;
+impl Beside {
+    /// The information about the requested fields of a file.
+    pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
+        let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
+        Beside { by_path, elsewhere: elsewhere.clone() }
+    }
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_map(self)
+    /// Whether another file has the field in its first lines or in its path.
+    pub(super) fn is_elsewhere(&self, field: &str) -> bool {
+        self.elsewhere.as_ref().is_some_and(|files| files.have(field))
     }
 }
 
-impl<'de> Visitor<'de> for FieldOf<'_> {
-    type Value = Option<bool>;
+/// The files of a source. If one of them lacks a field, the first lines of the others are searched for it: a field
+/// that no file has is probably misspelled.
+pub(super) struct Elsewhere {
+    /// The files of the source.
+    files: Vec<Listed>,
+    /// Results of searches by field.
+    known: Mutex<Map<String, bool>>,
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
+impl Elsewhere {
+    /// Prepares the search. No file is read yet.
+    pub(super) fn of(files: &[Listed]) -> Elsewhere {
+        Elsewhere { files: files.to_vec(), known: Mutex::default() }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Option<bool>, A::Error> {
-        let FieldOf { join, into, .. } = self;
-        let at = into.len();
-        let (mut found, mut best) = (None, usize::MAX);
-        while let Some(key) = map.next_key_seed(Key { of: self.column })? {
-            let before = into.len();
-            let (now, rank) = match key {
-                Place::Here => {
-                    (Some(map.next_value_seed(TextOrNull { column: self.column, into: &mut *into })?), 0)
-                }
-                Place::Inside(column) => {
-                    let field = Inside(FieldOf { column, join, into: &mut *into });
-                    (map.next_value_seed(field)?, self.column.len() - column.len())
-                }
-                Place::Items(rest) => {
-                    let items = Items { rest, column: self.column, join, into: &mut *into };
-                    (map.next_value_seed(items)?, self.column.len() - rest.len())
-                }
-                Place::Elsewhere => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            // A field with the whole name takes precedence, then one with the shortest name. Of several fields with
-            // the same name, the last one counts, as in most JSON parsers.
-            if now.is_some() && rank <= best {
-                into.drain(at..before);
-                (found, best) = (now, rank);
-            } else {
-                into.truncate(before);
-            }
+    /// Whether any file has the field. Searches all files at the first question about a field and remembers the
+    /// answer.
+    fn have(&self, field: &str) -> bool {
+        let mut known = lock(&self.known);
+        if let Some(&found) = known.get(field) {
+            return found;
         }
-        Ok(found)
+        let has = |file: &Listed| value_in_path(&file.name, field).is_some() || has_field(file, field);
+        let found = self.files.iter().any(has);
+        known.insert(field.to_owned(), found);
+        found
     }
 }
 
-/// The position of a column relative to a field of an object.
-enum Place<'a> {
-    /// The field is the column.
-    Here,
-    /// The column is in the object that the field holds, under this name.
-    Inside(&'a str),
-    /// The column is in the items of the list that the field holds, under this path.
-    Items(&'a str),
-    /// The field is not part of the column.
-    Elsewhere,
-}
-
-/// Compares a key with the name of a column without copying the key.
-struct Key<'a> {
-    /// The name or path of the column.
-    of: &'a str,
-}
-
-impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
-    type Value = Place<'a>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Place<'a>, D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-impl<'a> Visitor<'_> for Key<'a> {
-    type Value = Place<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> std::result::Result<Place<'a>, E> {
-        Ok(match self.of.strip_prefix(key) {
-            None => Place::Elsewhere,
-            Some("") => Place::Here,
-            Some(rest) => match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
-                (Some(name), _) => Place::Inside(name),
-                (_, Some(rest)) if rest.is_empty() || rest.starts_with(['.', '[']) => Place::Items(rest),
-                _ => Place::Elsewhere,
-            },
-        })
-    }
-}
-
-/// A list of texts, or of items that contain texts at the rest of a path.
-struct Items<'a> {
-    /// The path from an item to the text; empty if items are texts.
-    rest: &'a str,
-    /// The column, for messages.
-    column: &'a str,
-    /// The separator between texts.
-    join: &'a str,
-    /// Receives the texts.
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items<'_> {
-    type Value = Option<bool>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list or null in {:?}", self.column)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
-        let Items { rest, column, join, into } = self;
-        // An empty list does not show whether its items would have a field.
-        let (mut any, mut found_any) = (false, rest.is_empty());
-        loop {
-            let before = into.len();
-            if any {
-                into.extend_from_slice(join.as_bytes());
-            }
-            let item = Item { rest, column, join, into: &mut *into };
-            let Some(found) = seq.next_element_seed(item)? else {
-                into.truncate(before);
-                return Ok(found_any.then_some(any));
-            };
-            found_any |= found.is_some();
-            if found == Some(true) {
-                any = true;
-            } else {
-                into.truncate(before);
-            }
-        }
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
-        Ok(self.rest.is_empty().then_some(false))
-    }
-}
-
-/// One item of a list.
-struct Item<'a> {
-    rest: &'a str,
-    column: &'a str,
-    join: &'a str,
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for Item<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        let Item { rest, column, join, into } = self;
-        if rest.is_empty() {
-            return TextOrNull { column, into }.deserialize(from).map(Some);
-        }
-        match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
-            (Some(name), _) => Inside(FieldOf { column: name, join, into }).deserialize(from),
-            (_, Some(rest)) => Items { rest, column, join, into }.deserialize(from),
-            _ => IgnoredAny::deserialize(from).map(|_| None),
-        }
-    }
-}
-
-/// A value that may be an object with a field. Any other value has no fields.
-struct Inside<'a>(FieldOf<'a>);
-
-impl<'de> DeserializeSeed<'de> for Inside<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Inside<'_> {
-    type Value = Option<bool>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<bool>, A::Error> {
-        self.0.visit_map(map)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-}
-
-/// A string, which is appended, or null. Returns whether it is a string.
-struct TextOrNull<'a> {
-    column: &'a str,
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for TextOrNull<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl Visitor<'_> for TextOrNull<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a string or null in {:?}", self.column)
-    }
-
-    fn visit_str<E>(self, text: &str) -> std::result::Result<bool, E> {
-        self.into.extend_from_slice(text.as_bytes());
-        Ok(true)
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<bool, E> {
-        Ok(false)
-    }
+/// Whether the first lines of a file have a field. A file that cannot be read has none.
+fn has_field(file: &Listed, field: &str) -> bool {
+    let mut lines = Vec::new();
+    let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
+    let (text, _) = as_lines(text, file.format, Start::Beginning);
+    // An error of decompression ends the lines that are searched.
+    let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
+    let fields = Fields::new(&Fields::schema(&[field.to_owned()]));
+    lines.split(|&byte| byte == b'\n').any(|line| fields.values(line).is_ok_and(|values| values[0].is_some()))
 }

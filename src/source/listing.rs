@@ -1,7 +1,7 @@
 //! Lists the files of a path, folder or glob, in byte order of their paths.
 //!
-//! A file's format follows from its name, after removing the extension of a compression (`.gz`, `.zst`, `.zstd`,
-//! `.bz2`, `.xz`, `.lz4`):
+//! A file's format follows from its name, after removing the extension of a compression (`.gz`, `.zst`, `.zstd`, `.bz2`,
+//! `.xz`, `.lz4`):
 //!
 //! | format | extensions |
 //! | --- | --- |
@@ -11,12 +11,8 @@
 //! | JSON, CSV, TSV | `.json`, `.csv`, `.tsv` |
 //! | text | `.txt`, `.text`, and any other name |
 //!
-//! Recognizes numbered shards of a dataset: `train-00001-of-00007.parquet`.
-//!
-//! Missing shards are a common result of an interrupted copy, and would silently leave out a part of a dataset. The
-//! names contain the number of shards, so gaps can be reported.
-//!
-//! Finds the splits of a dataset in the names of its files.
+//! Names also tell the splits of a dataset (`test`), and its shards (`train-00001-of-00007.parquet`). Missing shards are
+//! a common result of an interrupted copy, and would silently leave out a part of a dataset, so gaps are reported.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,46 +23,18 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::Format;
-use super::content::Ranged;
+use super::content::{Listed, Ranged};
 use super::error::Fault;
+use super::{Compression, Format};
 use crate::base::int::counted;
 use crate::error::{Error, Result};
 
-/// The compression of a text file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compression {
-    None,
-    Gzip,
-    Zstd,
-    Bzip2,
-    Xz,
-    Lz4,
-}
-
-/// A file of a source.
-#[derive(Clone, Debug)]
-pub(super) struct Listed {
-    /// The path to open; for remote files, a path with the right extensions.
-    pub(super) path: PathBuf,
-    /// The name in messages and manifests.
-    pub(super) name: String,
-    /// The format, as requested or as the name shows.
-    pub(super) format: Format,
-    /// The compression that the name shows.
-    pub(super) compression: Compression,
-    /// Access to the bytes, if they are not at `path`.
-    pub(super) remote: Option<Arc<dyn Ranged>>,
-}
-
-impl Listed {
-    /// A local file. `format` takes precedence over the format that the name shows.
-    fn new(path: PathBuf, name: String, format: Option<Format>) -> Listed {
-        let (by_name, compression) = by_extension(&path);
-        // A file with a name that shows no format is text: a Markdown page, a log, a program.
-        let format = format.or(by_name).unwrap_or(Format::Text);
-        Listed { path, name, format, compression, remote: None }
-    }
+/// A local file. `format` takes precedence over the format that the name shows.
+fn listed(path: PathBuf, name: String, format: Option<Format>) -> Listed {
+    let (by_name, compression) = by_extension(&path);
+    // A file with a name that shows no format is text: a Markdown page, a log, a program.
+    let format = format.or(by_name).unwrap_or(Format::Text);
+    Listed { path, name, format, compression, remote: None }
 }
 
 /// The format and compression that a file name's extensions show.
@@ -132,7 +100,7 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
     };
     let named = |path: PathBuf| {
         let name = path.to_string_lossy().into_owned();
-        Listed::new(path, name, format)
+        listed(path, name, format)
     };
     let listed: Vec<Listed> = files.into_iter().map(named).collect();
     one_format(uri, &listed)?;
@@ -152,7 +120,7 @@ pub(super) fn named(
     format: Option<Format>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Listed>> {
-    let listed = |((path, name), remote)| Listed { remote, ..Listed::new(path, name, format) };
+    let listed = |((path, name), remote)| Listed { remote, ..listed(path, name, format) };
     let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
     one_format(uri, &listed)?;
     notes.extend(told(listed.iter().map(|file| file.name.as_str())));

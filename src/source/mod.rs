@@ -43,31 +43,31 @@ mod verse;
 mod tests;
 
 pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets};
-#[cfg(test)]
-pub(crate) use cast::with_extension;
-pub(crate) use cast::{cast, common_field, kept_annotations, lost_annotations};
+pub(crate) use cast::cast;
 pub(crate) use documents::row_bytes;
 pub use documents::{Batch, Documents, LONGEST_DOCUMENT, texts, whole_documents, whole_documents_of};
 pub(crate) use error::changed;
 pub(crate) use listing::splits;
-pub use open::{
-    DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES, Note, OpenContext, ReadConfig, Stop,
-    look, open,
-};
+pub use open::{OpenContext, look, open};
 pub use order::{in_order, in_order_from};
 pub(crate) use parquet::footer_check::{check_index, check_pages};
-pub(crate) use passthrough::{value_in_path, without_annotation};
+#[cfg(test)]
+pub(crate) use passthrough::with_extension;
+pub(crate) use passthrough::{
+    common_field, kept_annotations, lost_annotations, value_in_path, without_annotation,
+};
 pub use remote::{HubSettings, KNOWN_TOKENIZERS, Patience, StoreSettings, tokenizer_address, tokenizer_path};
 pub(crate) use row_text::check_template;
 pub use skipped_rows::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::base::int::ByteCount;
+use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Identifies the content of a unit, so that a change of the input is noticed. Manifests and caches of counts store
@@ -227,6 +227,17 @@ impl fmt::Display for Format {
     }
 }
 
+/// The compression of a text file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Gzip,
+    Zstd,
+    Bzip2,
+    Xz,
+    Lz4,
+}
+
 /// The error of parsing a name that is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a format; the formats are parquet, arrow, jsonl, json, csv, tsv and text")]
@@ -348,6 +359,54 @@ impl SourceSpec {
         self.column.as_deref().unwrap_or("text")
     }
 }
+
+/// Default of [`ReadConfig::batch_bytes`]: 4 MiB.
+pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
+
+/// Default of [`ReadConfig::range_bytes`]: 64 MiB.
+pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
+
+/// Default of [`ReadConfig::window_bytes`]: 128 MiB. The programs `zstd` and `xz` accept such a window by default.
+pub const DEFAULT_WINDOW_BYTES: u64 = 128 << 20;
+
+/// Sizes of the portions in which sources are read. The documents do not depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadConfig {
+    /// Approximate bytes of text in a batch. A larger row is a batch of its own.
+    pub batch_bytes: u64,
+    /// Approximate bytes of a unit of uncompressed text or JSONL.
+    pub range_bytes: u64,
+    /// Bytes of memory for the decompression windows of all compressed texts that are read at once. A window of
+    /// [`DEFAULT_WINDOW_BYTES`] is always allowed.
+    pub window_bytes: u64,
+    /// Maximum number of files that are read at once.
+    pub readers: usize,
+}
+
+impl Default for ReadConfig {
+    fn default() -> ReadConfig {
+        ReadConfig {
+            batch_bytes: DEFAULT_BATCH_BYTES,
+            range_bytes: DEFAULT_RANGE_BYTES,
+            window_bytes: DEFAULT_WINDOW_BYTES,
+            readers: 1,
+        }
+    }
+}
+
+impl ReadConfig {
+    /// Maximum window size in bytes of one of `files` compressed files: the limit divided by the number that is read
+    /// at once.
+    pub(super) fn window(&self, files: usize) -> u64 {
+        self.window_bytes / to_u64(files.min(self.readers).max(1))
+    }
+}
+
+/// Callback that returns whether to stop. Code that waits for a network or a pipe while documents are read calls it.
+pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Callback for messages to the user, for example why a read waits. Any thread may call it.
+pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A source that has been opened: its units, their identities, and their documents.
 ///

@@ -9,65 +9,17 @@ use percent_encoding::percent_decode_str;
 
 use super::content::Pipe;
 use super::error::Fault;
-use super::files::Identified;
 use super::files::{Files, Stream};
 use super::row_text::RowText;
 use super::skipped_rows::{BadInput, Incidents};
 use super::verse::Demo;
-use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
-use crate::base::int::to_u64;
+use super::{
+    DocumentRule, HubSettings, ReadConfig, Source, SourceSpec, Stop, StoreSettings, listing, remote,
+};
 use crate::base::pools::lock;
 use crate::base::secrets::shown_uri;
 use crate::error::Result;
 use crate::observer::Observer;
-
-/// Default of [`ReadConfig::batch_bytes`]: 4 MiB.
-pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
-
-/// Default of [`ReadConfig::range_bytes`]: 64 MiB.
-pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
-
-/// Default of [`ReadConfig::window_bytes`]: 128 MiB.
-pub const DEFAULT_WINDOW_BYTES: u64 = super::content::USUAL_WINDOW;
-
-/// Sizes of the portions in which sources are read. The documents do not depend on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadConfig {
-    /// Approximate bytes of text in a batch. A larger row is a batch of its own.
-    pub batch_bytes: u64,
-    /// Approximate bytes of a unit of uncompressed text or JSONL.
-    pub range_bytes: u64,
-    /// Bytes of memory for the decompression windows of all compressed texts that are read at once. A window of
-    /// [`DEFAULT_WINDOW_BYTES`] is always allowed.
-    pub window_bytes: u64,
-    /// Maximum number of files that are read at once.
-    pub readers: usize,
-}
-
-impl Default for ReadConfig {
-    fn default() -> ReadConfig {
-        ReadConfig {
-            batch_bytes: DEFAULT_BATCH_BYTES,
-            range_bytes: DEFAULT_RANGE_BYTES,
-            window_bytes: DEFAULT_WINDOW_BYTES,
-            readers: 1,
-        }
-    }
-}
-
-impl ReadConfig {
-    /// Maximum window size in bytes of one of `files` compressed files: the limit divided by the number that is read
-    /// at once.
-    pub(super) fn window(&self, files: usize) -> u64 {
-        self.window_bytes / to_u64(files.min(self.readers).max(1))
-    }
-}
-
-/// Callback that returns whether to stop. Code that waits for a network or a pipe while documents are read calls it.
-pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Callback for messages to the user, for example why a read waits. Any thread may call it.
-pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The environment of [`open`]: everything besides the description of the source that comes from outside the library.
 pub struct OpenContext<'a> {
@@ -215,7 +167,7 @@ fn open_by(
     let mut notes = Vec::new();
     let listed = listing::list(uri, spec.format, &mut notes)?;
     notes.into_iter().for_each(|note| bad.of_files(note));
-    Ok(Arc::new(Files::open(spec, listed, config, bad)?))
+    Ok(Arc::new(Files::open(spec, listed, Vec::new(), config, bad)?))
 }
 
 /// The local path of a `file:` URI: `file:///a%20b` and `file://localhost/a%20b` give `/a b`.
@@ -246,5 +198,5 @@ fn open_identified(
     // A streamed file is a single unit, and remains one if the cache has the file, so that the units are the same.
     let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
     let config = ReadConfig { range_bytes, ..config };
-    Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }))
+    Ok(Arc::new(Files::open(spec, listed, identities, config, bad)?))
 }

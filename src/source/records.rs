@@ -1,54 +1,43 @@
-//! Converts text formats with records to lines of JSON.
+//! Converts JSON in other layouts, CSV and TSV to JSON Lines.
 //!
-//! So JSON in any layout, CSV and TSV share the reader of JSON Lines, with its rules for columns, templates, bad
-//! input and memory. Only numbering differs: messages count records instead of lines if a record need not be one
-//! line.
+//! So all text formats with records share the reader of JSON Lines, with its rules for columns, templates, bad input and
+//! memory. Only numbering differs: messages count records instead of lines if a record need not be one line.
 //!
-//! Converts JSON that has no object per line (arrays, and sequences of objects in any layout) to JSON Lines, so that
-//! one reader handles both.
+//! **JSON**: arrays of objects, and sequences of objects in any layout. The converter does not parse values. It tracks
+//! strings and the depth of brackets only, which takes constant memory however long a value is, and leaves checking to
+//! the reader of the lines. An invalid value therefore becomes an invalid line. At an outermost position, the brackets
+//! and commas of an array become line breaks.
 //!
-//! The converter does not parse values. It tracks strings and the depth of brackets only, which takes constant memory
-//! however long a value is, and leaves checking to the reader of the lines. An invalid value therefore becomes an
-//! invalid line. At an outermost position, the brackets and commas of an array become line breaks.
-//!
-//! Converts CSV and TSV to JSON Lines, so that one reader handles both.
-//!
-//! The parser of the crate `csv_core` accepts wrong quotes silently, for example text after a closing quote, and then
-//! gives values that nobody meant. This module detects them by counting: a correctly quoted field has, in the file,
-//! exactly the bytes of its value, one more for each quote in the value, and two for the enclosing quotes.
+//! **CSV and TSV**: the parser of the crate `csv_core` accepts wrong quotes silently, for example text after a closing
+//! quote, and then gives values that nobody meant. This module detects them by counting: a correctly quoted field has,
+//! in the file, exactly the bytes of its value, one more for each quote in the value, and two for the enclosing quotes.
 
-use std::io::Read;
-use std::sync::Arc;
-use std::{io, mem};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::mem;
+use std::sync::{Arc, Mutex};
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 use memchr::{memchr_iter, memchr3};
 use serde::de::IgnoredAny;
 
 use super::Format;
-use super::jsonl::{Start, Unreadable};
-use super::sniff::Begun;
+use crate::base::int::to_u64;
+use crate::base::pools::lock;
 
-/// Converts text in a format that has fields to one JSON object per line. Returns how messages number the lines, too:
-/// as lines, or as records if their layout may differ.
-pub(super) fn as_lines(
-    text: Box<dyn Read + Send>,
-    format: Format,
-    start: Start,
-) -> (Box<dyn Read + Send>, Start) {
-    match format {
-        Format::Json if matches!(start, Start::Beginning) => {
-            let text = Begun::with(text, FIRST_BYTES);
-            if is_lines(text.first()) {
-                return (Box::new(text), start);
-            }
-            (Box::new(Values::new(text)), Start::Records(Arc::default()))
-        }
-        Format::Csv | Format::Tsv => {
-            let unreadable = Arc::<Unreadable>::default();
-            (Box::new(Table::new(text, format, Arc::clone(&unreadable))), Start::Records(unreadable))
-        }
-        _ => (text, start),
+/// The problems of unreadable records, by record number.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
+
+impl Unreadable {
+    /// Records why a record is unreadable.
+    pub(super) fn add(&self, record: u64, problem: String) {
+        lock(&self.0).insert(record, problem);
+    }
+
+    /// Takes the reason why a record is unreadable, if it was recorded.
+    pub(super) fn take(&self, record: u64) -> Option<String> {
+        lock(&self.0).remove(&record)
     }
 }
 
@@ -122,7 +111,7 @@ impl<R: Read> Values<R> {
         self.input.clear();
         self.at = 0;
         let wanted = if self.begun { BLOCK_BYTES } else { BYTE_ORDER_MARK.len() };
-        let read = self.from.by_ref().take(crate::base::int::to_u64(wanted)).read_to_end(&mut self.input);
+        let read = self.from.by_ref().take(to_u64(wanted)).read_to_end(&mut self.input);
         if !self.begun && self.input.starts_with(BYTE_ORDER_MARK) {
             self.input.clear();
             self.begun = true;
@@ -177,7 +166,7 @@ impl<R: Read> Values<R> {
 
     /// The output for an input byte inside a string.
     fn byte_of_string(&mut self, byte: u8) -> u8 {
-        let was_escaped = std::mem::take(&mut self.escaped);
+        let was_escaped = mem::take(&mut self.escaped);
         match byte {
             b'\\' => self.escaped = !was_escaped,
             b'"' => self.in_string = was_escaped,
@@ -194,7 +183,7 @@ impl<R: Read> Read for Values<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
-            if std::mem::take(&mut self.is_over) {
+            if mem::take(&mut self.is_over) {
                 into[filled] = b'\n';
                 filled += 1;
                 continue;
@@ -307,9 +296,9 @@ impl Raw {
         for &byte in &raw[raw.len().saturating_sub(self.last.len())..] {
             self.last = [self.last[1], self.last[2], byte];
         }
-        self.bytes += crate::base::int::to_u64(raw.len());
-        self.value_bytes += crate::base::int::to_u64(value.len());
-        self.value_quotes += crate::base::int::to_u64(memchr_iter(b'"', value).count());
+        self.bytes += to_u64(raw.len());
+        self.value_bytes += to_u64(value.len());
+        self.value_quotes += to_u64(memchr_iter(b'"', value).count());
     }
 
     /// The error in the quotes of a complete field. `is_at_end` says that the field ends with the file, without a

@@ -1,4 +1,5 @@
-//! Defines the text of a row: a column, all items of a list, or several of these in a template. All formats use this.
+//! Finds the requested columns in a file's schema, and gives the text of each row: a column, all items of a list, or
+//! several of these in a template. All formats use the same rules.
 //!
 //! | path | text |
 //! | --- | --- |
@@ -10,13 +11,10 @@
 //!
 //! Null items are left out together with their separator. A row is null if none of its columns has a text.
 //!
-//! Locates the requested columns in a file's schema, and takes the text out of record batches as views.
-//!
-//! Text is always given as binary views, which share memory with the data of the file. Parquet and Arrow readers use
-//! this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only the needed
+//! Text is always given as binary views, which share memory with the data of the file. The readers of Parquet and Arrow
+//! use this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only the needed
 //! fields, and [`Chosen::text_of`] for each record batch.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::builder::make_view;
@@ -28,8 +26,8 @@ use arrow_select::nullif::nullif;
 
 use super::cast::{is_text, views};
 use super::error::Fault;
-use super::{Batch, LONGEST_DOCUMENT, SourceSpec};
-use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
+use super::{LONGEST_DOCUMENT, SourceSpec};
+use crate::base::int::{to_u64, truncate_to_u32};
 use crate::error::{Error, Result};
 
 /// The default separator between the items of a list.
@@ -640,34 +638,6 @@ fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
         ));
     };
     if is_text(found) { Ok(FoundPart::Column(steps)) } else { Err(not_text(file, column, found)) }
-}
-
-/// Splits rows into batches of about `batch_bytes` each, counting text and pass-through columns. Equal values of
-/// these columns may share memory; each counts in full.
-pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
-    let mut batches = VecDeque::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (row, length) in whole.row_bytes().into_iter().enumerate() {
-        if bytes > 0 && bytes + length > batch_bytes {
-            batches.push_back(whole.slice(start, row - start));
-            (start, bytes) = (row, 0);
-        }
-        bytes += length;
-    }
-    if start == 0 {
-        batches.push_back(whole);
-    } else {
-        batches.push_back(whole.slice(start, whole.len() - start));
-    }
-    batches
-}
-
-/// The number of rows for a batch of about `batch_bytes`, if `rows` rows have `bytes` bytes in total.
-pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
-    /// Maximum number of rows in a batch, even if they are empty.
-    const MOST: u64 = 1 << 16;
-    let row_bytes = (bytes / rows.max(1)).max(1);
-    u64_to_usize((batch_bytes / row_bytes).clamp(1, MOST))
 }
 
 #[cfg(test)]

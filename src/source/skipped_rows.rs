@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arrow_array::{BinaryViewArray, RecordBatch};
 use serde::{Deserialize, Serialize};
 
-use super::OnBadInput;
 use super::content::Watch;
+use super::{Batch, OnBadInput};
 use crate::base::int::{counted, to_u64};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +46,7 @@ pub struct LeftOut {
     pub listed: Vec<String>,
 }
 
-/// The rows and files that a run skipped. All sources of a run share one object. Reading a unit again replaces what
+/// The rows and files that a run skipped. All sources of a run share one object. UnitState a unit again replaces what
 /// its previous reading found, so nothing is counted twice. Rows that were read ahead and not
 /// [taken](super::Source::taken) do not count.
 ///
@@ -86,7 +87,7 @@ type Key = (usize, Option<usize>);
 #[derive(Debug, Default)]
 struct Found {
     /// The latest reading of each unit, in document order.
-    units: BTreeMap<Key, Reading>,
+    units: BTreeMap<Key, UnitState>,
     /// Problems by unit and by the number of rows skipped before in that unit, so that they are in document order.
     listed: BTreeMap<(Key, u64), String>,
     /// Number of readings that were started. It numbers them.
@@ -105,7 +106,7 @@ struct Found {
 
 /// The latest reading of a unit.
 #[derive(Debug)]
-struct Reading {
+struct UnitState {
     /// Distinguishes this reading from earlier ones of the unit.
     number: u64,
     /// Number of rows that it has skipped.
@@ -207,7 +208,7 @@ impl Incidents {
         let LeftOut { count, first, listed } = before;
         let mut found = self.found();
         let number = found.begin(key);
-        let reading = Reading { number, left_out: *count, taken: *count, first: first.clone() };
+        let reading = UnitState { number, left_out: *count, taken: *count, first: first.clone() };
         found.units.insert(key, reading);
         for (number, problem) in (0..).zip(listed) {
             found.list((key, number), problem.clone());
@@ -240,7 +241,7 @@ impl Found {
     /// Starts a reading of a unit, discards what the previous one found, and returns the new number.
     fn begin(&mut self, key: Key) -> u64 {
         self.readings += 1;
-        let reading = Reading { number: self.readings, left_out: 0, taken: 0, first: None };
+        let reading = UnitState { number: self.readings, left_out: 0, taken: 0, first: None };
         if self.units.insert(key, reading).is_some_and(|before| before.left_out > 0) {
             self.listed.retain(|(listed, _), _| *listed != key);
         }
@@ -405,4 +406,45 @@ fn chain(error: &Error) -> String {
         cause = error.source();
     }
     line
+}
+
+/// What every reader needs to know about the unit that it reads.
+#[derive(Clone, Debug)]
+pub(super) struct ReadContext {
+    /// The number of the source.
+    pub(super) source: usize,
+    /// The index of the unit in the source.
+    pub(super) unit: usize,
+    /// The file's name in messages.
+    pub(super) name: String,
+    /// Approximate bytes of a batch.
+    pub(super) batch_bytes: u64,
+    /// Receives bad input.
+    pub(super) bad: BadRows,
+}
+
+impl ReadContext {
+    /// A batch of complete documents.
+    pub(super) fn batch(
+        &self,
+        first_row: u64,
+        documents: BinaryViewArray,
+        columns: Option<RecordBatch>,
+    ) -> Batch {
+        let (source, unit) = (self.source, self.unit);
+        Batch { source, unit, first_row, documents, columns, continued: false, open: false }
+    }
+
+    /// Records bad input and continues, or returns the error if bad input is not to be skipped.
+    ///
+    /// # Errors
+    /// `error`, if bad input is not to be skipped or the error is not bad input.
+    pub(super) fn bad(&self, error: Error) -> Result<()> {
+        self.bad.met(error)
+    }
+
+    /// Like [`bad`](ReadContext::bad), for bad input that loses this number of rows.
+    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
+        self.bad.lost(error, rows)
+    }
 }

@@ -1,21 +1,19 @@
 //! Reads plain text: cuts blocks of it into documents by a [`DocumentRule`], without copying the text.
 //!
-//! Finds where documents of plain text end, and where a file can be cut into ranges of whole documents.
+//! A block of memory is filled from the file and given away as an Arrow buffer; a batch of documents is a set of views
+//! into it. When the last batch that refers to a block is dropped, perhaps by another thread, the block returns to the
+//! reader's pool. So reading a file of any size needs about as many blocks as batches exist at the same time.
 //!
-//! Cutting must not change the documents: reading a file range by range gives the same documents as reading it from
-//! the beginning. A line may begin after any `\n`. A paragraph may begin only after a run of newlines that has been
-//! seen from its start, because pairs are counted from there. A separator that can overlap itself gives no safe
-//! position at all.
+//! [`starts`] finds the offsets at which a large file can be cut into units. Reading it unit by unit gives the same
+//! documents as reading it from the beginning:
 //!
-//! Searches work on blocks, so that a document of any length takes constant memory: a search that finds no end says
-//! how many bytes at the end of the block may belong to one ([`Cutter::pending`]).
+//! - A line may begin after any `\n`.
+//! - A paragraph may begin only after a run of newlines that has been seen from its start, because pairs are counted
+//!   from there.
+//! - A separator that can overlap itself gives no safe position at all.
 //!
-//! Memory blocks for text that are reused: a batch of plain text is a view into the block that the file was read
-//! into.
-//!
-//! The reader takes a block, fills it, and gives it away as an Arrow buffer. When the last batch that refers to the
-//! buffer is dropped, perhaps by another thread, the block returns to the reader's pool. So reading a file of any
-//! size needs about as many blocks as batches exist at the same time, and text is never copied.
+//! Searches work on blocks, so that a document of any length takes constant memory: a search that finds no end says how
+//! many bytes at the end of the block may belong to one ([`Cutter::pending`]).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -31,7 +29,7 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::error::Fault;
-use super::files::Reading;
+use super::skipped_rows::ReadContext;
 use super::{Batch, DocumentRule};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
@@ -68,12 +66,16 @@ pub(super) struct TextDocuments {
     damaged: bool,
     /// Whether all documents have been given out, or an error was.
     ended: bool,
-    reading: Reading,
+    reading: ReadContext,
 }
 
 impl TextDocuments {
     /// Cuts the text that `from` gives by a rule.
-    pub(super) fn new(from: Box<dyn Read + Send>, rule: &DocumentRule, reading: Reading) -> TextDocuments {
+    pub(super) fn new(
+        from: Box<dyn Read + Send>,
+        rule: &DocumentRule,
+        reading: ReadContext,
+    ) -> TextDocuments {
         let cutter = Cutter::new(rule);
         let block_bytes = u64_to_usize(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
         let whole = *rule == DocumentRule::File;

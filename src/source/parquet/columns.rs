@@ -11,7 +11,8 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::super::row_text::Step;
-use crate::source::cast::{ADJUSTED_TO_UTC, ONLY_PARQUET, is_text, with_extension, with_metadata};
+use crate::source::cast::is_text;
+use crate::source::passthrough::{ADJUSTED_TO_UTC, ONLY_PARQUET, with_extension, with_metadata};
 use crate::source::row_text::Chosen;
 
 /// The index of the leaf column at the end of a path of fields. (Parquet stores a nested schema as leaf columns in

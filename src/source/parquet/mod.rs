@@ -9,10 +9,15 @@ pub(crate) mod footer_check;
 mod columns;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use bytes::Bytes;
 use memchr::memmem;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -21,15 +26,15 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
 
 use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
 use super::cast::cast;
-use super::content::{Input, SystemCode};
+use super::content::{Listed, Ranged};
+use super::documents::{rows_in_batch, split};
 use super::error::{Fault, guarded, too_much};
-use super::files::Reading;
-use super::listing::Listed;
-use super::row_text::Composing;
-use super::row_text::{Chosen, rows_in_batch, split};
+use super::row_text::{Chosen, Composing};
+use super::skipped_rows::ReadContext;
 use super::sniff::{Beginning, looks_like_text};
 use super::{Batch, Format, Identity, SourceSpec};
 use crate::base::digest;
@@ -212,7 +217,7 @@ pub(super) fn read(
     file: &Listed,
     group: usize,
     most: u64,
-    reading: Reading,
+    reading: ReadContext,
 ) -> Result<RowGroup> {
     let place = format!("row group {group}");
     let groups = footer.metadata.metadata().row_groups();
@@ -285,7 +290,7 @@ pub(super) struct RowGroup {
     composing: Option<Composing>,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
-    reading: Reading,
+    reading: ReadContext,
 }
 
 impl RowGroup {
@@ -470,6 +475,164 @@ fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     } else {
         error
     })
+}
+
+/// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
+/// moves its position.
+struct Input {
+    from: From,
+    /// Size of the file in bytes.
+    bytes: u64,
+    code: SystemCode,
+}
+
+/// The system's code of the last error of a file; 0 if there was none. Parquet's reader of record batches reports
+/// errors of its input as text only, which does not distinguish damaged input from a failed system.
+#[derive(Clone, Debug, Default)]
+struct SystemCode(Arc<AtomicI32>);
+
+impl SystemCode {
+    /// Records the code of an error.
+    fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        if let Err(cause) = &outcome {
+            self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
+        }
+        outcome
+    }
+
+    /// The last error, if it had a system code.
+    fn error(&self) -> Option<io::Error> {
+        Some(self.0.load(Relaxed)).filter(|code| *code != 0).map(io::Error::from_raw_os_error)
+    }
+}
+
+/// Reads a file and records the codes of errors.
+struct Heeded(BufReader<File>, SystemCode);
+
+impl Read for Heeded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1.heed(self.0.read(into))
+    }
+}
+
+/// Access to the bytes of a file.
+enum From {
+    /// A local file.
+    File(File),
+    /// The fetched ranges, each with its offset. Only these can be read.
+    Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
+}
+
+impl Input {
+    /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    fn open(file: &Listed) -> Result<Input> {
+        if let Some(remote) = &file.remote {
+            let bytes = remote.bytes();
+            let from = From::Elsewhere(Arc::clone(remote), Vec::new());
+            return Ok(Input { from, bytes, code: SystemCode::default() });
+        }
+        let open = || -> io::Result<Input> {
+            let file = File::open(&file.path)?;
+            let bytes = file.metadata()?.len();
+            Ok(Input { from: From::File(file), bytes, code: SystemCode::default() })
+        };
+        open().map_err(|cause| Error::io("read", &file.path, cause))
+    }
+
+    /// Fetches a range, or the part of it before the end of the file, if the file is remote. Only fetched ranges can
+    /// be read.
+    ///
+    /// # Errors
+    /// The range cannot be fetched, or the file has changed since it was listed.
+    fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
+        let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
+        let bytes = bytes.min(self.bytes.saturating_sub(start));
+        // A length that does not fit in memory cannot be read, which reading reports.
+        let length = usize::try_from(bytes).unwrap_or(0);
+        if length > 0 && part(fetched, start, length).is_none() {
+            fetched.push((start, file.range(start, length)?));
+        }
+        Ok(())
+    }
+
+    /// The record of error codes.
+    fn code(&self) -> SystemCode {
+        self.code.clone()
+    }
+
+    /// The `length` bytes from the offset `start` on.
+    ///
+    /// # Errors
+    /// The range is not inside the file or the fetched ranges, or cannot be read.
+    fn read_range(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        if start.checked_add(to_u64(length)).is_none_or(|end| end > self.bytes) {
+            return Err(past_the_end(start, length));
+        }
+        match &self.from {
+            From::File(_) => {
+                let mut bytes = vec![0; length];
+                self.reader(start)?.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            From::Elsewhere(_, fetched) => {
+                part(fetched, start, length).ok_or_else(|| past_the_end(start, length))
+            }
+        }
+    }
+
+    /// A reader of everything from the offset `start` on.
+    ///
+    /// # Errors
+    /// The offset is not inside the fetched ranges, or the file cannot be read.
+    fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
+        match &self.from {
+            From::File(file) => {
+                let mut file = self.code.heed(file.try_clone())?;
+                self.code.heed(file.seek(SeekFrom::Start(start)))?;
+                Ok(Box::new(Heeded(BufReader::new(file), self.code.clone())))
+            }
+            From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
+                Some(rest) => Ok(Box::new(Cursor::new(rest))),
+                None => Err(past_the_end(start, 0)),
+            },
+        }
+    }
+}
+
+/// The bytes of a range if they were fetched; for an empty range, all fetched bytes that follow its start.
+fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
+    fetched.iter().find_map(|(begin, bytes)| {
+        let at = usize::try_from(start.checked_sub(*begin)?).ok().filter(|&at| at < bytes.len())?;
+        let end = if length == 0 { bytes.len() } else { at.checked_add(length)? };
+        (end <= bytes.len()).then(|| bytes.slice(at..end))
+    })
+}
+
+/// The error that a read goes past the end of the file, or of the fetched ranges.
+fn past_the_end(start: u64, length: usize) -> io::Error {
+    let problem = format!("{length} bytes at {start} are past the end of the file, or of its columns");
+    io::Error::new(io::ErrorKind::UnexpectedEof, problem)
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Input {
+    type T = Box<dyn Read + Send>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.reader(start)?)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        Ok(self.read_range(start, length)?)
+    }
 }
 
 #[cfg(test)]

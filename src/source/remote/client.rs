@@ -17,8 +17,8 @@ use crate::base::int::declared_sum;
 use crate::error::{ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::Identity;
+use crate::source::Stop;
 use crate::source::content::Ranged;
-use crate::source::open::Stop;
 
 /// The commit that a URI names, and its requested files.
 struct Found {

@@ -49,8 +49,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Identity;
+use super::Stop;
 use super::content::Ranged;
-use super::open::Stop;
 #[cfg(feature = "hub")]
 use crate::base::int::ByteCount;
 #[cfg(feature = "hub")]

@@ -12,8 +12,8 @@ use super::web::without_ranges;
 use super::{HubFault, HubSettings};
 use crate::base::int::to_u64;
 use crate::error::Result;
+use crate::source::Stop;
 use crate::source::content::Ranged;
-use crate::source::open::Stop;
 
 /// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
 /// returns a newly signed address.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs};
 
-use crate::source::open::Note;
+use crate::source::Note;
 
 /// How to reach the Hugging Face hub, and the location of its cache.
 ///

@@ -27,8 +27,8 @@ use crate::base::panics::catching;
 use crate::base::secrets::without_secrets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
+use crate::source::Stop;
 use crate::source::content::Ranged;
-use crate::source::open::Stop;
 
 /// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);

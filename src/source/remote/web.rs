@@ -11,8 +11,8 @@ use super::{HubFault, HubSettings, Streamed};
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
+use crate::source::Stop;
 use crate::source::content::Ranged;
-use crate::source::open::Stop;
 
 /// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
 ///
