@@ -7,7 +7,6 @@ use parquet::file::properties::WriterProperties;
 use super::*;
 use crate::source::content::Ranged;
 use crate::source::files::Files;
-use crate::source::files::Identified;
 use crate::source::skipped_rows::BadInput;
 use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
 
@@ -200,8 +199,8 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
         let spec = SourceSpec { uri: name.to_owned(), ..SourceSpec::default() };
         let bad =
             BadInput { policy: spec.on_bad_input, source: 0, incidents: Arc::new(Incidents::default()) };
-        let files = Files::open(&spec, files, ReadConfig::default(), bad).unwrap();
-        Identified { files, identities: vec![known] }.identity(0).unwrap()
+        let files = Files::open(&spec, files, vec![known], ReadConfig::default(), bad).unwrap();
+        files.identity(0).unwrap()
     };
     for (name, one, two) in
         [("a.txt", b"one".to_vec(), b"two".to_vec()), ("a.parquet", parquet("one"), parquet("two"))]
