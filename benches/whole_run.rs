@@ -9,7 +9,7 @@ use divan::Bencher;
 use tokenmill::base::int::ByteCount;
 use tokenmill::observer::Silent;
 use tokenmill::report::{RunReport, to_html};
-use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
+use tokenmill::run::{Environment, JobOptions, job, plan, recipe};
 use tokenmill::source::OpenContext;
 
 fn main() {
@@ -25,9 +25,9 @@ fn run(folder: &Path) -> RunReport {
         path("proust.txt"),
         path("out"),
     );
-    let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+    let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
     let recipe = recipe::read("proust.toml", &text).expect("the recipe can be read");
-    let plan = plan(&recipe, &surroundings).expect("the recipe is right");
+    let plan = plan(&recipe, &environment).expect("the recipe is right");
     let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent)).expect("it runs");
     outcome.report.expect("the folder is new")
 }

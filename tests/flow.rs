@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tokenmill::base::int::{ByteCount, to_f64, to_u64};
 use tokenmill::observer::Silent;
-use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
+use tokenmill::run::{Environment, JobOptions, Outcome, job, plan, recipe};
 use tokenmill::sink::TokenReader;
 use tokenmill::source::{OpenContext, ReadConfig};
 use tokenmill::vocab::{LoadOptions, load};
@@ -20,9 +20,9 @@ use output::files;
 /// Runs a recipe into a folder. Documents are read in batches of about `batch_bytes`.
 fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool) -> Result<Outcome> {
     let recipe = format!("{text}\n[output]\ndir = {:?}\n", folder.to_str().expect("a plain path"));
-    let surroundings = Surroundings { variable: &|_| None, threads, memory: ByteCount(1 << 30) };
+    let environment = Environment { variable: &|_| None, threads, memory: ByteCount(1 << 30) };
     let recipe = recipe::read("flow.toml", &recipe).expect("the recipe can be read");
-    let plan = plan(&recipe, &surroundings).expect("the recipe is right");
+    let plan = plan(&recipe, &environment).expect("the recipe is right");
     let mut context = OpenContext::new(&Silent);
     context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes, ..ReadConfig::default() };
     job(&plan, &JobOptions { force, ..JobOptions::default() }, &context)
@@ -244,8 +244,8 @@ fn what_does_not_fit_the_memory_is_refused_before_it_is_read() {
              [run]\nmemory = \"3MB\"\n[output]\ndir = {:?}\n",
             folder.path().join(documents)
         );
-        let surroundings = Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
-        let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &surroundings).unwrap();
+        let environment = Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &environment).unwrap();
         let observer = Begun::default();
         let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&observer));
         let Err(error) = outcome else { panic!("{documents}: it does not fit") };

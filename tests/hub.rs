@@ -104,7 +104,7 @@ fn a_plan_reads_indexes_alone() {
 fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
     use tokenmill::base::int::ByteCount;
     use tokenmill::observer::Silent;
-    use tokenmill::run::{Held, JobOptions, Surroundings, job, plan, preview, recipe};
+    use tokenmill::run::{Environment, Held, JobOptions, job, plan, preview, recipe};
     use tokenmill::source::{HubSettings, OpenContext, ReadConfig};
 
     let folder = tempfile::tempdir().unwrap();
@@ -115,8 +115,8 @@ fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
          [train]\nmerges = 3\n[encode]\n[output]\nfile_text_bytes = 4_000\ndir = {:?}\n",
         folder.path().join("out")
     );
-    let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-    let plan = plan(&recipe::read("poems.toml", &recipe).unwrap(), &surroundings).unwrap();
+    let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+    let plan = plan(&recipe::read("poems.toml", &recipe).unwrap(), &environment).unwrap();
     let context = || OpenContext {
         config: ReadConfig { range_bytes: 5_000, ..ReadConfig::default() },
         hub: HubSettings {

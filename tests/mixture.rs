@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use tokenmill::base::int::ByteCount;
-use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
+use tokenmill::run::{Environment, JobOptions, Outcome, job, plan, recipe};
 use tokenmill::source::OpenContext;
 
 /// Collects the notes of a run.
@@ -30,8 +30,8 @@ fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
         |(path, keys): &(&Path, &str)| format!("[[source]]\nuri = {path:?}\ndocuments = \"line\"\n{keys}\n");
     let sources: String = sources.iter().map(section).collect();
     let recipe = format!("{sources}{more}[output]\ndir = {out:?}\n");
-    let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-    let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &surroundings).unwrap();
+    let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+    let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &environment).unwrap();
     let heard = Heard::default();
     let options = JobOptions { force: true, ..JobOptions::default() };
     let outcome = job(&plan, &options, &OpenContext::new(&heard)).unwrap();
@@ -168,9 +168,9 @@ fn another_value_of_a_variable_is_another_job() {
     let recipe = recipe::read("r.toml", &recipe).unwrap();
     let learned = |seed: &'static str, force| {
         let variable = move |_: &str| Some(seed.to_owned());
-        let surroundings = Surroundings { variable: &variable, threads: 2, memory: ByteCount(1 << 30) };
+        let environment = Environment { variable: &variable, threads: 2, memory: ByteCount(1 << 30) };
         let options = JobOptions { force, ..JobOptions::default() };
-        job(&plan(&recipe, &surroundings).unwrap(), &options, &OpenContext::new(&Heard::default()))
+        job(&plan(&recipe, &environment).unwrap(), &options, &OpenContext::new(&Heard::default()))
     };
     assert!(learned("1", false).unwrap().report.is_some());
     assert!(learned("1", false).unwrap().report.is_none(), "it is done");

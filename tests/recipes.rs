@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tokenmill::base::int::ByteCount;
 use tokenmill::run::recipe::{self, Mistakes};
-use tokenmill::run::{Plan, Surroundings, plan};
+use tokenmill::run::{Environment, Plan, plan};
 use tokenmill::split::{Named, SplitPattern};
 
 fn variable(name: &str) -> Option<String> {
@@ -19,8 +19,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn planned(path: &str, text: &str) -> Result<Plan, Mistakes> {
-    let surroundings = Surroundings { variable: &variable, threads: 3, memory: ByteCount(1 << 30) };
-    plan(&recipe::read(path, text)?, &surroundings)
+    let environment = Environment { variable: &variable, threads: 3, memory: ByteCount(1 << 30) };
+    plan(&recipe::read(path, text)?, &environment)
 }
 
 fn shown(mistakes: &Mistakes) -> String {

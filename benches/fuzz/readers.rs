@@ -17,7 +17,7 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use tokenmill::base::int::{ByteCount, Count};
 use tokenmill::count::{CountsInfo, PretokenCounts, read_counts, read_counts_info, write_counts};
 use tokenmill::observer::Silent;
-use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
+use tokenmill::run::{Environment, JobOptions, job, plan, recipe};
 use tokenmill::sink::{Manifest, TokenReader};
 use tokenmill::source::{DocumentRule, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::{Named, SplitPattern};
@@ -26,8 +26,8 @@ use tokenmill::vocab::{LoadOptions, TrainingRecord, load};
 use super::{Result, Target};
 
 /// The environment of a job: one thread, and a gigabyte of memory.
-pub(crate) const SURROUNDINGS: Surroundings<'static> =
-    Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+pub(crate) const ENVIRONMENT: Environment<'static> =
+    Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
 
 /// Runs small jobs in a folder, and uses their outputs as seed files.
 pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
@@ -119,7 +119,7 @@ fn run(out: &Path, train: &str, encode: &str, output: &str) -> Result<String> {
          vocab_size = 300\nspecial_tokens = [\"<|x|>\"]\ntie_break = \"ids\"\n{train}\n[encode]\neos = \"<|x|>\"\n{encode}\n\
          [output]\ndir = {out:?}\n{output}\n"
     );
-    let planned = plan(&recipe::read("seed.toml", &text)?, &SURROUNDINGS)?;
+    let planned = plan(&recipe::read("seed.toml", &text)?, &ENVIRONMENT)?;
     job(&planned, &JobOptions::default(), &OpenContext::new(&Silent))?;
     Ok(text)
 }
@@ -291,7 +291,7 @@ fn read_tokenizer(path: &Path) -> bool {
 fn read_recipe(path: &Path) -> bool {
     let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
     let mistakes = match recipe::read("r.toml", &text) {
-        Ok(read) => plan(&read, &SURROUNDINGS).err(),
+        Ok(read) => plan(&read, &ENVIRONMENT).err(),
         Err(mistakes) => Some(mistakes),
     };
     mistakes.map(|mistakes| mistakes.to_string()).is_none()

@@ -9,7 +9,7 @@ use tokenmill::observer::Silent;
 use tokenmill::run::{JobOptions, Plan, job, plan, recipe};
 use tokenmill::source::OpenContext;
 
-use super::readers::SURROUNDINGS;
+use super::readers::ENVIRONMENT;
 use super::{Result, Target};
 
 const RECIPE: &str = r#"
@@ -35,7 +35,7 @@ pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     let text = RECIPE
         .replace("vocab_size = 280", "vocab_size = 280\nspecial_tokens = [\"<|x|>\"]")
         .replace("[output]", &format!("[output]\ndir = {out:?}"));
-    let planned = plan(&recipe::read("state.toml", &text)?, &SURROUNDINGS)?;
+    let planned = plan(&recipe::read("state.toml", &text)?, &ENVIRONMENT)?;
     job(&planned, &JobOptions::default(), &OpenContext::new(&Silent))?;
     let whole = files(out)?;
     let mut left = whole.clone();

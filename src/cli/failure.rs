@@ -210,7 +210,7 @@ impl Diagnostic for Pretty {
 #[cfg(test)]
 mod tests {
     use tokenmill::base::int::ByteCount;
-    use tokenmill::run::{Surroundings, plan, recipe};
+    use tokenmill::run::{Environment, plan, recipe};
 
     use super::*;
 
@@ -237,7 +237,7 @@ mod tests {
     fn what_is_drawn_of_a_recipe_keeps_its_secrets() {
         let text = "[source]\nuri = \"https://me:hidden@host/a.txt?key=hidden\"\nnonsense = 1\n";
         let recipe = recipe::read("r.toml", text).expect("TOML");
-        let surroundings = Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let surroundings = Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
         let mistakes = plan(&recipe, &surroundings).expect_err("a key is unknown");
         for drawn in [true, false] {
             let shown = Failure::Mistakes(mistakes.clone()).shown(Style { drawn, coloured: false });

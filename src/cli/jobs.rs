@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use tokenmill::base::int::{ByteCount, ratio};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
-use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
+use tokenmill::run::{
+    JobOptions, Outcome, Plan, SmallerPlan, complete_from_counts, complete_from_tokenizer, job, train_only,
+};
 use tokenmill::source::without_secrets;
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
@@ -33,12 +35,12 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let mut recipe = flags::train(args);
     if !recipe.counts.is_empty() {
-        heed_counts(&mut recipe)?;
+        complete_from_counts(&mut recipe)?;
     }
     if let Some(name) = &recipe.extend {
         recipe.extend_at = Some(tokenizer(name, &session.progress())?);
     }
-    heed_tokenizer(&mut recipe, &session.progress())?;
+    complete_from_tokenizer(&mut recipe, &session.progress())?;
     let plan = session.plan(recipe)?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
     let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;

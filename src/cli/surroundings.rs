@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokenmill::Result;
 use tokenmill::base::int::ByteCount;
-use tokenmill::run::{Plan, Surroundings};
+use tokenmill::run::{Environment, Plan};
 use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings, tokenizer_path};
 
 use super::progress::Progress;
@@ -42,8 +42,8 @@ fn colours_wanted() -> bool {
 }
 
 /// Returns the facts about the environment that a recipe depends on.
-pub(super) fn surroundings() -> Surroundings<'static> {
-    Surroundings { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
+pub(super) fn surroundings() -> Environment<'static> {
+    Environment { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 
 /// Returns the number of processors that the program may use: the least of the machine's, its CPU affinity's and its

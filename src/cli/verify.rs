@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tokenmill::base::int::{to_u64, to_usize, u64_to_usize};
 use tokenmill::run::{
-    Checked, Verification, Verified, heed_training, verify_list, verify_output, with_threads,
+    CheckedMerges, Verification, Verified, complete_from_training, verify_list, verify_output, with_threads,
 };
 use tokenmill::train::{Deviation, Score, TrainConfig};
 use tokenmill::vocab::{Vocabulary, load};
@@ -72,11 +72,12 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     drop(progress);
     let mut recipe = flags::verify_merges(args);
     let checked = match (args.rules.skip_merges, args.rules.stage) {
-        (Some(given), _) => Checked::Behind(u64_to_usize(given)),
-        (None, Some(stage)) => Checked::Stage(u64_to_usize(stage)),
-        (None, None) => Checked::LastStage,
+        (Some(given), _) => CheckedMerges::Behind(u64_to_usize(given)),
+        (None, Some(stage)) => CheckedMerges::Stage(u64_to_usize(stage)),
+        (None, None) => CheckedMerges::LastStage,
     };
-    let checked = heed_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
+    let checked =
+        complete_from_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
     let mut plan = session.plan(recipe)?;
     if let Some(train) = &mut plan.train {
         // Nothing is written to this folder except temporary data that does not fit into memory.

@@ -1,13 +1,13 @@
 //! Encodes the same documents with several tokenizers and compares the results, by source, script and word.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use super::encode::shown;
+use super::encoding::shown;
+use super::extend::load_as_needed;
 use super::inputs::{Inputs, ReadBy};
-use super::lists::load_as_needed;
 use super::plan::Plan;
-use super::scripts;
-use crate::base::int::to_u64;
+use crate::base::int::{to_u64, to_usize};
 use crate::base::pools;
 use crate::base::seeded_hash::Map;
 use crate::count::characters;
@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::observer::Stage;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
 use crate::source::{Batch, OpenContext, shown_uri, tokenizer_path};
+use crate::split::class_ranges;
 use crate::vocab::LoadOptions;
 
 /// Number of words and tokens to list.
@@ -55,15 +56,15 @@ pub fn compare(
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
-        let known = tokenizers.iter().map(|path| Known::load(path, options, config, context));
+        let known = tokenizers.iter().map(|path| LoadedTokenizer::load(path, options, config, context));
         let known = known.collect::<Result<Vec<_>>>()?;
-        let mut tally = Tally::new(&known, plan.sources.len());
+        let mut tally = ComparisonSums::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         pools::ordered(
             inputs.whole(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
-            |workers, batch| Part::of(&batch, workers, &known, &inputs),
+            |workers, batch| ComparedBatch::of(&batch, workers, &known, &inputs),
             |part| {
                 context.observer.advanced(Stage::Encode, part.text_bytes());
                 context.observer.checkpoint()?;
@@ -79,12 +80,12 @@ pub fn compare(
 }
 
 /// A tokenizer with the path by which the user named it.
-struct Known {
+struct LoadedTokenizer {
     path: PathBuf,
     encoder: Encoder,
 }
 
-impl Known {
+impl LoadedTokenizer {
     /// Loads a tokenizer and prepares it for encoding.
     ///
     /// # Errors
@@ -94,18 +95,18 @@ impl Known {
         options: &LoadOptions,
         config: EncodeConfig,
         context: &OpenContext<'_>,
-    ) -> Result<Known> {
+    ) -> Result<LoadedTokenizer> {
         let place = tokenizer_path(path, &context.hub, context.observer)?;
         let vocabulary = load_as_needed(&place, options, context.observer)?;
         let encoder = Encoder::new(vocabulary, config)?;
-        Ok(Known { path: path.to_path_buf(), encoder })
+        Ok(LoadedTokenizer { path: path.to_path_buf(), encoder })
     }
 }
 
 /// The figures of one batch.
-struct Part {
+struct ComparedBatch {
     source: usize,
-    /// Figures by main script, in the order of [`scripts::names`].
+    /// Figures by main script, in the order of [`script_names`].
     scripts: Vec<ComparedText>,
     /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
@@ -113,15 +114,20 @@ struct Part {
     words: Map<Box<[u8]>, u64>,
 }
 
-impl Part {
+impl ComparedBatch {
     /// Encodes a batch with all tokenizers; `workers` has one for each, in the same order.
     ///
     /// # Errors
     /// A document cannot be encoded.
-    fn of(batch: &Batch, workers: &mut [Worker<'_>], known: &[Known], inputs: &Inputs<'_>) -> Result<Part> {
-        let mut part = Part {
+    fn of(
+        batch: &Batch,
+        workers: &mut [Worker<'_>],
+        known: &[LoadedTokenizer],
+        inputs: &Inputs<'_>,
+    ) -> Result<ComparedBatch> {
+        let mut part = ComparedBatch {
             source: batch.source,
-            scripts: vec![ComparedText::default(); scripts::names().count()],
+            scripts: vec![ComparedText::default(); script_names().count()],
             used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         };
@@ -141,7 +147,7 @@ impl Part {
             tokens.push(to_u64(ids.len()));
         }
         let words = self.count_words(text);
-        self.scripts[scripts::main_script(text)].add(&ComparedText {
+        self.scripts[main_script(text)].add(&ComparedText {
             name: String::new(),
             documents: 1,
             text_bytes: to_u64(text.len()),
@@ -181,26 +187,26 @@ fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
 }
 
 /// The figures of all batches.
-struct Tally {
+struct ComparisonSums {
     sources: Vec<ComparedText>,
     scripts: Vec<ComparedText>,
     used: Vec<Vec<bool>>,
     words: Map<Box<[u8]>, u64>,
 }
 
-impl Tally {
-    fn new(known: &[Known], sources: usize) -> Tally {
+impl ComparisonSums {
+    fn new(known: &[LoadedTokenizer], sources: usize) -> ComparisonSums {
         let none = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
-        Tally {
+        ComparisonSums {
             sources: vec![none.clone(); sources],
-            scripts: vec![none; scripts::names().count()],
+            scripts: vec![none; script_names().count()],
             used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         }
     }
 
     /// Adds the figures of a batch.
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: ComparedBatch) {
         for (sum, script) in
             self.scripts.iter_mut().zip(&part.scripts).filter(|(_, script)| script.documents > 0)
         {
@@ -218,14 +224,14 @@ impl Tally {
 
     /// Builds the comparison. Scripts are in descending order of their bytes of text, and those without documents are
     /// left out.
-    fn finish(self, plan: &Plan, known: &[Known]) -> Result<Comparison> {
-        let Tally { mut sources, mut scripts, used, words } = self;
+    fn finish(self, plan: &Plan, known: &[LoadedTokenizer]) -> Result<Comparison> {
+        let ComparisonSums { mut sources, mut scripts, used, words } = self;
         let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
         for (source, spec) in sources.iter_mut().zip(&plan.sources) {
             source.name = shown_uri(&spec.uri);
             text.add(source);
         }
-        for (script, name) in scripts.iter_mut().zip(scripts::names()) {
+        for (script, name) in scripts.iter_mut().zip(script_names()) {
             name.clone_into(&mut script.name);
         }
         scripts.retain(|script| script.documents > 0);
@@ -236,7 +242,7 @@ impl Tally {
     }
 }
 
-impl Known {
+impl LoadedTokenizer {
     /// The figures of a tokenizer. `used` says which of its tokens occurred.
     fn compared(&self, used: &[bool]) -> ComparedTokenizer {
         let mut tokens: Vec<_> =
@@ -253,7 +259,7 @@ impl Known {
 
 /// The words for which the numbers of tokens differ most between two tokenizers, multiplied by how often the word
 /// occurs. Each is encoded after a space. At most [`SHOWN`], largest difference first.
-fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<ComparedWord>> {
+fn different(words: Map<Box<[u8]>, u64>, known: &[LoadedTokenizer]) -> Result<Vec<ComparedWord>> {
     let mut workers: Vec<Worker<'_>> = known.iter().map(|known| known.encoder.worker()).collect();
     let mut found = Vec::new();
     for (word, count) in words {
@@ -278,4 +284,91 @@ fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<Compared
             .collect(),
     };
     Ok(found.into_iter().map(compared).collect())
+}
+
+/// The scripts that are distinguished, and the character classes of their letters.
+const SCRIPTS: [(&str, &str); 14] = [
+    ("Latin", r"\p{Latin}"),
+    ("Cyrillic", r"\p{Cyrillic}"),
+    ("Greek", r"\p{Greek}"),
+    ("Han", r"\p{Han}"),
+    ("Japanese kana", r"[\p{Hiragana}\p{Katakana}]"),
+    ("Hangul", r"\p{Hangul}"),
+    ("Arabic", r"\p{Arabic}"),
+    ("Hebrew", r"\p{Hebrew}"),
+    ("Devanagari", r"\p{Devanagari}"),
+    ("Bengali", r"\p{Bengali}"),
+    ("Tamil", r"\p{Tamil}"),
+    ("Thai", r"\p{Thai}"),
+    ("Georgian", r"\p{Georgian}"),
+    ("Armenian", r"\p{Armenian}"),
+];
+
+/// The name for letters of scripts that are not listed.
+const OTHER: &str = "other scripts";
+/// The name for texts without letters.
+const NO_LETTERS: &str = "no letters";
+
+/// The names of the results of [`main_script`], in order.
+pub(super) fn script_names() -> impl Iterator<Item = &'static str> {
+    SCRIPTS.iter().map(|(name, _)| *name).chain([OTHER, NO_LETTERS])
+}
+
+/// The index in [`names`] of the script to which most letters of a text belong. Of equals, the first in the list
+/// wins. Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the Han
+/// characters count as kana.
+pub(super) fn main_script(text: &[u8]) -> usize {
+    let mut letters = [0_u64; SCRIPTS.len() + 1];
+    for chunk in text.utf8_chunks() {
+        for letter in chunk.valid().chars().filter(|letter| letter.is_alphabetic()) {
+            letters[script_of(letter)] += 1;
+        }
+    }
+    let (han, kana) = (3, 4);
+    if letters[kana] > letters[han] / 4 {
+        letters[kana] += std::mem::take(&mut letters[han]);
+    }
+    let most = letters.iter().copied().max().unwrap_or(0);
+    if most == 0 { letters.len() } else { letters.iter().position(|&count| count == most).unwrap_or(0) }
+}
+
+/// The index of the script of a letter.
+fn script_of(letter: char) -> usize {
+    /// First code point, last code point, and script, in ascending order.
+    static RANGES: LazyLock<Vec<(usize, usize, usize)>> = LazyLock::new(|| {
+        let of_script = |(script, (_, class)): (usize, &(&str, &str))| {
+            class_ranges(class).into_iter().map(move |range| (*range.start(), *range.end(), script))
+        };
+        let mut ranges: Vec<_> = SCRIPTS.iter().enumerate().flat_map(of_script).collect();
+        ranges.sort_unstable();
+        ranges
+    });
+    if letter.is_ascii() {
+        return 0;
+    }
+    let code = to_usize(u32::from(letter));
+    let next = RANGES.partition_point(|&(_, last, _)| last < code);
+    RANGES.get(next).filter(|&&(first, _, _)| first <= code).map_or(SCRIPTS.len(), |&(_, _, script)| script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_the_script_of_most_of_their_letters() {
+        let name = |text: &str| script_names().nth(main_script(text.as_bytes())).unwrap();
+        for (text, script) in [
+            ("plain English, with a Я", "Latin"),
+            ("пишем по-русски, with a word", "Cyrillic"),
+            ("日本語の文章です。漢字も", "Japanese kana"),
+            ("中文没有假名", "Han"),
+            ("ᚠᚢᚦ", OTHER),
+            ("12 + 3 = 15 🙂", NO_LETTERS),
+            ("", NO_LETTERS),
+        ] {
+            assert_eq!(name(text), script, "{text}");
+        }
+        assert_eq!(main_script(b"\xFF\xFEabc\xE2\x82"), 0);
+    }
 }

@@ -1,16 +1,17 @@
-//! Estimates the disk space of an output before it is written.
+//! Estimates the disk space of an output before it is written, from excerpts spread over the text.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::encode::{dataset_config, encoder, takes_all};
-use super::excerpt::{Excerpt, file_bytes, scaled};
-use super::fault::Fault;
+use arrow_array::BinaryViewArray;
+
+use super::encoding::{dataset_config, encoder, takes_all};
+use super::error::RunError;
 use super::inputs::Inputs;
-use super::learn::{LearnConfig, learn};
 use super::plan::{EncodePlan, Plan, TrainPlan};
+use super::training::{LearnConfig, learn};
 use crate::base::atomic_file::free_space;
-use crate::base::int::{ByteCount, declared_sum, to_u64};
+use crate::base::int::{ByteCount, declared_sum, to_u64, u64_to_usize};
 use crate::encode::encode_batches;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
@@ -175,8 +176,8 @@ pub(super) fn check_free(
     need.measured &= everything;
     let folder = || plan.output.clone();
     match compare(need, room) {
-        Room::Enough => Ok(()),
-        Room::Doubtful => {
+        FreeSpace::Enough => Ok(()),
+        FreeSpace::Doubtful => {
             let about = if need.measured { "about" } else { "up to about" };
             observer.noted(&format!(
                 "the token ids need {about} {}, but only {} are free in {}",
@@ -186,8 +187,8 @@ pub(super) fn check_free(
             ));
             Ok(())
         }
-        Room::TooLittle => {
-            let fault = Fault::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
+        FreeSpace::TooLittle => {
+            let fault = RunError::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
             Err(Error::new(ErrorKind::DiskFull, fault)
                 .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
         }
@@ -236,7 +237,7 @@ pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
 
 /// How a need compares with the free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum FreeSpace {
     Enough,
     /// The need exceeds the free space.
     Doubtful,
@@ -245,12 +246,262 @@ enum Room {
 }
 
 /// Compares a need with `free` bytes.
-fn compare(need: DiskNeed, free: u64) -> Room {
+fn compare(need: DiskNeed, free: u64) -> FreeSpace {
     match need.bytes.0 {
-        bytes if bytes <= free => Room::Enough,
-        bytes if need.measured && bytes / 2 > free => Room::TooLittle,
-        _ => Room::Doubtful,
+        bytes if bytes <= free => FreeSpace::Enough,
+        bytes if need.measured && bytes / 2 > free => FreeSpace::TooLittle,
+        _ => FreeSpace::Doubtful,
     }
+}
+
+/// Number of parts in an excerpt, at most.
+const PARTS: usize = 32;
+
+/// Bytes of one part, about.
+const PART_BYTES: u64 = 256 << 10;
+
+/// Bytes of text that are read for an excerpt, at most.
+const READ_BYTES: u64 = 256 << 20;
+
+/// Parts that are spread over all of a text.
+#[derive(Debug, Default)]
+pub(super) struct Excerpt {
+    /// The parts in the order of the text. A part of a document counts as one document.
+    pub(super) parts: Vec<Batch>,
+    /// Bytes of all the text, if that is known by now.
+    pub(super) text_bytes: Option<u64>,
+    /// Whether the parts are all of the text.
+    pub(super) is_all: bool,
+}
+
+impl Excerpt {
+    /// Reads parts of the text, from some of the units, at most [`READ_BYTES`] together. Nothing is read if any
+    /// source is on another machine or can be read only once.
+    ///
+    /// # Errors
+    /// A unit cannot be read, or the observer asks to stop.
+    pub(super) fn read(inputs: &Inputs<'_>, observer: &dyn Observer) -> Result<Excerpt> {
+        let sources = inputs.units();
+        let all: Vec<(usize, usize, &Unit)> = sources
+            .iter()
+            .enumerate()
+            .flat_map(|(source, units)| units.iter().enumerate().map(move |(at, unit)| (source, at, unit)))
+            .collect();
+        if all.is_empty() || inputs.read_once() || inputs.bytes_elsewhere().iter().any(|&bytes| bytes > 0) {
+            return Ok(Excerpt { text_bytes: inputs.text_bytes(), ..Excerpt::default() });
+        }
+        let chosen: Vec<_> = match inputs.text_bytes() {
+            Some(total) => by_text(&all, total),
+            None => evenly(all.len()).map(|at| (all[at], Vec::new())).collect(),
+        };
+        let most = READ_BYTES / to_u64(chosen.len()).max(1);
+        let mut parts = ExcerptParts::new();
+        let (mut ended, mut read) = (true, Vec::new());
+        for ((source, unit, what), mut places) in chosen {
+            places.iter_mut().for_each(|place| *place = most.min(*place));
+            places.dedup();
+            let text = parts.read_unit(inputs, (source, unit), &places, most, observer)?;
+            ended &= text.is_some();
+            read.push((what, text));
+        }
+        let is_all = ended && read.len() == all.len() && parts.is_all;
+        let found = || ended.then(|| total_of(&all, &read)).flatten();
+        let text_bytes = if is_all { Some(parts.at) } else { inputs.text_bytes().or_else(found) };
+        Ok(Excerpt { parts: parts.kept.into_iter().map(|(_, batch)| batch).collect(), text_bytes, is_all })
+    }
+}
+
+/// Up to [`PARTS`] evenly spaced numbers below `count`.
+fn evenly(count: usize) -> impl Iterator<Item = usize> {
+    let chosen = count.min(PARTS);
+    (0..chosen).map(move |at| at * count / chosen)
+}
+
+/// A unit, by source and number, and the offsets in its text at which parts are kept. Without offsets, parts of all
+/// of it are kept.
+type ChosenUnit<'a> = ((usize, usize, &'a Unit), Vec<u64>);
+
+/// Evenly spaced parts of the text, by the sizes that the units declare. If the whole text fits an excerpt, all units
+/// are taken completely.
+fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<ChosenUnit<'a>> {
+    if total <= to_u64(PARTS) * PART_BYTES {
+        return all.iter().map(|unit| (*unit, Vec::new())).collect();
+    }
+    let (mut chosen, mut next, mut before) = (Vec::new(), 0, 0_u64);
+    let step = total / to_u64(PARTS);
+    for unit in all {
+        let end = before.saturating_add(unit.2.text_bytes.unwrap_or(0));
+        let mut places = Vec::new();
+        while next < to_u64(PARTS) && next * step < end {
+            places.push((next * step).saturating_sub(before));
+            next += 1;
+        }
+        if !places.is_empty() {
+            chosen.push((*unit, places));
+        }
+        before = end;
+    }
+    chosen
+}
+
+/// Bytes of text in all units, when it is known for those that were read: exactly if these are all units, otherwise
+/// scaled by the sizes of the files. `None` if it is not known for one of them.
+fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Option<u64> {
+    let text = read.iter().try_fold(0_u64, |sum, (_, text)| sum.checked_add((*text)?))?;
+    if read.len() == all.len() {
+        return Some(text);
+    }
+    let whole = declared_sum(all.iter().map(|(_, _, unit)| file_bytes(unit)))?;
+    let seen = declared_sum(read.iter().map(|(unit, _)| file_bytes(unit)))?;
+    scaled(text, seen, whole)
+}
+
+/// Bytes that a unit takes in its local file; `None` if that is not known.
+pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
+    match unit.range {
+        Range::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
+        Range::Bytes(from, to) => Some(to.saturating_sub(from)),
+        Range::RowGroups(..) | Range::Rows(..) => None,
+    }
+}
+
+/// Scales `amount`, measured on a part of size `part`, to the size of the `whole`; `None` if it exceeds 64 bits.
+pub(super) fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
+    u64::try_from(u128::from(amount) * u128::from(whole) / u128::from(part.max(1))).ok()
+}
+
+/// Keeps parts of the text while it is read.
+struct ExcerptParts {
+    /// Parts, each with a number that gives the order: its offset in the text, or its index.
+    kept: Vec<(u64, Batch)>,
+    /// Distance between the beginnings of parts, in bytes: a part begins at each multiple.
+    step: u64,
+    /// Bytes read so far.
+    at: u64,
+    /// Whether everything that was read was kept.
+    is_all: bool,
+}
+
+impl ExcerptParts {
+    fn new() -> ExcerptParts {
+        ExcerptParts { kept: Vec::new(), step: PART_BYTES, at: 0, is_all: true }
+    }
+
+    /// Reads a unit, and keeps a part at each of `places`, or without places all that fits. Stops at the end of the
+    /// unit, at the last place, or without places after `most` bytes. Returns the bytes of its text if the end was
+    /// reached.
+    fn read_unit(
+        &mut self,
+        inputs: &Inputs<'_>,
+        (source, unit): (usize, usize),
+        places: &[u64],
+        most: u64,
+        observer: &dyn Observer,
+    ) -> Result<Option<u64>> {
+        let (mut text, mut places, all) = (0, places.iter().copied().peekable(), places.is_empty());
+        for batch in inputs.read_unit(source, unit)? {
+            observer.checkpoint()?;
+            let batch = batch?;
+            let end = text + batch.text_bytes();
+            if all {
+                self.offer(&batch);
+            }
+            while let Some(place) = places.next_if(|&place| place < end) {
+                self.keep_one(&batch, place.saturating_sub(text));
+            }
+            text = end;
+            let is_done = if all { text > most } else { places.peek().is_none() };
+            if is_done {
+                return Ok(None);
+            }
+        }
+        self.is_all &= all;
+        Ok(Some(text))
+    }
+
+    /// Keeps the part that begins at an offset of a batch.
+    fn keep_one(&mut self, batch: &Batch, from: u64) {
+        self.is_all = false;
+        let number = to_u64(self.kept.len());
+        self.kept.push((number, cut(batch, from, from + PART_BYTES)));
+    }
+
+    /// Keeps the parts of a batch. If there are too many parts, the distance is doubled and every other part is
+    /// dropped.
+    fn offer(&mut self, batch: &Batch) {
+        let (begin, end) = (self.at, self.at + batch.text_bytes());
+        let mut next = begin.next_multiple_of(self.step);
+        if self.step == PART_BYTES {
+            // Nothing has been dropped yet.
+            self.kept.push((begin, cut(batch, 0, u64::MAX)));
+            next = end;
+        }
+        while next < end {
+            self.kept.push((next, cut(batch, next - begin, next - begin + PART_BYTES)));
+            next += self.step;
+        }
+        self.at = end;
+        let held = |kept: &[(u64, Batch)]| kept.iter().map(|(_, batch)| batch.text_bytes()).sum::<u64>();
+        while held(&self.kept) > to_u64(PARTS) * PART_BYTES {
+            self.thin_out();
+        }
+    }
+
+    /// Doubles the distance between parts, and keeps only those at multiples of it.
+    fn thin_out(&mut self) {
+        self.is_all = false;
+        self.step *= 2;
+        let step = self.step;
+        let mut thinner = Vec::with_capacity(PARTS);
+        for (begin, batch) in self.kept.drain(..) {
+            let end = begin + batch.text_bytes().max(1);
+            let mut next = begin.next_multiple_of(step);
+            while next < end {
+                thinner.push((next, cut(&batch, next - begin, next - begin + PART_BYTES)));
+                next += step;
+            }
+        }
+        self.kept = thinner;
+    }
+}
+
+/// The documents of a batch that begin in a byte range of its text. If none begins in it, the bytes in the range of
+/// the document that spans it. No document is longer than the range.
+fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
+    let most = to - from;
+    let mut begin = 0;
+    let begins: Vec<u64> = batch
+        .documents
+        .lengths()
+        .map(|length| {
+            begin += u64::from(length);
+            begin - u64::from(length)
+        })
+        .collect();
+    let first = begins.partition_point(|&begin| begin < from);
+    let last = begins.partition_point(|&begin| begin < to);
+    let whole = Batch { continued: false, open: false, ..batch.clone() };
+    if first < last {
+        let found = whole.slice(first, last - first);
+        let documents = found.iter().map(|text| text.map(|text| excerpt_of(text, 0, most)));
+        return Batch { documents: BinaryViewArray::from_iter(documents), ..found };
+    }
+    let Some(row) = first.checked_sub(1) else { return whole.slice(0, 0) };
+    let found = whole.slice(row, 1);
+    let text = found.iter().next().flatten().map(|text| excerpt_of(text, from - begins[row], most));
+    Batch { documents: BinaryViewArray::from_iter([text]), ..found }
+}
+
+/// At most `most` bytes of a text from an offset. Both ends are moved forward to the beginning of a character.
+fn excerpt_of(text: &[u8], from: u64, most: u64) -> &[u8] {
+    let begins = |at: u64| {
+        let mut at = u64_to_usize(at.min(to_u64(text.len())));
+        while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            at += 1;
+        }
+        at
+    };
+    &text[begins(from)..begins(from.saturating_add(most))]
 }
 
 #[cfg(test)]
@@ -272,15 +523,72 @@ mod tests {
     #[test]
     fn only_what_cannot_fit_is_refused() {
         for (bytes, measured, free, expected) in [
-            (1_000, true, 1_000, Room::Enough),
-            (1_000, true, 999, Room::Doubtful),
-            (1_000, true, 500, Room::Doubtful),
-            (1_000, true, 499, Room::TooLittle),
-            (1_000, false, 0, Room::Doubtful),
-            (0, true, 0, Room::Enough),
+            (1_000, true, 1_000, FreeSpace::Enough),
+            (1_000, true, 999, FreeSpace::Doubtful),
+            (1_000, true, 500, FreeSpace::Doubtful),
+            (1_000, true, 499, FreeSpace::TooLittle),
+            (1_000, false, 0, FreeSpace::Doubtful),
+            (0, true, 0, FreeSpace::Enough),
         ] {
             let need = DiskNeed { bytes: ByteCount(bytes), measured };
             assert_eq!(compare(need, free), expected, "{bytes} {measured} {free}");
         }
+    }
+
+    fn batch(texts: &[Option<&str>], open: bool) -> Batch {
+        let documents = BinaryViewArray::from_iter(texts.iter().map(|text| text.map(str::as_bytes)));
+        Batch { source: 0, unit: 0, first_row: 0, documents, columns: None, continued: false, open }
+    }
+
+    #[test]
+    fn parts_have_documents_that_begin_in_them() {
+        let batch = batch(&[Some("abc"), None, Some("defgh"), Some("")], true);
+        for (from, to, expected) in [
+            (0, u64::MAX, vec![Some("abc"), None, Some("defgh"), Some("")]),
+            (0, 3, vec![Some("abc")]),
+            (1, 4, vec![None, Some("def")]),
+            (4, 6, vec![Some("ef")]),
+            (6, 99, vec![Some("")]),
+        ] {
+            let found = cut(&batch, from, to);
+            let texts: Vec<_> =
+                found.iter().map(|text| text.map(|text| str::from_utf8(text).unwrap())).collect();
+            assert_eq!(texts, expected, "{from} {to}");
+            assert!(!found.open);
+        }
+        assert_eq!(excerpt_of("aé".as_bytes(), 2, 1), b"", "no half of a character");
+    }
+
+    #[test]
+    fn many_parts_are_thinned_out_evenly() {
+        let text = "x".repeat(1 << 20);
+        let mut parts = ExcerptParts::new();
+        for _ in 0..4 {
+            parts.offer(&batch(&[Some(&text)], false));
+        }
+        assert!(parts.is_all && parts.kept.len() == 4);
+        for _ in 0..96 {
+            parts.offer(&batch(&[Some(&text)], false));
+        }
+        assert!(!parts.is_all);
+        assert_eq!(parts.at, 100 << 20);
+        assert!((PARTS / 2..=PARTS).contains(&parts.kept.len()), "{}", parts.kept.len());
+        let steps: Vec<u64> = parts.kept.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert!(steps.iter().all(|step| *step == parts.step), "{steps:?}");
+    }
+
+    #[test]
+    fn text_that_was_not_read_is_judged_by_the_sizes_of_files() {
+        let unit = |from, to| Unit {
+            name: String::new(),
+            range: Range::Bytes(from, to),
+            rows: None,
+            text_bytes: None,
+        };
+        let units = [unit(0, 100), unit(100, 300)];
+        let all: Vec<_> = units.iter().enumerate().map(|(at, unit)| (0, at, unit)).collect();
+        assert_eq!(total_of(&all, &[(&units[0], Some(50))]), Some(150));
+        assert_eq!(total_of(&all, &[(&units[0], Some(50)), (&units[1], Some(20))]), Some(70));
+        assert_eq!(total_of(&all, &[(&units[0], None)]), None);
     }
 }

@@ -2,13 +2,12 @@
 
 use std::iter::repeat;
 
-use serde::Serialize;
-
-use super::costs::Costs;
-use super::encode::{Encoded, added_tokens, shown};
+use super::encoding::{Encoded, added_tokens, shown};
 use super::inputs::Inputs;
 use super::plan::Plan;
-use super::train::Trained;
+use super::recipe::word;
+use super::resources::Costs;
+use super::training::Trained;
 use crate::base::int::{ratio, to_f64, to_u64};
 use crate::count::{Histogram, SourceFacts};
 use crate::encode::MissingBytes;
@@ -27,7 +26,7 @@ use crate::{FORMAT_VERSION, VERSION};
 const SHOWN: usize = 40;
 
 /// The results of a run, as far as it has come.
-pub(super) struct Deeds<'a> {
+pub(super) struct ReportParts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) recipe: &'a RecipeFacts,
     pub(super) inputs: &'a Inputs<'a>,
@@ -37,7 +36,7 @@ pub(super) struct Deeds<'a> {
     pub(super) costs: Costs,
 }
 
-impl Deeds<'_> {
+impl ReportParts<'_> {
     /// Builds the report.
     ///
     /// # Errors
@@ -209,14 +208,6 @@ fn packing_facts(packing: &Packing, contents: &RowTotals) -> PackingFacts {
         rows: contents.rows,
         padding: contents.rows * length - contents.tokens,
         cut_documents: contents.cut_documents,
-    }
-}
-
-/// The name of a choice in recipes.
-pub(super) fn word(choice: &impl Serialize) -> String {
-    match serde_json::to_value(choice) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => unreachable!("choices without fields are words"),
     }
 }
 

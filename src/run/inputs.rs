@@ -1,4 +1,5 @@
-//! The opened sources of a plan: their units, their documents, and what identifies their content.
+//! The opened sources of a plan: their units, their documents, and what identifies their content. Opening warns about
+//! sources with several splits of a dataset, and about settings without effect.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -9,12 +10,10 @@ use arrow_schema::FieldRef;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
-use super::fault::Fault;
-use super::idle::tell_idle;
-use super::plan::Plan;
-use super::room::{UnitName, held, longest_read, memory_for_documents};
-use super::splits::tell_splits;
-use super::state::State;
+use super::error::RunError;
+use super::plan::{Plan, TrainPlan};
+use super::resources::{UnitName, held, longest_read, memory_for_documents};
+use super::state::JobState;
 use crate::base::digest::hex;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::count::TooLongForMemory;
@@ -23,10 +22,10 @@ use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::ManifestInput;
 use crate::source::{
-    self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
-    value_in_path, without_annotation,
+    self, Batch, DocumentRule, Documents, Format, Identity, Incidents, OpenContext, Range, Source,
+    SourceSpec, Unit, common_field, lost_annotations, shown_uri, splits, value_in_path, without_annotation,
 };
-use crate::source::{common_field, lost_annotations};
+use crate::vocab::{self, TransformersConfig};
 
 /// The help for a sample without documents.
 pub(super) const TAKE_MORE: &str =
@@ -38,7 +37,7 @@ pub(super) const TAKE_MORE: &str =
 /// ```
 /// use tokenmill::observer::Silent;
 /// use tokenmill::run::recipe::{self, Given};
-/// use tokenmill::run::{Inputs, Surroundings, plan};
+/// use tokenmill::run::{Inputs, Environment, plan};
 /// use tokenmill::source::OpenContext;
 /// use tokenmill::base::int::ByteCount;
 ///
@@ -49,7 +48,7 @@ pub(super) const TAKE_MORE: &str =
 /// "#;
 /// let mut recipe = recipe::read("verse.toml", text)?;
 /// recipe.output.dir = Some(Given::flag("out".to_owned()));
-/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let inputs = Inputs::open(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
 /// let mut documents = 0;
 /// for batch in inputs.documents() {
@@ -120,9 +119,9 @@ impl<'a> Inputs<'a> {
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         tell_twice(plan, &sources, context.observer);
-        tell_idle(plan, sources.iter().map(|source| &**source), context.observer);
+        warn_of_idle_settings(plan, sources.iter().map(|source| &**source), context.observer);
         for (spec, source) in plan.sources.iter().zip(&sources) {
-            tell_splits(spec, &**source, context.observer);
+            warn_of_other_splits(spec, &**source, context.observer);
         }
         let incidents = Arc::clone(&context.incidents);
         let inputs = Inputs {
@@ -399,7 +398,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// The identity of that unit.
-    pub(super) fn as_one_identity(&self, state: &State) -> Identity {
+    pub(super) fn as_one_identity(&self, state: &JobState) -> Identity {
         Identity::Content { bytes: self.text_bytes().unwrap_or(0), sha256: state.inputs.clone() }
     }
 
@@ -449,7 +448,7 @@ impl<'a> Inputs<'a> {
                     let (column, one, two) =
                         (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
-                    let fault = Fault::ColumnsDiffer { column, one, first, two, other };
+                    let fault = RunError::ColumnsDiffer { column, one, first, two, other };
                     Error::new(ErrorKind::Usage, fault)
                         .with_help("leave that column out, or encode the sources separately")
                 })?;
@@ -541,6 +540,112 @@ fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String 
     unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
 }
 
+/// Tells the observer if the names of a source's files show that they are several splits of a dataset: all are read,
+/// even those for tests. Nothing is told of a pattern, since it says which files are wanted.
+pub(super) fn warn_of_other_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn Observer) {
+    let uri = spec.uri.as_str();
+    if uri.contains(['*', '?', '[']) {
+        return;
+    }
+    let names: Vec<&str> = source.units().iter().map(|unit| unit.name.as_str()).collect();
+    let folder = common_folder(&names);
+    let found: BTreeSet<&str> = names.iter().flat_map(|name| splits(&name[folder..])).collect();
+    if found.len() > 1 {
+        let found: Vec<&str> = found.into_iter().collect();
+        observer.noted(&format!(
+            "{} has files of {}: all are read. A pattern such as \"…/{}*\" selects some",
+            shown_uri(uri),
+            found.join(" and "),
+            found[0],
+        ));
+    }
+}
+
+/// The length of the common beginning of the paths, up to a slash. This is the folder or repository, whose own name
+/// does not matter.
+fn common_folder(names: &[&str]) -> usize {
+    let Some((first, others)) = names.split_first() else { return 0 };
+    let common =
+        |name: &&str| first.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
+    let common = others.iter().map(common).min().unwrap_or(first.len());
+    first.as_bytes()[..common].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1)
+}
+
+/// Tells the observer which settings have no effect. A setting is reported only if it has no effect on any source for
+/// which it is set: a flag is set for all inputs, and may concern only some of them.
+pub(super) fn warn_of_idle_settings<'a>(
+    plan: &Plan,
+    sources: impl Iterator<Item = &'a dyn Source>,
+    observer: &dyn Observer,
+) {
+    let formats: Vec<Option<Format>> = sources.map(Source::format).collect();
+    let idle = |stands: fn(&SourceSpec) -> bool, does_nothing: fn(&SourceSpec, Option<Format>) -> bool| {
+        let mut standing = plan.sources.iter().zip(&formats).filter(|(spec, _)| stands(spec)).peekable();
+        standing.peek().is_some() && standing.all(|(spec, &format)| does_nothing(spec, format))
+    };
+    let documents = idle(
+        |spec| spec.documents != DocumentRule::default(),
+        |_, format| format.is_some_and(|format| format != Format::Text),
+    );
+    let column = idle(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
+    let template = idle(|spec| spec.template.is_some(), |_, format| format == Some(Format::Text));
+    let join = idle(
+        |spec| spec.join.is_some(),
+        |spec, _| !spec.template.as_ref().or(spec.column.as_ref()).is_some_and(|text| text.contains("[]")),
+    );
+    let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
+    let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
+    for (idle, what) in [
+        (documents, "`documents` has no effect: only plain text is cut into documents"),
+        (column, "`column` has no effect: plain text has no columns"),
+        (template, "`template` has no effect: plain text has no columns"),
+        (join, "`join` has no effect: it joins the items of a list column such as `column = \"a[]\"`"),
+        (stream, "`stream` has no effect: it is for remote files only"),
+        (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
+    ] {
+        if idle {
+            observer.noted(what);
+        }
+    }
+    if let Some(train) = plan.train.as_ref().filter(|train| !train.formats.contains(&vocab::Format::Hf)) {
+        tell_unnamed(train, observer);
+    }
+    for key in &plan.idle {
+        observer.noted(&format!("`{key}` has no effect: nothing is encoded"));
+    }
+}
+
+/// Tells the observer which settings for `transformers` are lost because the tokenizer is not written in the format
+/// `hf`.
+fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
+    let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: _ } = &train.transformers;
+    let said = [
+        ("`bos`", train.bos.is_some()),
+        ("`eos`", train.eos.is_some()),
+        ("`pad`", pad.is_some()),
+        ("`unk`", unk.is_some()),
+        ("`mask`", mask.is_some()),
+        ("`model_max_length`", model_max_length.is_some()),
+        ("`chat_template`", chat_template.is_some()),
+    ];
+    let said: Vec<&str> = said.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect();
+    if !said.is_empty() {
+        let keys = said.join(", ");
+        observer.noted(&format!("{keys} of training: no effect, since only the format `hf` can store this"));
+    }
+}
+
+/// The error for an input or a sample without text. `fault` is given which of the two it is.
+pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> RunError) -> Error {
+    let (whole, help) = if inputs.sample_is_everything() {
+        ("input", "check that the input is the right one, and its column or field")
+    } else {
+        ("sample", TAKE_MORE)
+    };
+    let help = inputs.first_left_out().unwrap_or_else(|| help.to_owned());
+    Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -550,9 +655,9 @@ mod tests {
     use crate::source::SourceSpec;
 
     /// A file of many units that counts how often its identity is asked for.
-    struct Parts(Vec<Unit>, AtomicUsize);
+    struct UnitsOfTest(Vec<Unit>, AtomicUsize);
 
-    impl Source for Parts {
+    impl Source for UnitsOfTest {
         fn units(&self) -> &[Unit] {
             &self.0
         }
@@ -593,7 +698,7 @@ mod tests {
             rows: None,
             text_bytes: None,
         };
-        let parts = Arc::new(Parts((0..25).map(unit).collect(), AtomicUsize::new(0)));
+        let parts = Arc::new(UnitsOfTest((0..25).map(unit).collect(), AtomicUsize::new(0)));
         let inputs = inputs(parts.clone(), "a");
         let asked = || parts.1.swap(0, Ordering::Relaxed);
         inputs.fingerprint().expect("identified");
@@ -620,5 +725,16 @@ mod tests {
             let error = outcome.expect_err("it is not the same");
             assert!(error.to_string().contains("a.txt changed"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_all_paths_begin_with_says_nothing() {
+        assert_eq!(
+            common_folder(&["hf://datasets/a/test@1/data/train-0", "hf://datasets/a/test@1/data/train-1"]),
+            28
+        );
+        assert_eq!(common_folder(&["a/b"]), 2);
+        assert_eq!(common_folder(&["tést", "tèst"]), 0);
+        assert_eq!(common_folder(&[]), 0);
     }
 }

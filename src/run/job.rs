@@ -4,18 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{check, check_folder, check_outside, check_place, check_replaced, result_of};
-use super::costs::Costs;
+use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::disk::{check_free, disk_need, tell_free};
-use super::encode::{self, Encoded, encode};
-use super::facts::Deeds;
-use super::fault::Fault;
+use super::encoding;
+use super::encoding::{Encoded, encode};
+use super::error::RunError;
+use super::extend::load_named;
+use super::facts::ReportParts;
 use super::inputs::Inputs;
-use super::learned;
-use super::lists::load_named;
 use super::plan::Plan;
-use super::state::State;
-use super::train::{Trained, remove_others, tokenizer_files, train, write_tokenizer};
+use super::resources::Costs;
+use super::state::JobState;
+use super::tokenizer_files::{remove_others, tokenizer_files, write_tokenizer};
+use super::training::{
+    Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
+};
 use crate::base::atomic_file;
 use crate::base::int::{counted, to_u64};
 use crate::error::{Error, ErrorKind, Result};
@@ -93,7 +96,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
         if let Some(folder) = result_of(&settings.output) {
-            let fault = Fault::HoldsResult { folder };
+            let fault = RunError::HoldsResult { folder };
             return Err(
                 Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the tokenizer")
             );
@@ -116,7 +119,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let trained = trained?;
         let _lock = atomic_file::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
         write_tokenizer(&trained, plan, settings, &write_options(plan), context.observer)?;
-        let report = Deeds {
+        let report = ReportParts {
             plan,
             recipe: &options.recipe,
             inputs: &inputs,
@@ -141,7 +144,7 @@ struct Job<'a> {
     /// The tokenizer that the plan names, if it names one.
     given: Option<Arc<Vocabulary>>,
     folder: OutputFolder,
-    state: State,
+    state: JobState,
 }
 
 impl<'a> Job<'a> {
@@ -162,7 +165,7 @@ impl<'a> Job<'a> {
             named.map(|(name, options)| load_named(name, options, context)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::open_split(&plan.output, plan.split_name(), observer)?;
-        let state = State::of(plan, &inputs, given.as_deref())?;
+        let state = JobState::of(plan, &inputs, given.as_deref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
 
@@ -172,15 +175,15 @@ impl<'a> Job<'a> {
     /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let split = self.plan.split_name();
-        let held = State::read(self.folder.path(), split);
+        let held = JobState::read(self.folder.path(), split);
         let changed = held.as_ref().and_then(|held| self.state.difference(held));
         let folder = self.folder.path().to_owned();
         let all = Manifest::read(self.folder.path())?;
         let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
             if let Some(changed) = changed
-                && learned::has_begun(&folder, split)?
+                && has_begun(&folder, split)?
             {
-                self.replace(changed, Fault::OtherBegun { folder, changed })?;
+                self.replace(changed, RunError::OtherBegun { folder, changed })?;
             }
             return Ok(None);
         };
@@ -199,7 +202,7 @@ impl<'a> Job<'a> {
         }
         let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
         let changed = changed.unwrap_or(unknown);
-        self.replace(changed, Fault::OtherJob { folder, changed })?;
+        self.replace(changed, RunError::OtherJob { folder, changed })?;
         Ok(None)
     }
 
@@ -219,7 +222,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// `force` is not set: returns `fault`.
-    fn replace(&self, changed: &str, fault: Fault) -> Result<()> {
+    fn replace(&self, changed: &str, fault: RunError) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
             let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
@@ -249,15 +252,15 @@ impl<'a> Job<'a> {
     /// which they were encoded.
     fn check_splits(&self) -> Result<()> {
         if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
-            encode::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
+            encoding::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
         }
-        let same = State::read(self.folder.path(), self.plan.split_name()).as_ref() == Some(&self.state);
+        let same = JobState::read(self.folder.path(), self.plan.split_name()).as_ref() == Some(&self.state);
         let Some(others) = self.folder.other_splits()?.filter(|_| self.plan.train.is_some() && !same) else {
             return Ok(());
         };
         let names = others.split_names().join(", ");
         let folder = self.folder.path().to_owned();
-        Err(Error::new(ErrorKind::Usage, Fault::HoldsSplits { folder, names }).with_help(
+        Err(Error::new(ErrorKind::Usage, RunError::HoldsSplits { folder, names }).with_help(
             "choose another folder, or encode with the tokenizer that the splits have (`tokenizer` in [encode])",
         ))
     }
@@ -279,7 +282,7 @@ impl<'a> Job<'a> {
             let record = TrainingRecord::read(&train.output)?;
             if record.is_none_or(|record| record.vocabulary != manifest.tokenizer) {
                 let folder = train.output.clone();
-                return Err(Error::new(ErrorKind::Failed, Fault::OtherTokenizer { folder }));
+                return Err(Error::new(ErrorKind::Failed, RunError::OtherTokenizer { folder }));
             }
             let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
             folders.try_for_each(|folder| {
@@ -296,17 +299,17 @@ impl<'a> Job<'a> {
         // Data that another job wrote must not remain beside a tokenizer with which it was not encoded. Data of the
         // same job is kept, unless the input is a stream, which has no identity.
         if self.inputs.read_once()
-            || State::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
+            || JobState::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
         {
             self.folder.clear_data()?;
             if let Some(given) = &self.given
                 && self.folder.additional_split().is_none()
-                && learned::is_noted(&self.folder.state())
+                && has_learned(&self.folder.state())
             {
                 let folder = self.folder.path().join(TOKENIZER_FOLDER);
                 remove_others(&folder, given, &write_options(self.plan), self.observer)?;
             }
-            learned::forget(&self.folder)?;
+            forget_learned(&self.folder)?;
         }
         self.state.write(&self.folder)?;
         let mut costs = Costs::default();
@@ -317,7 +320,7 @@ impl<'a> Job<'a> {
         if encoded.is_none() {
             self.inputs.check_unchanged()?;
         }
-        let report = Deeds {
+        let report = ReportParts {
             plan: self.plan,
             recipe: &self.options.recipe,
             inputs: &self.inputs,
@@ -349,7 +352,7 @@ impl<'a> Job<'a> {
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
         let key = self.state.fingerprint();
-        let trained = match learned::recall(&self.folder, &key, settings, self.inputs.incidents())? {
+        let trained = match restore_learned(&self.folder, &key, settings, self.inputs.incidents())? {
             Some((trained, stages)) => {
                 self.observer.noted("using the tokenizer of an earlier run");
                 costs.stages.extend(stages);
@@ -358,7 +361,7 @@ impl<'a> Job<'a> {
             None => {
                 let kept = self.folder.state().join("counts");
                 let trained = train(self.plan, settings, &self.inputs, Some(&kept), costs, self.observer)?;
-                learned::note(&self.folder, &key, &trained, &costs.stages, self.inputs.incidents())?;
+                store_learned(&self.folder, &key, &trained, &costs.stages, self.inputs.incidents())?;
                 trained
             }
         };
@@ -480,7 +483,7 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
         let mut others = files.iter().skip(1);
         let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
         if vocabulary.fingerprint() != learned || !same {
-            let fault = Fault::OtherFile { folder: folder.to_owned(), format };
+            let fault = RunError::OtherFile { folder: folder.to_owned(), format };
             return Err(Error::new(ErrorKind::Failed, fault));
         }
     }
@@ -493,5 +496,5 @@ fn is_there(path: PathBuf) -> Result<()> {
 }
 
 fn missing(path: PathBuf) -> Error {
-    Error::new(ErrorKind::Failed, Fault::Missing { path })
+    Error::new(ErrorKind::Failed, RunError::Missing { path })
 }

@@ -7,7 +7,7 @@
 //! ```
 //! use tokenmill::observer::Silent;
 //! use tokenmill::run::recipe::{self, Given};
-//! use tokenmill::run::{JobOptions, Surroundings, job, plan};
+//! use tokenmill::run::{JobOptions, Environment, job, plan};
 //! use tokenmill::source::OpenContext;
 //! use tokenmill::base::int::ByteCount;
 //!
@@ -20,66 +20,55 @@
 //! "#;
 //! let mut recipe = recipe::read("verse.toml", text)?;
 //! recipe.output.dir = Some(Given::flag(dir.display().to_string()));
-//! let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+//! let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 //! let plan = plan(&recipe, &surroundings)?;
 //! let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent))?;
 //! assert!(outcome.manifest.is_some() && dir.join("tokenizer/tokenizer.json").is_file());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod checks;
+mod encoding;
+mod training;
+mod tokenizer_files;
+mod extend;
+mod counting;
+mod resources;
+mod error;
 pub mod recipe;
 pub mod plan;
-mod fault;
-mod room;
 mod inputs;
-mod base;
-mod idle;
-mod splits;
-mod costs;
 mod state;
-mod train;
-mod learn;
-mod learned;
-mod stretch;
-mod findings;
-mod encode;
 mod facts;
-mod check;
 mod job;
-mod tally;
-mod scripts;
 mod compare;
-mod fixed;
-mod counted;
-mod mixture;
-mod lists;
-mod excerpt;
 mod disk;
 mod preview;
 mod verify;
 
 pub use compare::{Compared, compare};
 #[doc(hidden)]
-pub use costs::peak_memory;
-#[doc(hidden)]
-pub use counted::heed_counts;
-pub use counted::merge_counts;
+pub use counting::complete_from_counts;
+pub use counting::merge_counts;
+pub use counting::{CountSummary, count_only};
 pub use disk::DiskNeed;
 #[doc(hidden)]
-pub use encode::shown;
+pub use encoding::shown;
+#[doc(hidden)]
+pub use extend::complete_from_tokenizer;
 pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
-pub use learn::{LearnConfig, learn};
-pub use lists::{Checked, Verification, verify_list};
-#[doc(hidden)]
-pub use lists::{heed_tokenizer, heed_training};
 #[doc(hidden)]
 pub use plan::MOST_THREADS;
-pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
+pub use plan::{EncodePlan, Environment, Plan, SmallerPlan, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
-pub use tally::{Tally, count_only};
-pub use verify::{Verified, verify_output};
+#[doc(hidden)]
+pub use resources::peak_memory;
+pub use training::{LearnConfig, learn};
+#[doc(hidden)]
+pub use verify::complete_from_training;
+pub use verify::{CheckedMerges, Verification, Verified, verify_list, verify_output};
 
 use super::base::pools::no_threads;
 use crate::error::Result;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::check::{check, check_place};
+use super::checks::{check, check_place};
 use super::disk::{DiskNeed, disk_need};
+use super::extend::load_named;
 use super::inputs::Inputs;
-use super::learned;
-use super::lists::load_named;
-use super::plan::{Documents, Plan};
-use super::state::State;
-use super::train::learning_memory;
+use super::plan::{EncodedDocuments, Plan};
+use super::resources::learning_memory;
+use super::state::JobState;
+use super::training::has_begun;
 use crate::base::atomic_file::free_space;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::error::Result;
@@ -77,7 +77,7 @@ pub enum Held {
 /// ```
 /// use tokenmill::observer::Silent;
 /// use tokenmill::run::recipe::{self, Given};
-/// use tokenmill::run::{Held, Surroundings, plan, preview};
+/// use tokenmill::run::{Held, Environment, plan, preview};
 /// use tokenmill::source::OpenContext;
 /// use tokenmill::base::int::ByteCount;
 ///
@@ -89,7 +89,7 @@ pub enum Held {
 /// "#;
 /// let mut recipe = recipe::read("verse.toml", text)?;
 /// recipe.output.dir = Some(Given::flag(dir.display().to_string()));
-/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let preview = preview(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
 /// assert_eq!((preview.sources.len(), preview.held), (1, Held::Nothing));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -121,7 +121,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let text_bytes = limit(declared_sum(limited), plan.sample.max_bytes);
     let everything = inputs.sample_is_everything();
     let encoded = plan.encode.as_ref().map(|encode| {
-        let all = everything || encode.documents == Documents::All;
+        let all = everything || encode.documents == EncodedDocuments::All;
         (encode, all, if all { inputs.text_bytes() } else { text_bytes })
     });
     let files = match &encoded {
@@ -173,11 +173,11 @@ fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Res
     if inputs.read_once() {
         return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));
     }
-    if manifest.is_none() && !learned::has_begun(&plan.output, plan.split_name())? {
+    if manifest.is_none() && !has_begun(&plan.output, plan.split_name())? {
         return Ok(Held::Nothing);
     }
-    let state = State::of(plan, inputs, tokenizer)?;
-    let changed = State::read(&plan.output, plan.split_name()).and_then(|held| state.difference(&held));
+    let state = JobState::of(plan, inputs, tokenizer)?;
+    let changed = JobState::read(&plan.output, plan.split_name()).and_then(|held| state.difference(&held));
     Ok(match manifest {
         None => Held::Begun(changed),
         Some(manifest) if manifest.job == state.fingerprint() => Held::Done,

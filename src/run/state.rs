@@ -14,7 +14,7 @@ use crate::vocab::Vocabulary;
 
 /// Everything that an output depends on: two jobs with the same state write the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct JobState {
     /// The version of the program.
     version: String,
     /// Hash of the settings that determine what is written.
@@ -25,13 +25,13 @@ pub(super) struct State {
     tokenizer: Option<String>,
 }
 
-impl State {
+impl JobState {
     /// The state of a job.
     ///
     /// # Errors
     /// The inputs cannot be identified.
-    pub(super) fn of(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<State> {
-        Ok(State {
+    pub(super) fn of(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<JobState> {
+        Ok(JobState {
             version: VERSION.to_owned(),
             recipe: plan.recipe_hash.clone(),
             inputs: inputs.fingerprint()?,
@@ -46,7 +46,7 @@ impl State {
     }
 
     /// What differs from the state of another job, as a phrase for messages; `None` if nothing differs.
-    pub(super) fn difference(&self, other: &State) -> Option<&'static str> {
+    pub(super) fn difference(&self, other: &JobState) -> Option<&'static str> {
         if self.recipe != other.recipe {
             Some("the recipe")
         } else if self.inputs != other.inputs {
@@ -63,20 +63,20 @@ impl State {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        sink::write_job(&folder.state(), &Noted { state: self, split: folder.split() })
+        sink::write_job(&folder.state(), &StoredState { state: self, split: folder.split() })
     }
 
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
-    pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<State> {
+    pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<JobState> {
         sink::read_job(&state_of(folder, split))
     }
 }
 
 /// The stored form of a state.
 #[derive(Serialize)]
-struct Noted<'a> {
+struct StoredState<'a> {
     #[serde(flatten)]
-    state: &'a State,
+    state: &'a JobState,
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<&'a str>,
 }

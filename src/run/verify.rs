@@ -1,13 +1,30 @@
-//! Verifies an output folder against its manifest.
+//! Verifies finished work: an output folder against its manifest, and the merges of a tokenizer against the text that
+//! they were learned from.
 
+use std::ops::Range;
 use std::path::Path;
 
-use super::fault::Fault;
+use serde_json::Value;
+
+use super::counting::count_sample;
+use super::error::RunError;
+use super::extend::{
+    MERGES_BEFORE, check_preparation, complete, encoded, fill, fill_rules, preparation, stages,
+    without_missing_bytes,
+};
+use super::inputs::Inputs;
+use super::inputs::no_text;
+use super::plan::Plan;
+use super::recipe::{Given, Recipe};
+use crate::base::int::{Count, TokenId, to_u64, u64_to_usize};
+use crate::count::Counted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report;
 use crate::sink::{CARD_FILE, Manifest, TOKENIZER_FOLDER};
-use crate::vocab::{self, Format, LoadOptions};
+use crate::source::OpenContext;
+use crate::train::{Deviation, verify_from, verify_memory_estimate, verify_sequences};
+use crate::vocab::{self, Format, LoadOptions, Vocabulary};
 
 /// The verified contents of an output folder.
 #[derive(Clone, Debug)]
@@ -51,13 +68,13 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
     let mismatch = |fault| Err(Error::new(ErrorKind::Mismatch, fault));
     if manifest.files.is_empty() && formats.is_empty() {
-        return mismatch(Fault::Missing { path: folder });
+        return mismatch(RunError::Missing { path: folder });
     }
     for &format in &formats {
         let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
         let vocabulary = vocab::load(&folder, &options, &Silent).map_err(not_as_it_was)?;
         if vocabulary.fingerprint() != manifest.tokenizer {
-            return mismatch(Fault::NotOfManifest { folder, format });
+            return mismatch(RunError::NotOfManifest { folder, format });
         }
     }
     Ok(Some(Verified { manifest, edited, formats }))
@@ -69,4 +86,131 @@ fn not_as_it_was(error: Error) -> Error {
         ErrorKind::Failed | ErrorKind::Usage => Error::new(ErrorKind::Mismatch, error),
         _ => error,
     }
+}
+
+/// Selects the merges of a tokenizer to check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckedMerges {
+    /// Those of the last recorded stage of training: all merges, unless the training extended another tokenizer.
+    #[default]
+    LastStage,
+    /// Those of one recorded stage, counted from 1.
+    Stage(usize),
+    /// Those after this number of merges, which are applied without a check.
+    Behind(usize),
+}
+
+/// Completes a recipe for replaying the merges of a tokenizer on data. Pattern and special tokens come from the
+/// tokenizer, which messages call `name`. Where the recipe is silent, the rules of training come from the record of
+/// its training. Without a record, every pair that occurs may be merged (`min_frequency` 1).
+///
+/// Returns the range of the merges to check. Those before it are applied without a check.
+///
+/// # Errors
+/// The record is damaged, or has no such stage.
+pub fn complete_from_training(
+    recipe: &mut Recipe,
+    name: &str,
+    path: &Path,
+    vocabulary: &Vocabulary,
+    checked: CheckedMerges,
+) -> Result<Range<usize>> {
+    complete(recipe, name, vocabulary);
+    let keys = recipe.train.get_or_insert_default();
+    let all = vocabulary.merges().len();
+    let stages = stages(path, vocabulary)?;
+    let first = |stage: &Value| stage[MERGES_BEFORE].as_u64().map_or(0, u64_to_usize).min(all);
+    let number = match checked {
+        CheckedMerges::LastStage => stages.len(),
+        CheckedMerges::Stage(number) => number,
+        CheckedMerges::Behind(given) => {
+            1 + stages.iter().rposition(|stage| first(stage) <= given).unwrap_or(0)
+        }
+    };
+    let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
+        let fault = RunError::NoSuchStage { path: name.into(), stage: number, stages: stages.len() };
+        return Err(Error::new(ErrorKind::Usage, fault)
+            .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
+    };
+    fill(&mut keys.boundary, &stage["boundary"]);
+    fill_rules(keys, stage);
+    keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
+    check_preparation(recipe, name, vocabulary);
+    let end = stages.get(number).map_or(all, first);
+    Ok(match checked {
+        CheckedMerges::Behind(given) => given.min(all)..all,
+        _ => first(stage)..end,
+    })
+}
+
+/// The result of replaying merges.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// Number of merges in the list.
+    pub merges: usize,
+    /// The merges that were checked. Those before them were applied without a check.
+    pub checked: Range<usize>,
+    /// The first checked merge at which a better pair existed, if there is one.
+    pub deviation: Option<Deviation>,
+    /// Token ids by the numbers of training, in which byte b is b and merge k makes 256 + k.
+    pub ids: Vec<TokenId>,
+    /// Bytes of text that the merges were replayed on.
+    pub text_bytes: u64,
+    /// Number of rows or files that were skipped.
+    pub skipped: u64,
+}
+
+/// Replays the merges of a tokenizer on a plan's documents, and checks those in a range: whether each merged the best
+/// pair at that time.
+///
+/// **Memory:** about [`verify_memory_estimate`], at most `plan.memory`.
+///
+/// # Errors
+/// - Errors of reading and counting.
+/// - The merges to check were not learned one after another.
+/// - The input has no text ([`ErrorKind::Failed`]), or more than fits the memory ([`ErrorKind::Memory`]).
+///
+/// # Panics
+/// The plan has no training.
+pub fn verify_list(
+    plan: &Plan,
+    vocabulary: &Vocabulary,
+    checked: Range<usize>,
+    context: &OpenContext<'_>,
+) -> Result<Verification> {
+    let settings = plan.train.as_ref().expect("a plan that trains");
+    let list = vocabulary.given_merges(checked.start).map_err(|error| {
+        let help = "give a tokenizer whose merges were learned one after the other, or say with --skip-merges how many are not to be checked";
+        error.with_help(help)
+    })?;
+    super::with_threads(plan.threads, || {
+        let inputs = Inputs::open(plan, context)?;
+        let prepare = preparation(vocabulary)?;
+        let Counted { pretokens, facts } = count_sample(plan, settings, &inputs, prepare, context.observer)?;
+        inputs.check_stamps()?;
+        if pretokens.is_empty() {
+            return Err(no_text(&inputs, |whole| RunError::NothingToReplayOn { whole }));
+        }
+        let need = verify_memory_estimate(to_u64(pretokens.bytes()), to_u64(pretokens.len()));
+        if need > plan.memory {
+            return Err(Error::new(ErrorKind::Memory, RunError::TooLarge { need, limit: plan.memory })
+                .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
+        }
+        let pretokens = without_missing_bytes(pretokens, vocabulary);
+        let (merges, config) = (list.merges().first(checked.end), &settings.config);
+        let deviation = match encoded(&pretokens, &list, context.observer)? {
+            Some((sequences, _)) => {
+                verify_sequences(sequences, &merges, checked.start, config, context.observer)
+            }
+            None => verify_from(&pretokens, &merges, checked.start, config, context.observer),
+        }?;
+        Ok(Verification {
+            merges: list.merges().len(),
+            checked,
+            deviation,
+            ids: list.ids().to_vec(),
+            text_bytes: facts.text_bytes,
+            skipped: inputs.skipped(context.observer),
+        })
+    })
 }

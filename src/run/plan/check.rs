@@ -1,11 +1,11 @@
 //! Checks a recipe and completes it with defaults. Each check records its mistakes and continues, so that all are
 //! reported together.
+//! Paths are expanded and resolved here too.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::path::{self, Unexpanded};
-use super::{Plan, Surroundings, hash};
+use super::{Environment, Plan};
 use crate::base::int::{ByteCount, u64_to_usize};
 use crate::run::recipe::{
     Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
@@ -16,14 +16,14 @@ use crate::source::{DocumentRule, SourceSpec, check_template};
 /// Number of threads, at most. More threads than any machine has cores slow each other down.
 pub const MOST_THREADS: u64 = 1024;
 
-/// Checks a recipe as a whole, and completes it with defaults. `surroundings` provide the environment.
+/// Checks a recipe as a whole, and completes it with defaults. `environment` provide the environment.
 ///
 /// ```
 /// use tokenmill::run::recipe::{self, Mistakes};
-/// use tokenmill::run::{Surroundings, plan};
+/// use tokenmill::run::{Environment, plan};
 /// use tokenmill::base::int::ByteCount;
 ///
-/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let recipe = recipe::read("run.toml", "[source]\nuri = \"data/*.parquet\"\n[train]\nvocab_size = 100\n")?;
 /// let mistakes = plan(&recipe, &surroundings).expect_err("two mistakes");
 /// assert_eq!(mistakes.iter().len(), 2); // no [output], and too few tokens for the bytes
@@ -32,8 +32,8 @@ pub const MOST_THREADS: u64 = 1024;
 ///
 /// # Errors
 /// All mistakes of the recipe, including those that were found when it was read.
-pub fn plan(recipe: &Recipe, surroundings: &Surroundings<'_>) -> Result<Plan, Mistakes> {
-    let mut check = Check { origin: &recipe.origin, surroundings, mistakes: recipe.mistakes.clone() };
+pub fn plan(recipe: &Recipe, environment: &Environment<'_>) -> Result<Plan, Mistakes> {
+    let mut check = Check { origin: &recipe.origin, environment, mistakes: recipe.mistakes.clone() };
     let plan = check.recipe(recipe);
     if check.mistakes.is_empty() {
         Ok(plan)
@@ -48,7 +48,7 @@ const LEAST_MEMORY: ByteCount = ByteCount(1_000_000);
 /// A recipe while it is checked. Each check returns a value to continue with, even if it finds a mistake.
 pub(super) struct Check<'a> {
     pub(super) origin: &'a Origin,
-    surroundings: &'a Surroundings<'a>,
+    environment: &'a Environment<'a>,
     mistakes: Vec<Mistake>,
 }
 
@@ -80,7 +80,7 @@ impl Check<'_> {
         self.weights_count(recipe);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
-        plan.recipe_hash = hash::recipe_hash(&plan, &uris);
+        plan.recipe_hash = super::recipe_hash(&plan, &uris);
         plan
     }
 
@@ -201,8 +201,8 @@ impl Check<'_> {
         }
         let expanded = self.expanded(key, given);
         match self.origin {
-            Origin::File { path: recipe, .. } if !path::is_elsewhere(&expanded) => {
-                path::from_recipe(recipe, &given.value, &expanded, key == "uri")
+            Origin::File { path: recipe, .. } if !is_elsewhere(&expanded) => {
+                from_recipe(recipe, &given.value, &expanded, key == "uri")
             }
             _ => expanded,
         }
@@ -214,7 +214,7 @@ impl Check<'_> {
         if matches!(self.origin, Origin::Flags(_)) {
             return given.value.clone();
         }
-        path::expand(&given.value, self.surroundings.variable).unwrap_or_else(|problem| {
+        expand(&given.value, self.environment.variable).unwrap_or_else(|problem| {
             match problem {
                 Unexpanded::Unset(name) => {
                     let problem = format!("needs the variable {name}, which is not set");
@@ -249,7 +249,7 @@ impl Check<'_> {
             let problem = format!("{} is more than {MOST_THREADS}", given.value);
             self.wrong("threads", given, &problem, "one for each core is enough");
         }
-        threads.map_or(self.surroundings.threads, u64_to_usize)
+        threads.map_or(self.environment.threads, u64_to_usize)
     }
 
     /// Memory limit in bytes: by default the limit in the environment. Reports less than [`LEAST_MEMORY`].
@@ -258,7 +258,7 @@ impl Check<'_> {
             let problem = format!("is {}, but the program itself needs more", given.value);
             self.wrong("memory", given, &problem, "is a unit missing? Write it like 800MB or 8GB");
         }
-        value_of(field).unwrap_or(self.surroundings.memory)
+        value_of(field).unwrap_or(self.environment.memory)
     }
 
     /// Reports a wrong value. The message is the name of the key followed by `problem`.
@@ -312,4 +312,52 @@ fn limit(keys: &SourceKeys) -> SampleConfig {
 /// The value of a key; `None` if it was left out.
 pub(super) fn value_of<T: Clone>(field: &Field<T>) -> Option<T> {
     field.as_ref().map(|given| given.value.clone())
+}
+
+/// Why the variables of a path cannot be expanded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unexpanded {
+    /// A variable has no value.
+    Unset(String),
+    /// A `${` has no closing brace, or the braces are empty.
+    Malformed,
+}
+
+/// Replaces each `${NAME}` by the value of the variable.
+///
+/// # Errors
+/// A variable is not set, or a `${` is malformed.
+pub(super) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, Unexpanded> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').ok_or(Unexpanded::Malformed)?;
+        if name.is_empty() {
+            return Err(Unexpanded::Malformed);
+        }
+        expanded.push_str(before);
+        expanded.push_str(&variable(name).ok_or_else(|| Unexpanded::Unset(name.to_owned()))?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// Whether a URI is not a path: standard input, generated text, or an address on a network.
+pub(super) fn is_elsewhere(uri: &str) -> bool {
+    uri == "-" || uri.starts_with("demo:") || uri.contains("://")
+}
+
+/// A path of a recipe, relative to the working directory. A relative path is relative to the folder of the recipe,
+/// unless it begins with a variable. If the path is a pattern (`glob`), wildcard characters in the name of that
+/// folder are escaped.
+pub(super) fn from_recipe(recipe: &str, written: &str, expanded: &str, glob: bool) -> String {
+    let folder = Path::new(recipe).parent().unwrap_or(Path::new(""));
+    if written.starts_with("${") || folder.as_os_str().is_empty() {
+        return expanded.to_owned();
+    }
+    let folder = folder.to_string_lossy();
+    let has_wildcards = glob && expanded.contains(['*', '?', '[']);
+    let folder = if has_wildcards { glob::Pattern::escape(&folder) } else { folder.into_owned() };
+    Path::new(&folder).join(expanded).to_string_lossy().into_owned()
 }

@@ -1,23 +1,19 @@
 //! The checked settings of a run. No stage can fail because of a bad setting in a plan.
 //!
 //! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`], or returns all mistakes in it.
+//!
+//! The hash of a plan identifies all settings that determine what is written.
 
 mod check;
 mod encode;
-mod hash;
-mod path;
 mod train;
-
-pub(super) use train::SMALLER_FOLDER;
-
-#[doc(hidden)]
-pub use check::MOST_THREADS;
-pub use check::plan;
-pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 
 use std::fmt;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
+use crate::base::digest::sha256;
 use crate::base::int::ByteCount;
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
@@ -27,6 +23,12 @@ use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
+
+#[doc(hidden)]
+pub use check::MOST_THREADS;
+pub use check::plan;
+pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
+pub(super) use train::SMALLER_FOLDER;
 
 /// The settings of a run, which [`plan`] makes. Its `recipe_hash`, which tells the results of jobs apart, is
 /// computed from the settings at that time. To change a setting, change the recipe and make another plan.
@@ -115,7 +117,7 @@ pub struct EncodePlan {
     /// Settings for reading the tokenizer that its files may lack.
     pub tokenizer_options: LoadOptions,
     /// Which documents are encoded.
-    pub documents: Documents,
+    pub documents: EncodedDocuments,
     /// The names of the columns to pass through. None occurs twice.
     pub columns: Vec<String>,
     /// How text that looks like a special token is encoded.
@@ -143,7 +145,7 @@ pub struct EncodePlan {
 
 /// What a recipe needs from its environment. Only the command line reads the environment: the library takes these
 /// values.
-pub struct Surroundings<'a> {
+pub struct Environment<'a> {
     /// The value of the variable for `${NAME}`; `None` if it is not set.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Default number of threads.
@@ -152,7 +154,7 @@ pub struct Surroundings<'a> {
     pub memory: ByteCount,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for Environment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings")
             .field("threads", &self.threads)
@@ -163,7 +165,7 @@ impl fmt::Debug for Surroundings<'_> {
 
 impl Plan {
     /// The name of the split that is written; `None` if no data files are.
-    pub(in crate::run) fn split_name(&self) -> Option<&str> {
+    pub(super) fn split_name(&self) -> Option<&str> {
         self.encode.as_ref().map(|encode| encode.split_name.as_str())
     }
 }
@@ -171,10 +173,109 @@ impl Plan {
 /// Which documents are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Documents {
+pub enum EncodedDocuments {
     /// The documents of the sample.
     #[default]
     Sample,
     /// All documents of the sources.
     All,
+}
+
+/// The hash of every setting that determines the output. The addresses of sources are hashed as the user wrote them,
+/// so that a corpus or recipe that was moved gives the same bytes. The content of inputs and of a given tokenizer is
+/// identified elsewhere.
+///
+/// Rare keys are hashed only if they are set, so that the hashes of recipes without them do not depend on whether
+/// this version knows the keys.
+pub(self) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
+    let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
+    let mut canonical = json!({
+        "sources": sources.map(|((spec, uri), &weight)| source(spec, uri, weight)).collect::<Vec<_>>(),
+        "sample": plan.sample,
+        "train": plan.train.as_ref().map(train),
+        "encode": plan.encode.as_ref().map(encode),
+    });
+    if plan.limits.iter().any(|limit| !limit.is_everything()) {
+        canonical["limits"] = json!(plan.limits);
+    }
+    if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
+        canonical["pack"] = json!(pack);
+    }
+    if let Some(encode) = plan.encode.as_ref().filter(|encode| encode.missing_bytes != MissingBytes::Error) {
+        canonical["missing_bytes"] = json!(encode.missing_bytes);
+    }
+    if plan.encode.as_ref().is_some_and(|encode| encode.one_file) {
+        canonical["one_file"] = json!(true);
+    }
+    if let Some(train) = plan.train.as_ref().filter(|train| train.bos.is_some() || train.eos.is_some()) {
+        canonical["named"] = json!({ "bos": train.bos, "eos": train.eos });
+    }
+    if let Some(train) =
+        plan.train.as_ref().filter(|train| train.transformers != TransformersConfig::default())
+    {
+        let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } =
+            &train.transformers;
+        canonical["transformers"] = json!({
+            "pad": pad,
+            "unk": unk,
+            "mask": mask,
+            "model_max_length": model_max_length,
+            "chat_template": chat_template,
+            "kept": kept,
+        });
+    }
+    if !plan.counts.is_empty() {
+        canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });
+    }
+    if let Some(path) = plan.train.as_ref().and_then(|train| train.extend.as_ref()) {
+        canonical["extend"] = json!(path);
+    }
+    sha256(canonical.to_string())
+}
+
+fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
+    let mut canonical = json!({
+        "uri": uri,
+        "column": spec.column,
+        "format": spec.format,
+        "documents": spec.documents,
+        "on_bad_input": spec.on_bad_input,
+        "weight": weight,
+    });
+    if spec.template.is_some() || spec.join.is_some() {
+        canonical["text"] = json!({ "template": spec.template, "join": spec.join });
+    }
+    canonical
+}
+
+fn train(plan: &TrainPlan) -> Value {
+    json!({
+        "smaller": plan.smaller.iter().map(|smaller| smaller.merges).collect::<Vec<_>>(),
+        "split": plan.split,
+        "boundary": plan.boundary,
+        "merges": plan.config.merges,
+        "min_frequency": plan.config.min_frequency,
+        "max_token_bytes": plan.config.max_token_bytes,
+        "tie_break": plan.config.tie_break,
+        "score": plan.config.score,
+        "history_every": plan.config.history_every,
+        "special_tokens": plan.specials,
+        "special_tokens_at": plan.specials_at,
+        "formats": plan.formats,
+    })
+}
+
+fn encode(plan: &EncodePlan) -> Value {
+    json!({
+        "trained": plan.tokenizer.is_none(),
+        "documents": plan.documents,
+        "columns": plan.columns,
+        "special": plan.special,
+        "bos": plan.bos,
+        "eos": plan.eos,
+        "compression": plan.compression,
+        "format": plan.format,
+        "split_name": plan.split_name,
+        "file_text_bytes": plan.file_text_bytes,
+    })
 }

@@ -4,12 +4,17 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::choice::nearest;
-use super::value::{self, Parse, Wrong};
+use super::keys::nearest;
 use super::{
-    EncodeKeys, Field, Given, MOST_TOLD, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys, SampleKeys,
-    SourceKeys, TrainKeys,
+    Choice, EncodeKeys, Field, Given, MOST_TOLD, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys,
+    SampleKeys, SourceKeys, TrainKeys, named, names,
 };
+use crate::base::int::{ByteCount, Count};
+use crate::sample::Weight;
+use crate::source::DocumentRule;
+use crate::split::SplitPattern;
+use crate::train::{Powers, Score};
+use crate::vocab::SpecialToken;
 
 /// Number of places to report in a text that is not TOML. A text that was never meant as TOML is wrong in every line.
 const MOST_NO_TOML: usize = 10;
@@ -42,156 +47,157 @@ pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
         return Err(Mistakes::new(recipe.origin, first.chain(more).collect()));
     }
     let mut mistakes = Vec::new();
-    sections(&mut recipe, Table { span: None, entries: table.get_ref() }, &mut mistakes);
+    sections(&mut recipe, RecipeTable { span: None, entries: table.get_ref() }, &mut mistakes);
     recipe.mistakes = mistakes;
     Ok(recipe)
 }
 
 /// Reads all sections. Sections with unknown names are reported.
-fn sections(recipe: &mut Recipe, root: Table<'_, '_>, mistakes: &mut Vec<Mistake>) {
-    let mut root = Section::open("", root, mistakes);
+fn sections(recipe: &mut Recipe, root: RecipeTable<'_, '_>, mistakes: &mut Vec<Mistake>) {
+    let mut root = RecipeSection::open("", root, mistakes);
     let sources = root.tables("source");
     let [sample, train, encode, output, run] =
         ["sample", "train", "encode", "output", "run"].map(|name| root.tables(name).pop());
     root.finish();
     for table in sources {
-        recipe.sources.push(read_source(Section::open("source", table, mistakes)));
+        recipe.sources.push(read_source(RecipeSection::open("source", table, mistakes)));
     }
     if let Some(table) = sample {
-        recipe.sample = read_sample(Section::open("sample", table, mistakes));
+        recipe.sample = read_sample(RecipeSection::open("sample", table, mistakes));
     }
-    recipe.train = train.map(|table| read_train(Section::open("train", table, mistakes)));
-    recipe.encode = encode.map(|table| read_encode(Section::open("encode", table, mistakes)));
+    recipe.train = train.map(|table| read_train(RecipeSection::open("train", table, mistakes)));
+    recipe.encode = encode.map(|table| read_encode(RecipeSection::open("encode", table, mistakes)));
     if let Some(table) = output {
-        recipe.output = read_output(Section::open("output", table, mistakes));
+        recipe.output = read_output(RecipeSection::open("output", table, mistakes));
     }
     if let Some(table) = run {
-        recipe.run = read_run(Section::open("run", table, mistakes));
+        recipe.run = read_run(RecipeSection::open("run", table, mistakes));
     }
 }
 
-fn read_source(mut section: Section<'_, '_, '_>) -> SourceKeys {
+fn read_source(mut section: RecipeSection<'_, '_, '_>) -> SourceKeys {
     let keys = SourceKeys {
         span: section.table.span.clone(),
-        uri: section.get("uri", value::text),
-        column: section.get("column", value::text),
-        template: section.get("template", value::text),
-        join: section.get("join", value::text),
-        format: section.get("format", value::choice),
-        documents: section.get("documents", value::documents),
-        weight: section.get("weight", value::weight),
-        take: section.get("take", value::whole),
-        max_bytes: section.get("max_bytes", value::bytes),
-        stream: section.get("stream", value::truth),
-        on_bad_input: section.get("on_bad_input", value::choice),
+        uri: section.get("uri", text),
+        column: section.get("column", text),
+        template: section.get("template", text),
+        join: section.get("join", text),
+        format: section.get("format", choice),
+        documents: section.get("documents", documents),
+        weight: section.get("weight", weight),
+        take: section.get("take", whole),
+        max_bytes: section.get("max_bytes", bytes),
+        stream: section.get("stream", truth),
+        on_bad_input: section.get("on_bad_input", choice),
     };
     section.finish();
     keys
 }
 
-fn read_sample(mut section: Section<'_, '_, '_>) -> SampleKeys {
+fn read_sample(mut section: RecipeSection<'_, '_, '_>) -> SampleKeys {
     let keys = SampleKeys {
-        every: section.get("every", value::whole),
-        shuffle_buffer: section.get("shuffle_buffer", value::whole),
-        seed: section.get("seed", value::whole),
-        skip: section.get("skip", value::whole),
-        take: section.get("take", value::whole),
-        max_bytes: section.get("max_bytes", value::bytes),
+        every: section.get("every", whole),
+        shuffle_buffer: section.get("shuffle_buffer", whole),
+        seed: section.get("seed", whole),
+        skip: section.get("skip", whole),
+        take: section.get("take", whole),
+        max_bytes: section.get("max_bytes", bytes),
     };
     section.finish();
     keys
 }
 
-fn read_train(mut section: Section<'_, '_, '_>) -> TrainKeys {
+fn read_train(mut section: RecipeSection<'_, '_, '_>) -> TrainKeys {
     let keys = TrainKeys {
         span: section.table.span.clone(),
-        split: section.get("split", value::split),
-        boundary: section.get("boundary", value::choice),
-        vocab_size: section.one_or_more("vocab_size", value::whole),
-        merges: section.get("merges", value::whole),
-        min_frequency: section.get("min_frequency", value::count),
-        max_token_bytes: section.get("max_token_bytes", value::whole),
-        tie_break: section.get("tie_break", value::choice),
-        score: section.get("score", value::score),
-        special_tokens: section.list("special_tokens", value::text).map_or_else(Vec::new, |list| list.value),
-        special_tokens_at: section.get("special_tokens_at", value::choice),
-        bos: section.get("bos", value::token),
-        eos: section.get("eos", value::token),
-        pad: section.get("pad", value::token),
-        unk: section.get("unk", value::token),
-        mask: section.get("mask", value::token),
-        model_max_length: section.get("model_max_length", value::whole),
-        chat_template: section.get("chat_template", value::text),
+        split: section.get("split", split),
+        boundary: section.get("boundary", choice),
+        vocab_size: section.one_or_more("vocab_size", whole),
+        merges: section.get("merges", whole),
+        min_frequency: section.get("min_frequency", count),
+        max_token_bytes: section.get("max_token_bytes", whole),
+        tie_break: section.get("tie_break", choice),
+        score: section.get("score", score),
+        special_tokens: section.list("special_tokens", text).map_or_else(Vec::new, |list| list.value),
+        special_tokens_at: section.get("special_tokens_at", choice),
+        bos: section.get("bos", token),
+        eos: section.get("eos", token),
+        pad: section.get("pad", token),
+        unk: section.get("unk", token),
+        mask: section.get("mask", token),
+        model_max_length: section.get("model_max_length", whole),
+        chat_template: section.get("chat_template", text),
         kept: serde_json::Map::new(),
-        history_every: section.get("history_every", value::whole),
-        formats: section.list("formats", value::choice),
+        history_every: section.get("history_every", whole),
+        formats: section.list("formats", choice),
     };
     section.finish();
     keys
 }
 
-fn read_encode(mut section: Section<'_, '_, '_>) -> EncodeKeys {
+fn read_encode(mut section: RecipeSection<'_, '_, '_>) -> EncodeKeys {
     let keys = EncodeKeys {
         span: section.table.span.clone(),
-        tokenizer: section.get("tokenizer", value::text),
-        split: section.get("split", value::split),
+        tokenizer: section.get("tokenizer", text),
+        split: section.get("split", split),
         special_tokens: section
-            .list("special_tokens", value::special_token)
+            .list("special_tokens", special_token)
             .map_or_else(Vec::new, |list| list.value),
-        documents: section.get("documents", value::choice),
-        columns: section.list("columns", value::text).map_or_else(Vec::new, |list| list.value),
-        special: section.get("special", value::choice),
-        missing_bytes: section.get("missing_bytes", value::choice),
-        bos: section.get("bos", value::token),
-        eos: section.get("eos", value::token),
-        pack: section.get("pack", value::choice),
-        length: section.get("length", value::whole),
-        compression: section.get("compression", value::choice),
+        documents: section.get("documents", choice),
+        columns: section.list("columns", text).map_or_else(Vec::new, |list| list.value),
+        special: section.get("special", choice),
+        missing_bytes: section.get("missing_bytes", choice),
+        bos: section.get("bos", token),
+        eos: section.get("eos", token),
+        pack: section.get("pack", choice),
+        length: section.get("length", whole),
+        compression: section.get("compression", choice),
     };
     section.finish();
     keys
 }
 
-fn read_output(mut section: Section<'_, '_, '_>) -> OutputKeys {
+fn read_output(mut section: RecipeSection<'_, '_, '_>) -> OutputKeys {
     let keys = OutputKeys {
-        dir: section.get("dir", value::text),
-        split_name: section.get("split_name", value::text),
-        file_text_bytes: section.get("file_text_bytes", value::bytes),
-        one_file: section.get("one_file", value::truth),
-        format: section.get("format", value::choice),
+        dir: section.get("dir", text),
+        split_name: section.get("split_name", text),
+        file_text_bytes: section.get("file_text_bytes", bytes),
+        one_file: section.get("one_file", truth),
+        format: section.get("format", choice),
     };
     section.finish();
     keys
 }
 
-fn read_run(mut section: Section<'_, '_, '_>) -> RunKeys {
-    let keys = RunKeys {
-        threads: section.get("threads", value::whole),
-        memory: section.get("memory", value::bytes),
-    };
+fn read_run(mut section: RecipeSection<'_, '_, '_>) -> RunKeys {
+    let keys = RunKeys { threads: section.get("threads", whole), memory: section.get("memory", bytes) };
     section.finish();
     keys
 }
 
 /// A table of the recipe and its place.
-struct Table<'t, 'i> {
+struct RecipeTable<'t, 'i> {
     span: Option<Range<usize>>,
     entries: &'t DeTable<'i>,
 }
 
 /// A table while it is read. It remembers the keys that were asked for, so that all other keys can be reported as
 /// unknown.
-struct Section<'m, 't, 'i> {
+struct RecipeSection<'m, 't, 'i> {
     /// The name of the section; empty for the table of sections.
     name: &'static str,
-    table: Table<'t, 'i>,
+    table: RecipeTable<'t, 'i>,
     known: Vec<&'static str>,
     mistakes: &'m mut Vec<Mistake>,
 }
 
-impl<'m, 't, 'i> Section<'m, 't, 'i> {
-    fn open(name: &'static str, table: Table<'t, 'i>, mistakes: &'m mut Vec<Mistake>) -> Section<'m, 't, 'i> {
-        Section { name, table, known: Vec::new(), mistakes }
+impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
+    fn open(
+        name: &'static str,
+        table: RecipeTable<'t, 'i>,
+        mistakes: &'m mut Vec<Mistake>,
+    ) -> RecipeSection<'m, 't, 'i> {
+        RecipeSection { name, table, known: Vec::new(), mistakes }
     }
 
     /// The value of a key and its place. Marks the key as known.
@@ -202,7 +208,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
     }
 
     /// Records the mistake of a value, unless there are [`MOST_TOLD`] already.
-    fn wrong(&mut self, key: &'static str, span: Range<usize>, wrong: Wrong) {
+    fn wrong(&mut self, key: &'static str, span: Range<usize>, wrong: WrongValue) {
         let message = format!("`{key}` {}", wrong.problem);
         if self.mistakes.len() < MOST_TOLD {
             self.mistakes.push(Mistake { help: wrong.help, ..Mistake::new(Some(key), Some(span), message) });
@@ -226,7 +232,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         let (span, found) = self.find(key)?;
         let Some(items) = found.as_array() else {
             let problem = format!("must be a list in square brackets, not a {}", found.type_str());
-            self.wrong(key, span, Wrong { problem, help: None });
+            self.wrong(key, span, WrongValue { problem, help: None });
             return None;
         };
         let mut list = Vec::with_capacity(items.len());
@@ -249,9 +255,10 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
     }
 
     /// The tables of a section: one, or any number for `source`.
-    fn tables(&mut self, key: &'static str) -> Vec<Table<'t, 'i>> {
+    fn tables(&mut self, key: &'static str) -> Vec<RecipeTable<'t, 'i>> {
         let Some((span, found)) = self.find(key) else { return Vec::new() };
-        let one = |span, found: &'t DeValue<'i>| Some(Table { span: Some(span), entries: found.as_table()? });
+        let one =
+            |span, found: &'t DeValue<'i>| Some(RecipeTable { span: Some(span), entries: found.as_table()? });
         let tables: Option<Vec<_>> = match found {
             DeValue::Array(items) if key == "source" => {
                 items.iter().map(|item| one(item.span(), item.get_ref())).collect()
@@ -260,7 +267,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         };
         tables.unwrap_or_else(|| {
             let problem = format!("must be a section: write [{key}] on a line of its own");
-            self.wrong(key, span, Wrong { problem, help: None });
+            self.wrong(key, span, WrongValue { problem, help: None });
             Vec::new()
         })
     }
@@ -287,4 +294,178 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
             self.mistakes.push(Mistake { help: Some(help), ..Mistake::new(near, Some(key.span()), message) });
         }
     }
+}
+
+/// Why a value does not suit its key: the end of a sentence that begins with the key, and what to write instead.
+#[derive(Debug)]
+pub(super) struct WrongValue {
+    pub(super) problem: String,
+    pub(super) help: Option<String>,
+}
+
+/// Reads one value.
+pub(super) type Parse<T> = fn(&DeValue<'_>) -> Result<T, WrongValue>;
+
+/// The error for a value of the wrong type.
+fn wants(expected: &str, value: &DeValue<'_>) -> WrongValue {
+    let article = if value.is_integer() || value.is_array() { "an" } else { "a" };
+    let problem = format!("must be {expected}, not {article} {}", value.type_str());
+    WrongValue { problem, help: None }
+}
+
+/// A string.
+pub(super) fn text(value: &DeValue<'_>) -> Result<String, WrongValue> {
+    value.as_str().map(str::to_owned).ok_or_else(|| wants("a string", value))
+}
+
+/// `true` or `false`.
+pub(super) fn truth(value: &DeValue<'_>) -> Result<bool, WrongValue> {
+    value.as_bool().ok_or_else(|| wants("true or false", value))
+}
+
+/// A whole number from 0 to 2⁶⁴ − 1, in any notation of TOML.
+pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, WrongValue> {
+    let integer = value.as_integer().ok_or_else(|| wants("a whole number", value))?;
+    u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
+        let problem = format!("must be a whole number from 0 to {}, not {integer}", u64::MAX);
+        WrongValue { problem, help: None }
+    })
+}
+
+/// A whole number as a count.
+pub(super) fn count(value: &DeValue<'_>) -> Result<Count, WrongValue> {
+    whole(value).map(Count::new)
+}
+
+/// A number of bytes: a whole number, or a string with a unit such as `"8GB"`.
+pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, WrongValue> {
+    match value {
+        DeValue::Integer(_) => whole(value).map(ByteCount),
+        DeValue::String(text) => text.parse().map_err(|_| WrongValue {
+            problem: format!("is {text:?}, which is not an amount of bytes"),
+            help: Some("write it like \"800MB\", \"8GB\" or \"8GiB\"".to_owned()),
+        }),
+        _ => Err(wants("an amount of bytes such as \"8GB\"", value)),
+    }
+}
+
+/// The weight of a source. It is read from the text of the number, since a float would not hold the decimal exactly.
+pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, WrongValue> {
+    let text = match value {
+        DeValue::Integer(integer) => integer.to_string(),
+        DeValue::Float(float) => float.to_string(),
+        _ => return Err(wants("a number", value)),
+    };
+    text.parse().map_err(|_| WrongValue {
+        problem: format!("cannot be {text}"),
+        help: Some(
+            "it is a number above 0, of 12 digits and 6 decimal places at most, such as 0.25".to_owned(),
+        ),
+    })
+}
+
+/// A special token of a tokenizer from a file, with or without its id.
+pub(super) fn special_token(value: &DeValue<'_>) -> Result<SpecialToken, WrongValue> {
+    Ok(SpecialToken::from(&*text(value)?))
+}
+
+/// A value chosen by name.
+pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, WrongValue> {
+    let name = value.as_str().ok_or_else(|| wants(&format!("one of {}", listed::<T>()), value))?;
+    named(name).ok_or_else(|| not_among::<T>(name, ""))
+}
+
+/// A split pattern by name, or as `{ regex = "…" }`.
+pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, WrongValue> {
+    named_or_table(value, "regex").map(|found| match found {
+        NamedOrTable::Named(split) => split,
+        NamedOrTable::InTable(regex) => SplitPattern::from_regex(&regex),
+    })
+}
+
+/// A score by name, or as `{ conditional = { p = …, q = …, r = … } }`.
+pub(super) fn score(value: &DeValue<'_>) -> Result<Score, WrongValue> {
+    const FORM: &str = "{ conditional = { p = 1, q = 1, r = 1 } } with numbers from 0 to 3";
+    match value {
+        DeValue::String(name) => name.parse().map_err(|_| WrongValue {
+            problem: format!("cannot be {name:?}"),
+            help: Some(format!("it can be \"count\", \"count-length\" or {FORM}")),
+        }),
+        DeValue::Table(table) => conditional(table)
+            .ok_or_else(|| WrongValue { problem: format!("takes a table of the form {FORM}"), help: None }),
+        _ => Err(wants(&format!("\"count\", \"count-length\" or {FORM}"), value)),
+    }
+}
+
+/// The powers of a conditional score; `None` if the table has another form, or a power is out of range.
+fn conditional(table: &DeTable<'_>) -> Option<Score> {
+    let powers = table.get("conditional").filter(|_| table.len() == 1)?.get_ref().as_table()?;
+    let power = |name| u8::try_from(whole(powers.get(name)?.get_ref()).ok()?).ok();
+    let (p, q, r) = (power("p")?, power("q")?, power("r")?);
+    (powers.len() == 3).then_some(())?;
+    Powers::new(p, q, r).map(Score::Conditional)
+}
+
+/// A rule that divides a text into documents: by name, or as `{ separator = "…" }`.
+pub(super) fn documents(value: &DeValue<'_>) -> Result<DocumentRule, WrongValue> {
+    named_or_table(value, "separator").map(|found| match found {
+        NamedOrTable::Named(rule) => rule,
+        NamedOrTable::InTable(separator) => DocumentRule::Separator(separator),
+    })
+}
+
+/// `false`, or the text of a token.
+pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, WrongValue> {
+    match value {
+        DeValue::Boolean(false) => Ok(None),
+        DeValue::String(token) => Ok(Some(token.clone().into_owned())),
+        DeValue::Boolean(true) => Err(WrongValue {
+            problem: "does not say which token".to_owned(),
+            help: Some("write the special token itself, such as \"<|endoftext|>\"".to_owned()),
+        }),
+        _ => Err(wants("false or a special token", value)),
+    }
+}
+
+/// A value in one of its two forms.
+enum NamedOrTable<T> {
+    Named(T),
+    InTable(String),
+}
+
+/// A value chosen by name, or the string in a table with this single key.
+fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<NamedOrTable<T>, WrongValue> {
+    let or = format!(" or {{ {key} = \"…\" }}");
+    match value {
+        DeValue::String(name) => {
+            named(name).map(NamedOrTable::Named).ok_or_else(|| not_among::<T>(name, &or))
+        }
+        DeValue::Table(table) => {
+            let mut entries = table.iter();
+            match (entries.next(), entries.next()) {
+                (Some((found, text)), None) if found.get_ref() == key && text.get_ref().is_str() => {
+                    Ok(NamedOrTable::InTable(text.get_ref().as_str().unwrap_or_default().to_owned()))
+                }
+                _ => Err(WrongValue {
+                    problem: format!("takes a table of the form {{ {key} = \"…\" }}"),
+                    help: None,
+                }),
+            }
+        }
+        _ => Err(wants(&format!("one of {}{or}", listed::<T>()), value)),
+    }
+}
+
+/// The error for an unknown name. It suggests the nearest known name, and lists all; `or` is another form that may be
+/// used.
+fn not_among<T: Choice>(name: &str, or: &str) -> WrongValue {
+    let mut help =
+        nearest(name, names::<T>()).map_or_else(String::new, |near| format!("did you mean {near:?}? "));
+    help.push_str(&format!("it can be {}{or}", listed::<T>()));
+    WrongValue { problem: format!("cannot be {name:?}"), help: Some(help) }
+}
+
+/// All names of a type of choices, quoted and separated by commas.
+fn listed<T: Choice>() -> String {
+    names::<T>().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }

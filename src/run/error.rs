@@ -7,7 +7,7 @@ use crate::vocab::Format;
 
 /// An error of a run as a whole, such as a folder that holds other results or a limit that is exceeded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum RunError {
     #[error("{}: the token ids need about {need}, but only {free} are free", folder.display())]
     NoRoom { folder: PathBuf, need: ByteCount, free: ByteCount },
     #[error("{} holds other splits ({names}), which were encoded with its tokenizer", folder.display())]
@@ -89,7 +89,7 @@ mod tests {
             (2_500_000, "training needs about 2.5 MB of memory, and the limit is 1.0 MB"),
         ] {
             let (need, limit) = (ByteCount(need), ByteCount(1_000_000));
-            assert_eq!(Fault::TooLarge { need, limit }.to_string(), said);
+            assert_eq!(RunError::TooLarge { need, limit }.to_string(), said);
         }
     }
 }

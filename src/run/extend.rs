@@ -1,24 +1,31 @@
-//! The tokenizer that a training extends: how it prepares text, how its merges encode text, and how it was trained.
+//! The tokenizer that a training extends: what it determines in a recipe, how it prepares and encodes text, and the
+//! stages in which it was trained.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::iter::ParallelIterator;
 use rayon::slice::ParallelSlice;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::lists::{record_of, to_extend};
 use super::plan::TrainPlan;
-use crate::base::int::{Count, to_u64};
-use crate::count::{Prepare, Prepared, PretokenCounts};
+use super::recipe::{Extended, Field, FixedSettings, Given, Mistake, Recipe, TrainKeys};
+use crate::base::int::{Count, to_u64, truncate_to_u32};
+use crate::count::{Boundary, Prepare, Prepared, PretokenCounts};
 use crate::encode::{Part, Preparation, SpecialPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
+use crate::source::{OpenContext, tokenizer_path};
+use crate::split::SplitPattern;
 use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend_sequences};
-use crate::vocab::{GivenMerges, Vocabulary};
+use crate::vocab;
+use crate::vocab::{
+    Format, GivenMerges, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions,
+};
 
 /// The tokenizer that a training extends.
-pub(super) struct Base {
+pub(super) struct ExtendedTokenizer {
     pub(super) vocabulary: Vocabulary,
     pub(super) given: GivenMerges,
     /// The stages in which it was trained, as far as they are recorded; see [`stages`].
@@ -32,19 +39,19 @@ pub(super) const STAGES: &str = "stages";
 /// The key in a stage for the number of merges before it.
 pub(super) const MERGES_BEFORE: &str = "merges_before";
 
-impl Base {
+impl ExtendedTokenizer {
     /// Loads the tokenizer that a plan extends; `None` if it extends none.
     ///
     /// # Errors
     /// The tokenizer or its record cannot be read, its files do not say how text is split, or the special tokens of
     /// the plan cannot be added to it.
-    pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Base>> {
+    pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<ExtendedTokenizer>> {
         let Some(path) = train.extend_at.as_ref().or(train.extend.as_ref()) else { return Ok(None) };
         let before = to_extend(path, Some(&train.split), observer)?;
         let stages = stages(path, &before)?;
         let vocabulary = before.with_special_tokens(&train.specials)?;
         let given = vocabulary.given_merges(vocabulary.merges().len())?;
-        Ok(Some(Base { vocabulary, given, stages }))
+        Ok(Some(ExtendedTokenizer { vocabulary, given, stages }))
     }
 
     /// Learns further merges after those of the tokenizer, from pre-tokens with their counts.
@@ -58,7 +65,7 @@ impl Base {
         train: &TrainPlan,
         observer: &dyn Observer,
     ) -> Result<Learned> {
-        let pretokens = of_known_bytes(pretokens, &self.vocabulary);
+        let pretokens = without_missing_bytes(pretokens, &self.vocabulary);
         let Some((sequences, counts)) = encoded(&pretokens, &self.given, observer)? else {
             return extend_merges(pretokens, self.given.merges(), &train.config, observer);
         };
@@ -111,19 +118,19 @@ pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prep
         return Ok(None);
     }
     let preparation = Preparation::new(vocabulary, SpecialPolicy::Allow)?;
-    Ok(preparation.map(|preparation| -> Arc<dyn Prepare> { Arc::new(AsEncoded(preparation)) }))
+    Ok(preparation.map(|preparation| -> Arc<dyn Prepare> { Arc::new(EncodePreparation(preparation)) }))
 }
 
 /// Prepares text for counting as encoding does.
-struct AsEncoded(Preparation);
+struct EncodePreparation(Preparation);
 
-impl std::fmt::Debug for AsEncoded {
+impl std::fmt::Debug for EncodePreparation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("AsEncoded").finish_non_exhaustive()
     }
 }
 
-impl Prepare for AsEncoded {
+impl Prepare for EncodePreparation {
     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
         self.0.each(text, &mut |part| match part {
             Part::Text(text) => take(Prepared::Text(text)),
@@ -133,7 +140,7 @@ impl Prepare for AsEncoded {
 }
 
 /// Cuts pre-tokens at the bytes for which a tokenizer has no token: no merge contains them.
-pub(super) fn of_known_bytes(pretokens: PretokenCounts, vocabulary: &Vocabulary) -> PretokenCounts {
+pub(super) fn without_missing_bytes(pretokens: PretokenCounts, vocabulary: &Vocabulary) -> PretokenCounts {
     let missing = vocabulary.missing_bytes();
     if missing.is_empty() {
         return pretokens;
@@ -161,7 +168,7 @@ pub(super) fn encoded(
     observer: &dyn Observer,
 ) -> Result<Option<(TokenSequences, Vec<u64>)>> {
     /// Number of pre-tokens between two checks whether the observer asks to stop.
-    const PIECES_A_CHECK: usize = 1 << 10;
+    const PRETOKENS_PER_CHECK: usize = 1 << 10;
     if given.encoder().is_none() {
         return Ok(None);
     }
@@ -171,13 +178,13 @@ pub(super) fn encoded(
         let mut sequences = TokenSequences::default();
         let Some(mut encoder) = given.encoder() else { return Ok((sequences, Vec::new())) };
         for (number, &(pretoken, count)) in pretokens.iter().enumerate() {
-            if number % PIECES_A_CHECK == 0 {
+            if number % PRETOKENS_PER_CHECK == 0 {
                 observer.checkpoint()?;
             }
             let bytes = count.get().checked_mul(to_u64(pretoken.len()));
             let sum = bytes.and_then(|bytes| sequences.bytes.checked_add(bytes));
             sequences.bytes =
-                sum.ok_or_else(|| Error::new(ErrorKind::Failed, super::fault::Fault::TooMuchText))?;
+                sum.ok_or_else(|| Error::new(ErrorKind::Failed, super::error::RunError::TooMuchText))?;
             if encoder.append(pretoken, count, &mut sequences.tokens) {
                 sequences.ends.push(sequences.tokens.len());
                 sequences.counts.push(count);
@@ -203,6 +210,204 @@ pub(super) fn encoded(
             .for_each(|(sum, merged): (&mut u64, u64)| *sum = sum.saturating_add(merged));
     }
     Ok(Some((sequences, counts)))
+}
+
+/// Completes a recipe whose training extends a tokenizer. Pattern, special tokens and their position come from the
+/// tokenizer. Where the recipe is silent, the BOS and EOS tokens come from it too, and the rules of training from the
+/// record beside it, if there is one. If the recipe contradicts the tokenizer, mistakes are added to it.
+///
+/// # Errors
+/// The tokenizer or its record cannot be read.
+pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
+    let Some(path) = recipe.extend.clone() else { return Ok(()) };
+    let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
+    let place = recipe.extend_at.clone().unwrap_or_else(|| PathBuf::from(&path));
+    let before = to_extend(&place, split, observer)?;
+    let keys = recipe.train.get_or_insert_default();
+    let held: Vec<String> = before.specials().map(|special| special.text.clone()).collect();
+    let vocabulary = match before.with_special_tokens(&keys.named_beyond(&held)) {
+        Ok(vocabulary) => vocabulary,
+        Err(wrong) => {
+            let help = wrong.help().map(str::to_owned);
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(None, None, wrong.to_string()) });
+            before.clone()
+        }
+    };
+    let (tokens, merges) = (to_u64(vocabulary.tokens().count()), to_u64(vocabulary.merges().len()));
+    recipe.extended = Some(Extended { tokens, merges });
+    complete(recipe, &path, &before);
+    let counted = !recipe.counts.is_empty();
+    let keys = recipe.train.get_or_insert_default();
+    let settings = complete_from_record(keys, &place, &before)?;
+    // Formats other than `hf` cannot hold these tokens.
+    if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
+        let named = vocab::named_beside(&place, &vocabulary, observer)?;
+        for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
+            *field = field.take().or(token.map(|token| Given::flag(Some(token))));
+        }
+        keys.kept = named.transformers.kept;
+    } else {
+        vocab::tell_left_out(&place, &vocabulary, observer);
+    }
+    // The rule `first` of a record is not taken over for counts files, which may lack the order that it needs.
+    if !counted || settings["tie_break"] != "first" {
+        fill(&mut keys.tie_break, &settings["tie_break"]);
+    }
+    let asked = keys.merges.as_ref().map(|merges| merges.value);
+    let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).min());
+    for (key, asked, held, what) in
+        [("merges", asked, merges, "merges"), ("vocab_size", sizes, tokens, "tokens")]
+    {
+        if asked.is_some_and(|asked| asked < held) {
+            let message =
+                format!("{} is less than the {held} {what} that {path} has", recipe.origin.name(key));
+            let help = Some(format!("it is the number of all {what}, old and new"));
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
+        }
+    }
+    let named = keys.formats.is_some();
+    let formats = keys.formats.as_ref().map(|formats| formats.value.iter().map(|one| one.value).collect());
+    let formats: Vec<Format> = formats.unwrap_or_else(|| vec![Format::Hf]);
+    if let Some(grown) = grown(&vocabulary)? {
+        let held = |format: Format| vocab::render(&grown, format, &WriteOptions::default());
+        if let Some((format, wrong)) =
+            formats.into_iter().find_map(|format| Some((format, held(format).err()?)))
+        {
+            let message = match named {
+                true => {
+                    format!("{} names a format that cannot be used: {wrong}", recipe.origin.name("formats"))
+                }
+                false => format!("{path} cannot be extended in the format {format}: {wrong}"),
+            };
+            let help = wrong.help().map(str::to_owned);
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("formats"), None, message) });
+        }
+    }
+    check_preparation(recipe, &path, &vocabulary);
+    Ok(())
+}
+
+/// Adds mistakes for what cannot be combined with a tokenizer that changes text before it is split: it prepares each
+/// document on its own, and counts files hold pre-tokens of unprepared text.
+pub(super) fn check_preparation(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
+    if !vocabulary.prepares_text() {
+        return;
+    }
+    let does = format!("{path} normalizes text, or finds added tokens in it that are not special tokens");
+    if !recipe.counts.is_empty() {
+        let message =
+            format!("`--from-counts` cannot be used: {does}, but the pre-tokens were counted without that");
+        let help = Some("give the text itself".to_owned());
+        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("from_counts"), None, message) });
+    }
+    let boundary = recipe.train.as_ref().and_then(|keys| keys.boundary.as_ref());
+    if boundary.is_some_and(|boundary| boundary.value == Boundary::Join) {
+        let name = recipe.origin.name("boundary");
+        let message = format!("{name} join cannot be used: {does}, in each document separately");
+        let help = Some("leave it out".to_owned());
+        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("boundary"), None, message) });
+    }
+}
+
+/// Loads the tokenizer that a training extends. `split` is the pattern to use if its files do not name one. If the
+/// files name another pattern, [`complete`] adds a mistake to the recipe.
+///
+/// # Errors
+/// The tokenizer cannot be read, or nothing says how text is split.
+pub(super) fn to_extend(
+    path: &Path,
+    split: Option<&SplitPattern>,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let options = LoadOptions { split: split.cloned(), ..LoadOptions::default() };
+    load_as_needed(path, &options, observer)
+}
+
+/// Loads a tokenizer that is named by its path, or as [`tokenizer_path`] describes.
+///
+/// # Errors
+/// It cannot be found or read.
+pub(super) fn load_named(
+    name: &Path,
+    options: &LoadOptions,
+    context: &OpenContext<'_>,
+) -> Result<Vocabulary> {
+    let path = tokenizer_path(name, &context.hub, context.observer)?;
+    vocab::load(&path, options, context.observer)
+}
+
+/// Loads a tokenizer. The options are used only if its files alone are not enough.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn load_as_needed(
+    path: &Path,
+    options: &LoadOptions,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let load = |options: &LoadOptions| vocab::load(path, options, observer);
+    load(&LoadOptions::default()).or_else(|error| match error.kind() {
+        ErrorKind::Usage if *options != LoadOptions::default() => load(options),
+        _ => Err(error),
+    })
+}
+
+/// A vocabulary with one more token, as the first step of extending it makes it; `None` if that is no valid
+/// vocabulary.
+fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
+    let list = vocabulary.given_merges(vocabulary.merges().len())?;
+    let merges = list.merges();
+    let mut bytes = (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
+    // No merge begins with this token, so the new pair is none of the old ones.
+    let (Some(right), end) = (bytes.next(), bytes.next_back()) else { return Ok(None) };
+    let left = if merges.is_empty() { end.unwrap_or(right) } else { truncate_to_u32(merges.len() + 255) };
+    let more = merges.iter().copied().chain([Merge { left, right, count: Count::ZERO }]);
+    Ok(vocabulary.extended(&Merges::new(more.collect())).ok())
+}
+
+/// Completes a recipe with pattern, special tokens and their position from a tokenizer.
+pub(super) fn complete(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
+    let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
+    let first = vocabulary.specials().next().map(|special| {
+        (0..=u8::MAX).find_map(|byte| vocabulary.byte_id(byte)).is_none_or(|id| special.id < id)
+    });
+    let specials_at = first.map(|first| if first { SpecialTokensAt::Start } else { SpecialTokensAt::End });
+    let split = vocabulary.split();
+    FixedSettings { by: path, split, boundary: None, specials: &specials, specials_at }.complete(recipe);
+}
+
+/// Takes the rules that the recipe does not name, by which pairs are counted and chosen, from the training record of
+/// a tokenizer. Returns all settings of the record; null if there is no record.
+fn complete_from_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Result<Value> {
+    let record = record_of(path, vocabulary)?;
+    let settings = record.map_or(Value::Null, |record| record.settings);
+    fill(&mut keys.boundary, &settings["boundary"]);
+    fill_rules(keys, &settings);
+    Ok(settings)
+}
+
+/// Takes rules of choosing pairs that the recipe does not name from the settings of a stage.
+pub(super) fn fill_rules(keys: &mut TrainKeys, settings: &Value) {
+    fill(&mut keys.score, &settings["score"]);
+    fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
+    fill(&mut keys.min_frequency, &settings["min_frequency"]);
+}
+
+/// The training record beside a tokenizer; `None` if there is none, or if it describes another tokenizer.
+///
+/// # Errors
+/// The record is damaged.
+pub(super) fn record_of(path: &Path, vocabulary: &Vocabulary) -> Result<Option<TrainingRecord>> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let record = TrainingRecord::read(folder)?;
+    Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()))
+}
+
+/// Sets a key that the recipe does not name to a recorded setting, if that has the right type.
+pub(super) fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
+    if field.is_none() {
+        *field = T::deserialize(setting).ok().map(Given::flag);
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
-//! Encodes the documents of a plan into the data files of an output folder.
+//! Encodes the documents of a plan into the data files of an output folder, and collects what the report shows of
+//! single documents.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fault::Fault;
-use super::findings::Findings;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::RunError;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
-use super::plan::{Documents, EncodePlan, Plan};
-use super::state::State;
-use super::stretch::stretch;
-use crate::base::int::{ByteCount, TokenId, counted, to_u64};
-use crate::encode::{EncodeConfig, Encoder, encode_batches};
+use super::plan::{EncodePlan, EncodedDocuments, Plan};
+use super::state::JobState;
+use crate::base::int::{ByteCount, TokenId, counted, to_u64, u64_to_usize};
+use crate::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
@@ -19,6 +21,7 @@ use crate::sink::{
     OutputFormat, Reused, RowTotals, UnsupportedColumn, columns_datasets_cannot_read, dropped_annotations,
     output_schema,
 };
+use crate::source::{Documents, Incidents, LeftOut};
 use crate::vocab::Vocabulary;
 
 /// The result of encoding: the data files are written, and the manifest is yet to be written.
@@ -43,7 +46,7 @@ pub(super) fn encode(
     vocabulary: &Arc<Vocabulary>,
     inputs: &Inputs<'_>,
     folder: &OutputFolder,
-    state: &State,
+    state: &JobState,
     observer: &dyn Observer,
 ) -> Result<Encoded> {
     let encoder = encoder(encode, vocabulary)?;
@@ -76,7 +79,7 @@ pub(super) fn encode(
     observer.started(Stage::Encode, left);
     tell_reused(writer.reused(), observer);
     let encoder = encoder.expecting(ByteCount(left.unwrap_or(0))).within(inputs.memory());
-    let findings = Findings::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
+    let findings = DocumentSamples::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
     let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
     for span in work.writer.missing() {
         work.encode(span)?;
@@ -105,7 +108,7 @@ pub(super) fn check_splits(
     vocabulary: &Arc<Vocabulary>,
     inputs: &Inputs<'_>,
     folder: &OutputFolder,
-    state: &State,
+    state: &JobState,
 ) -> Result<()> {
     let encoder = encoder(encode, vocabulary)?;
     dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?.check_splits(folder)
@@ -122,7 +125,7 @@ pub(super) fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Resu
 
 /// Whether all documents are encoded, in the order of the sources. Otherwise a sample is.
 pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
-    encode.documents == Documents::All || inputs.sample_is_everything()
+    encode.documents == EncodedDocuments::All || inputs.sample_is_everything()
 }
 
 /// How the data files of a job are written. `job` is its fingerprint, which the manifest records.
@@ -208,7 +211,7 @@ struct Work<'a> {
     encoder: &'a Encoder,
     observer: &'a dyn Observer,
     writer: DatasetWriter<'a>,
-    findings: Findings<'a>,
+    findings: DocumentSamples<'a>,
 }
 
 impl Work<'_> {
@@ -289,7 +292,7 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
                     .to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
-            Error::new(ErrorKind::Usage, Fault::NoSuchToken { tokenizer, token: text.clone() })
+            Error::new(ErrorKind::Usage, RunError::NoSuchToken { tokenizer, token: text.clone() })
                 .with_help(help)
         })?;
         Ok(Some(DeclaredToken { id: found.id, text: text.clone() }))
@@ -302,5 +305,189 @@ pub fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
     match vocabulary.special(id) {
         Some(special) => ShownToken::special(id, &special.text),
         None => ShownToken::new(id, vocabulary.bytes(id).unwrap_or_default()),
+    }
+}
+
+/// Number of documents that the report shows.
+const SAMPLES: usize = 6;
+
+/// Number of tokens to show from the start of each document.
+const SAMPLE_TOKENS: usize = 60;
+/// Number of tokens to show from the end of a document that has more.
+const SAMPLE_END_TOKENS: usize = 4;
+
+/// What the report shows of documents besides figures, including documents that an earlier run encoded.
+pub(super) struct DocumentSamples<'a> {
+    /// The rows that were skipped, if units are encoded in order; `None` for a sample.
+    incidents: Option<&'a Incidents>,
+    /// The unit of the next documents, by source and number.
+    unit: (usize, usize),
+    samples: Vec<DocumentSample>,
+    left_out: Vec<MissingByteSample>,
+}
+
+/// What must be kept of documents that will not be encoded again. The journal of the output stores it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum DocumentRemark {
+    DocumentSample(DocumentSample),
+    LeftOut(MissingByteSample),
+}
+
+/// A document that the report shows, with its place.
+#[derive(Clone, Serialize, Deserialize)]
+struct DocumentSample {
+    source: usize,
+    unit: usize,
+    row: u64,
+    shown: SampleDocument,
+}
+
+/// The rows of a unit that could not be read.
+#[derive(Clone, Serialize, Deserialize)]
+struct MissingByteSample {
+    source: usize,
+    unit: usize,
+    #[serde(flatten)]
+    rows: LeftOut,
+}
+
+impl<'a> DocumentSamples<'a> {
+    /// Starts from the remarks of an earlier run.
+    pub(super) fn new(incidents: Option<&'a Incidents>, remarks: &[Value]) -> DocumentSamples<'a> {
+        let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+        for remark in remarks {
+            match DocumentRemark::deserialize(remark) {
+                Ok(DocumentRemark::DocumentSample(sample)) => samples.push(sample),
+                Ok(DocumentRemark::LeftOut(unit)) => left_out.push(unit),
+                // A remark that cannot be parsed is ignored: only this version of the program wrote remarks.
+                Err(_) => {}
+            }
+        }
+        DocumentSamples { incidents, unit: (0, 0), samples, left_out }
+    }
+
+    /// Announces that the next documents are of this unit or later ones.
+    pub(super) fn go_to(&mut self, source: usize, unit: usize) {
+        self.unit = (source, unit);
+    }
+
+    /// Looks at a batch and returns the remarks to store before it is written. `units` gives the number of units of a
+    /// source, `name` the name of a unit, and `show` a token in readable form.
+    pub(super) fn hear(
+        &mut self,
+        batch: &TokenBatch,
+        units: impl Fn(usize) -> usize,
+        name: impl Fn(usize, usize) -> String,
+        show: impl Fn(TokenId) -> ShownToken,
+    ) -> Vec<Value> {
+        let mut remarks = Vec::new();
+        while let Some(incidents) = self.incidents.filter(|_| self.unit < (batch.source, batch.unit)) {
+            let (source, unit) = self.unit;
+            let rows = incidents.of_unit(source, unit);
+            if rows.count > 0 {
+                let left_out = MissingByteSample { source, unit, rows };
+                remarks.push(DocumentRemark::LeftOut(left_out.clone()));
+                self.left_out.push(left_out);
+            }
+            self.unit = if unit + 1 < units(source) { (source, unit + 1) } else { (source + 1, 0) };
+        }
+        let samples = self.show(batch, name, show);
+        remarks.extend(samples.iter().cloned().map(DocumentRemark::DocumentSample));
+        remarks.iter().map(|remark| serde_json::to_value(remark).expect("plain data")).collect()
+    }
+
+    /// Keeps the first documents that have tokens, in the form that the report shows, and returns the new ones.
+    fn show(
+        &mut self,
+        batch: &TokenBatch,
+        name: impl Fn(usize, usize) -> String,
+        show: impl Fn(TokenId) -> ShownToken,
+    ) -> &[DocumentSample] {
+        let (source, unit) = (batch.source, batch.unit);
+        let before = self.samples.len();
+        for (row, span) in (batch.first_row..).zip(batch.spans()) {
+            if self.samples.len() >= SAMPLES {
+                break;
+            }
+            let Some(span) = span.filter(|span| !span.is_empty()) else { continue };
+            let place = (source, unit, row);
+            if self.samples[..before].iter().any(|known| (known.source, known.unit, known.row) == place) {
+                continue;
+            }
+            let shown = |span| batch.ids.slice(span).iter().map(|&id| show(id)).collect();
+            let first = span.end.min(span.start + SAMPLE_TOKENS);
+            let last = span.end.saturating_sub(SAMPLE_END_TOKENS).max(first);
+            let document = SampleDocument {
+                unit: name(source, unit),
+                row,
+                tokens: to_u64(span.len()),
+                first: shown(span.start..first),
+                last: shown(last..span.end),
+            };
+            self.samples.push(DocumentSample { source, unit, row, shown: document });
+        }
+        &self.samples[before..]
+    }
+
+    /// The documents to show, in the order of the input. Also adds the rows that an earlier run skipped to the
+    /// incidents.
+    pub(super) fn finish(mut self) -> Vec<SampleDocument> {
+        if let Some(incidents) = self.incidents {
+            for MissingByteSample { source, unit, rows } in &self.left_out {
+                incidents.restore(*source, *unit, rows);
+            }
+            self.samples.sort_by_key(|sample| (sample.source, sample.unit, sample.row));
+        }
+        self.samples.into_iter().map(|sample| sample.shown).collect()
+    }
+}
+
+/// Skips `skip` documents and passes on at most `take` further ones. Batches must hold complete documents.
+pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
+    let mut left = take.unwrap_or(u64::MAX);
+    Box::new(std::iter::from_fn(move || {
+        while left > 0 {
+            match documents.next()? {
+                Ok(batch) => {
+                    let from = skip.min(to_u64(batch.len()));
+                    let rows = left.min(to_u64(batch.len()) - from);
+                    skip -= from;
+                    left -= rows;
+                    if rows > 0 {
+                        return Some(Ok(batch.slice(u64_to_usize(from), u64_to_usize(rows))));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::BinaryViewArray;
+
+    use super::*;
+    use crate::source::Batch;
+
+    fn batch(first_row: u64, rows: usize) -> Batch {
+        let documents = BinaryViewArray::from_iter_values((0..rows).map(|row| vec![0; row]));
+        Batch { source: 0, unit: 0, first_row, documents, columns: None, continued: false, open: false }
+    }
+
+    #[test]
+    fn gives_the_rows_asked_for_whatever_the_batches() {
+        for (skip, take) in [(0, None), (2, None), (3, Some(4)), (5, Some(0)), (9, None), (1, Some(99))] {
+            let batches = [batch(0, 3), batch(3, 2), batch(5, 4)];
+            let documents: Documents<'_> = Box::new(batches.into_iter().map(Ok));
+            let rows: Vec<u64> = stretch(documents, skip, take)
+                .map(|batch| batch.expect("no error"))
+                .flat_map(|batch| batch.first_row..batch.first_row + to_u64(batch.len()))
+                .collect();
+            let end = take.map_or(9, |take| (skip + take).min(9));
+            assert_eq!(rows, (skip..end).collect::<Vec<u64>>(), "{skip} {take:?}");
+        }
     }
 }

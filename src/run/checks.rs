@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::encode::added_tokens;
-use super::fault::Fault;
+use super::encoding::added_tokens;
+use super::error::RunError;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
-use super::state::State;
+use super::state::JobState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::{HTML_NAME, JSON_NAME};
-use crate::sink::{self, Manifest, TOKENIZER_FOLDER};
-use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
+use crate::sink::{Manifest, TOKENIZER_FOLDER};
+use crate::vocab::{TrainingRecord, Vocabulary, WriteOptions};
+use crate::{sink, vocab};
 
 /// Checks what can be known once the inputs are open and before anything is written.
 ///
@@ -22,7 +23,7 @@ use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
 /// - A column cannot be written, or the tokenizer lacks a special token that the plan names.
 pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<()> {
     if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
-        return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
+        return Err(Error::new(ErrorKind::Usage, RunError::ReadTwice).with_help("save it to a file first"));
     }
     check_apart(&plan.output, inputs)?;
     let Some(encode) = &plan.encode else { return Ok(()) };
@@ -44,9 +45,9 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     match &plan.train {
-        Some(train) => check_replaced(train, State::read(folder, plan.split_name()).is_some(), None),
+        Some(train) => check_replaced(train, JobState::read(folder, plan.split_name()).is_some(), None),
         None if TrainingRecord::path(folder).is_file() => {
-            let fault = Fault::HoldsTokenizer { folder: folder.clone() };
+            let fault = RunError::HoldsTokenizer { folder: folder.clone() };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
         }
         None => Ok(()),
@@ -72,7 +73,7 @@ pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&P
         let reports = reports.filter(|_| reported == Some(folder));
         let tokenizers = vocab::paths(&train.formats, folder, &WriteOptions::default());
         if let Some(path) = tokenizers.into_iter().chain(reports).find(|path| path.exists()) {
-            return Err(Error::new(ErrorKind::Usage, Fault::NotLearnedThere { path })
+            return Err(Error::new(ErrorKind::Usage, RunError::NotLearnedThere { path })
                 .with_help("choose another folder, or move it away"));
         }
     }
@@ -85,7 +86,7 @@ pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&P
 /// It is a file.
 pub(super) fn check_folder(output: &Path) -> Result<()> {
     if output.exists() && !output.is_dir() {
-        let fault = Fault::NoFolder { path: output.to_owned() };
+        let fault = RunError::NoFolder { path: output.to_owned() };
         return Err(Error::new(ErrorKind::Usage, fault).with_help("name a folder for the results"));
     }
     Ok(())
@@ -102,7 +103,7 @@ pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
         |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && resolved.starts_with(path));
     match plan.sources.iter().map(|source| &source.uri).find(holds) {
         Some(uri) => {
-            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
+            let fault = RunError::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
             Err(Error::new(ErrorKind::Usage, fault).with_help(
                 "choose a place outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
             ))
@@ -145,7 +146,7 @@ fn check_apart(output: &Path, inputs: &Inputs<'_>) -> Result<()> {
     let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
     match names.into_iter().find(is_result) {
         Some(name) => {
-            let fault = Fault::AmongResults { name, folder: output.to_owned() };
+            let fault = RunError::AmongResults { name, folder: output.to_owned() };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
         }
         None => Ok(()),

@@ -1,10 +1,17 @@
-//! Divides the memory limit, and refuses documents that do not fit their share.
+//! Memory and time of a run: how the memory limit is divided, what training is estimated to need, and what each stage
+//! has taken.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::base::int::{ByteCount, to_u64};
-use crate::error::{Error, ErrorKind};
+use super::error::RunError;
+use super::plan::{Plan, TrainPlan};
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::count::PretokenCounts;
+use crate::error::{Error, ErrorKind, Result};
+use crate::report::StageCost;
 use crate::source::{Batch, Documents};
+use crate::train::{extend_memory_estimate, memory_estimate};
 
 /// Memory for documents that are held: what remains after the program and the text that is read ahead, but at least a
 /// quarter of the limit.
@@ -45,14 +52,14 @@ pub(super) type UnitName = Arc<dyn Fn(usize, usize) -> String + Send + Sync>;
 /// A document has more bytes than the memory allows ([`ErrorKind::Memory`]).
 pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
     let most = longest_document(memory);
-    let mut begun = Begun { row: 0, bytes: 0 };
+    let mut begun = OpenDocument { row: 0, bytes: 0 };
     Box::new(documents.map(move |batch| {
         let batch = batch?;
         match begun.too_long(&batch, most) {
             None => Ok(batch),
             Some(row) => {
                 let file = name(batch.source, batch.unit);
-                let fault = TooLong { file, row, most: ByteCount(most) };
+                let fault = DocumentTooLong { file, row, most: ByteCount(most) };
                 Err(Error::new(ErrorKind::Memory, fault).with_help(
                     "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
                 ))
@@ -64,19 +71,19 @@ pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCo
 /// The error for a document that is too long to be held whole.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: row {row}: a document has more than {most}, the most that the memory limit allows")]
-struct TooLong {
+struct DocumentTooLong {
     file: String,
     row: u64,
     most: ByteCount,
 }
 
 /// The document that continues in the next batch: its row, and the bytes seen so far.
-struct Begun {
+struct OpenDocument {
     row: u64,
     bytes: u64,
 }
 
-impl Begun {
+impl OpenDocument {
     /// Adds a batch. Returns the row of the first document whose bytes so far exceed `most`.
     fn too_long(&mut self, batch: &Batch, most: u64) -> Option<u64> {
         let before = if batch.continued { self.bytes } else { 0 };
@@ -94,10 +101,80 @@ impl Begun {
         if batch.open {
             let goes_on = last == 0 && batch.continued;
             let (row, before) = if goes_on { (first, before) } else { (batch.first_row + to_u64(last), 0) };
-            *self = Begun { row, bytes: before + length(last) };
+            *self = OpenDocument { row, bytes: before + length(last) };
         }
         too_long
     }
+}
+
+/// Records the cost of each stage of a run.
+#[derive(Default)]
+pub(super) struct Costs {
+    pub(super) stages: Vec<StageCost>,
+}
+
+impl Costs {
+    /// Runs and records a stage. `work` returns its result and the number of bytes of text that it processed.
+    pub(super) fn stage<T>(&mut self, name: &str, work: impl FnOnce() -> Result<(T, u64)>) -> Result<T> {
+        let start = Instant::now();
+        let (result, text_bytes) = work()?;
+        self.stages.push(StageCost::new(name, start.elapsed().as_secs_f64(), text_bytes, peak_memory()));
+        Ok(result)
+    }
+
+    /// Seconds that all stages of this name took.
+    pub(super) fn seconds(&self, name: &str) -> f64 {
+        self.stages.iter().filter(|stage| stage.name == name).map(|stage| stage.seconds).sum()
+    }
+}
+
+/// Peak resident memory of this process so far, in bytes; `None` where the system does not report it (other than
+/// Linux).
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Memory for the tables of counting: what remains after the program and the text that is read, but at least a
+/// quarter of the limit.
+pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
+    memory_for_documents(limit, threads)
+}
+
+/// Memory for a sum of counts: half of that for tables, since the counts that are added are held as well.
+pub(super) fn memory_of_sum(plan: &Plan) -> ByteCount {
+    ByteCount(memory_of_tables(plan.memory, plan.threads).0 / 2)
+}
+
+/// Checks that learning from these pre-tokens fits the memory limit.
+///
+/// # Errors
+/// It does not ([`ErrorKind::Memory`]).
+pub(super) fn check_memory(pretokens: &PretokenCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
+    let weighted = pretokens.iter().any(|(_, count)| count != Count::ONE);
+    within_memory(learning_memory(train, to_u64(pretokens.bytes()), to_u64(pretokens.len()), weighted), limit)
+}
+
+/// Estimated peak memory of learning from sequences of this number and total size. `weighted` says whether some count
+/// more than once.
+pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
+    match train.extend {
+        Some(_) => extend_memory_estimate(&train.config, bytes, sequences),
+        None => memory_estimate(&train.config, bytes, sequences, weighted),
+    }
+}
+
+/// Checks an estimate against the memory limit.
+///
+/// # Errors
+/// The estimate exceeds it ([`ErrorKind::Memory`]).
+pub(super) fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
+    if need <= limit {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Memory, RunError::TooLarge { need, limit })
+        .with_help("raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)"))
 }
 
 #[cfg(test)]
@@ -113,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_document_is_too_long_as_soon_as_its_parts_are() {
-        let mut begun = Begun { row: 0, bytes: 0 };
+        let mut begun = OpenDocument { row: 0, bytes: 0 };
         let mut found = |first, lengths: &[usize], continued, open| {
             begun.too_long(&batch(first, lengths, continued, open), 20)
         };

@@ -1,0 +1,516 @@
+//! Counts the documents of a plan: for a training, into a counts file, from counts files, or source by source for a
+//! mixture whose counts are stored, so that other weights need no reading.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::checks::check_outside;
+use super::error::RunError;
+use super::inputs::{Inputs, ReadBy};
+use super::plan::{Plan, TrainPlan};
+use super::recipe::{FixedSettings, Given, Mistake, Recipe};
+use super::resources::{memory_of_sum, memory_of_tables};
+use crate::base::atomic_file::{self};
+use crate::base::digest::{sha256, sha256_of};
+use crate::base::int::{ByteCount, to_u64};
+use crate::count::{
+    CorpusFacts, CountConfig, Counted, Counts, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
+    Sum, WeightedFile, Written, characters, check_same, gather_documents, read_counts_info, sum_counts,
+    write_sum,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Stage};
+use crate::sample::{Weight, scale_weights};
+use crate::sink::Journal;
+use crate::source::{Documents, OpenContext, shown_uri};
+use crate::split::{SpecialFinder, SplitPattern, splitter};
+use crate::train::TieBreak;
+use crate::{FORMAT_VERSION, VERSION};
+
+/// The result of counting.
+#[derive(Clone, Debug)]
+pub struct CountSummary {
+    /// Number of distinct pre-tokens.
+    pub pretokens: u64,
+    /// Bytes of the distinct pre-tokens.
+    pub pretoken_bytes: u64,
+    /// Facts about the text.
+    pub corpus: CorpusFacts,
+    /// Number of sorted runs of pre-tokens that were written to disk because memory did not suffice.
+    pub spills: u64,
+    /// Number of rows or files that were skipped.
+    pub skipped: u64,
+}
+
+/// Counts the pre-tokens of a plan's documents and writes them to a counts file, completely or not at all.
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::recipe::{self, Given};
+/// use tokenmill::run::{Environment, count_only, plan};
+/// use tokenmill::source::OpenContext;
+/// use tokenmill::base::int::ByteCount;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("counts.parquet");
+/// let text = r#"
+///     source = { uri = "demo:verse?lines=500", column = "line" }
+///     train = { split = "gpt4", vocab_size = 400 }
+/// "#;
+/// let mut recipe = recipe::read("verse.toml", text)?;
+/// recipe.output.dir = Some(Given::flag("out".to_owned())); // not used here
+/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let plan = plan(&recipe, &surroundings)?;
+/// let tally = count_only(&plan, &path, false, &OpenContext::new(&Silent))?;
+/// assert!(tally.pretokens > 0 && path.is_file());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// **Memory:** about `plan.memory` at most. Further pre-tokens are written to unnamed files in the folder of `path`
+/// until counting ends.
+///
+/// `ordered` keeps the order in which pre-tokens first appear. The tie rule `first` needs it.
+///
+/// # Errors
+/// - Errors of reading and counting.
+/// - The file cannot be written, or `path` exists and is not a counts file.
+///
+/// # Panics
+/// The plan has no training.
+pub fn count_only(
+    plan: &Plan,
+    path: &Path,
+    ordered: bool,
+    context: &OpenContext<'_>,
+) -> Result<CountSummary> {
+    let settings = plan.train.as_ref().expect("a plan that trains");
+    check_output(path)?;
+    check_outside(plan, path)?;
+    super::with_threads(plan.threads, || {
+        let inputs = Inputs::open(plan, context)?;
+        let counts = count_within_limit(
+            plan,
+            settings,
+            &inputs,
+            None,
+            atomic_file::folder_of(path),
+            context.observer,
+        )?;
+        inputs.check_stamps()?;
+        let spills = counts.spills();
+        let info = CountsInfo {
+            pattern: settings.split.clone(),
+            boundary: settings.boundary,
+            special_tokens: settings.specials.clone(),
+            sources: described(plan, &inputs)?,
+            ordered,
+            ..CountsInfo::default()
+        };
+        let written: Written =
+            atomic_file::publish(path, |file| counts.write(file, path, &info, context.observer))?;
+        Ok(CountSummary {
+            pretokens: written.pretokens,
+            pretoken_bytes: written.pretoken_bytes,
+            corpus: written.facts,
+            spills,
+            skipped: inputs.skipped(context.observer),
+        })
+    })
+}
+
+/// Describes the sources and the identity of each of their units, for the counts file.
+fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
+    let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
+    for (number, ((units, spec), identities)) in
+        inputs.units().iter().zip(&plan.sources).zip(found).enumerate()
+    {
+        let units: Vec<Value> = units
+            .iter()
+            .zip(identities)
+            .map(|(unit, identity)| json!({ "name": unit.name, "range": unit.range, "identity": identity }))
+            .collect();
+        sources.push(
+            json!({ "uri": shown_uri(&spec.uri), "column": spec.column, "weight": plan.weights[number], "units": units }),
+        );
+    }
+    Ok(json!({ "sources": sources, "sample": plan.sample }))
+}
+
+/// Checks that `path` does not exist or is a counts file.
+pub(super) fn check_output(path: &Path) -> Result<()> {
+    atomic_file::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
+}
+
+/// Sums counts files into one, which is written completely or not at all. The counts of each file are multiplied by
+/// its weight: the smallest whole numbers in the ratio of the weights.
+///
+/// **Memory:** nothing is held if all files are in byte order of their pre-tokens. Otherwise the sum, and a file that
+/// is added to it, are held within `memory`.
+///
+/// # Errors
+/// - A file cannot be read, or was counted with other settings than the first.
+/// - A count exceeds 2⁶⁴ − 1.
+/// - Memory does not suffice.
+/// - The sum cannot be written, or `out` is one of the files, or exists and is not a counts file.
+pub fn merge_counts(
+    files: &[(PathBuf, Weight)],
+    out: &Path,
+    memory: ByteCount,
+    observer: &dyn Observer,
+) -> Result<Sum> {
+    check_output(out)?;
+    check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
+    let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
+    let files = weighted(&paths, &scale_weights(&weights));
+    // Half for the sum, half for the file that is added to it.
+    let limit = ByteCount(memory.0 / 2);
+    atomic_file::publish(out, |file| write_sum(&files, file, out, limit, observer))
+}
+
+/// Checks that the sum would not replace one of its own inputs: the next run would give another sum.
+fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<()> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
+        Some(path) => {
+            let fault = RunError::SumAmongCounts { path: path.to_path_buf() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("name another file for the sum"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Completes a recipe that trains from counts files with the settings recorded in them: pattern, boundary and special
+/// tokens. If the recipe contradicts them, mistakes are added to it.
+///
+/// # Errors
+/// A file cannot be read, or was counted with other settings than the first.
+pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
+    let paths: Vec<PathBuf> = recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect();
+    let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
+    check_all_same(&paths, &infos)?;
+    let (Some(first), Some(info)) = (paths.first(), infos.first()) else { return Ok(()) };
+    let fixed = FixedSettings {
+        by: &first.display().to_string(),
+        split: &info.pattern,
+        boundary: Some(info.boundary),
+        specials: &info.special_tokens,
+        specials_at: None,
+    };
+    fixed.complete(recipe);
+    let tie_break = recipe.train.as_ref().and_then(|keys| keys.tie_break.as_ref());
+    if let (Some(Given { value: TieBreak::First, span }), Some(unordered)) =
+        (tie_break, infos.iter().position(|info| !info.ordered))
+    {
+        let name = recipe.origin.name("tie_break");
+        let unordered = paths[unordered].display();
+        let problem =
+            format!("{name} first needs the order of the pre-tokens, which {unordered} does not have");
+        recipe.mistakes.push(Mistake {
+            help: Some("count with --order".to_owned()),
+            ..Mistake::new(Some("tie_break"), span.clone(), problem)
+        });
+    }
+    Ok(())
+}
+
+/// Checks that all files were counted with the settings of the first.
+fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
+    paths.iter().zip(infos).try_for_each(|(path, info)| check_same(&infos[0], &paths[0], info, path))
+}
+
+fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
+    let file = |(path, &weight): (&PathBuf, &u64)| WeightedFile { path: path.clone(), weight };
+    paths.iter().zip(weights).map(file).collect()
+}
+
+/// Reads the counts that a plan trains from, with the facts about their text that can be derived from them.
+///
+/// # Errors
+/// A file cannot be read, does not match the plan, or does not fit the memory.
+pub(super) fn read_counts_files(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
+    observer.started(Stage::Count, None);
+    let limit = match plan.counts[..] {
+        [_] => memory_of_tables(plan.memory, plan.threads),
+        _ => memory_of_sum(plan),
+    };
+    let CountsFile { pretokens, info } = sum_counts(&weighted(&plan.counts, &plan.weights), limit, observer)?;
+    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
+    observer.finished(Stage::Count);
+    let ordered = info.ordered || train.config.tie_break != TieBreak::First;
+    if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
+        let fault = RunError::OtherCounts { path: plan.counts[0].clone() };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training again"));
+    }
+    let facts = facts(&pretokens);
+    Ok(Counted { pretokens, facts })
+}
+
+/// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
+/// these include the weights.
+fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
+    let mut facts = CorpusFacts::default();
+    let mut seen = [false; 256];
+    for (pretoken, count) in pretokens.iter() {
+        // Text of more than 2⁶⁴ − 1 bytes is an error later, where the counts are used.
+        let times = |amount: u64| amount.saturating_mul(count.get());
+        facts.text_bytes = facts.text_bytes.saturating_add(times(to_u64(pretoken.len())));
+        facts.characters = facts.characters.saturating_add(times(characters(pretoken)));
+        pretoken.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    }
+    facts.distinct_bytes = to_u64(seen.iter().filter(|seen| **seen).count());
+    facts
+}
+
+/// Whether the counts of each source can be stored separately, so that a mixture of the same sources with other
+/// weights needs no reading. This requires that text is split, that no sample is drawn from all sources together, and
+/// that each source can be read again.
+pub(super) fn is_mixture(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> bool {
+    let split = train.split != SplitPattern::None;
+    plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()
+}
+
+/// Counts the pre-tokens of each source, unless an earlier run did so in the same folder, and sums the counts by
+/// weight.
+///
+/// The facts equal those of counting all sources at once, with one exception. If one of several special tokens was
+/// found, the distinct bytes include those of all special tokens.
+///
+/// # Errors
+/// Errors of reading and counting; a file cannot be written or read.
+pub(super) fn count_mixture(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs<'_>,
+    folder: &Path,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut facts = CorpusFacts::default();
+    let mut weighted = Vec::new();
+    for (number, (source, &weight)) in plan.sources.iter().zip(&plan.weights).enumerate() {
+        let kept = StoredCounts::new(plan, train, inputs, number, folder)?;
+        let found = match kept.recall() {
+            Some(found) => {
+                observer
+                    .noted(&format!("using the counts of {} from an earlier run", shown_uri(&source.uri)));
+                found
+            }
+            None => kept.count(plan, train, inputs, number, observer)?,
+        };
+        facts.add_source(&found);
+        weighted.push(WeightedFile { path: kept.counts, weight });
+    }
+    forget_others(folder, &weighted)?;
+    observer.started(Stage::Count, None);
+    let CountsFile { pretokens, .. } = sum_counts(&weighted, memory_of_sum(plan), observer)?;
+    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
+    observer.finished(Stage::Count);
+    let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
+    let bytes: BTreeSet<u8> = pretokens
+        .iter()
+        .flat_map(|(pretoken, _)| pretoken)
+        .copied()
+        .chain(specials.flat_map(|text| text.bytes()))
+        .collect();
+    facts.distinct_bytes = to_u64(bytes.len());
+    Ok(Counted { pretokens, facts })
+}
+
+/// Removes stored counts of sources that no longer belong to the mixture.
+fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
+    let io = |cause| Error::io("read", folder, cause);
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if !kept.iter().any(|file| file.path.file_stem() == path.file_stem()) {
+            std::fs::remove_file(&path).map_err(|cause| Error::io("remove", &path, cause))?;
+        }
+    }
+    Ok(())
+}
+
+/// The stored counts of one source, and a journal of one record with the facts about its text.
+struct StoredCounts {
+    /// The counts file.
+    counts: PathBuf,
+    /// The journal.
+    note: PathBuf,
+    /// Hash of everything that the counts depend on.
+    key: String,
+}
+
+/// The record of the journal.
+#[derive(Serialize, Deserialize)]
+struct StoredCountsNote {
+    /// SHA-256 of the counts file, in hex.
+    sha256: String,
+    corpus: CorpusFacts,
+}
+
+impl StoredCounts {
+    /// The files for the counts of a source. Their names contain a hash of everything that the counts depend on, so
+    /// that other settings use other files.
+    fn new(
+        plan: &Plan,
+        train: &TrainPlan,
+        inputs: &Inputs<'_>,
+        number: usize,
+        folder: &Path,
+    ) -> Result<StoredCounts> {
+        let spec = &plan.sources[number];
+        let units = inputs.identified(number)?;
+        let key = json!({
+            "version": VERSION,
+            "format_version": FORMAT_VERSION,
+            "units": units,
+            // Different files can have equal identities.
+            "uri": spec.uri,
+            "column": spec.column,
+            "format": spec.format,
+            "documents": spec.documents,
+            "on_bad_input": spec.on_bad_input,
+            "limit": plan.limits[number],
+            "split": train.split,
+            "boundary": train.boundary,
+            "special_tokens": train.specials,
+        });
+        let key = sha256(key.to_string());
+        let file = |extension| folder.join(format!("{}.{extension}", &key[..32]));
+        Ok(StoredCounts { counts: file("parquet"), note: file("journal"), key })
+    }
+
+    /// The facts about the text, if its counts were stored completely.
+    fn recall(&self) -> Option<CorpusFacts> {
+        let (_, notes) = Journal::open::<StoredCountsNote>(&self.note, &self.key).ok()?;
+        let note = notes.into_iter().next()?;
+        (file_sha256(&self.counts).ok()? == note.sha256).then_some(note.corpus)
+    }
+
+    /// Counts a source and stores its counts, without weights.
+    fn count(
+        &self,
+        plan: &Plan,
+        train: &TrainPlan,
+        inputs: &Inputs<'_>,
+        number: usize,
+        observer: &dyn Observer,
+    ) -> Result<CorpusFacts> {
+        let left_out = inputs.incidents().count();
+        observer.started(Stage::Count, inputs.bytes_of(number));
+        let scratch = self.counts.parent().unwrap_or(Path::new("."));
+        // The sum applies the weights.
+        let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
+        let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer);
+        let counts = counts.map_err(|error| inputs.with_place(error))?;
+        inputs.check_stamps()?;
+        observer.finished(Stage::Count);
+        let info = CountsInfo {
+            pattern: train.split.clone(),
+            boundary: train.boundary,
+            special_tokens: train.specials.clone(),
+            sources: json!({ "uri": shown_uri(&plan.sources[number].uri) }),
+            ordered: true,
+            ..CountsInfo::default()
+        };
+        let mut written = Written::default();
+        atomic_file::publish_within(&self.counts, |file| {
+            written = counts.write(file, &self.counts, &info, observer)?;
+            Ok(())
+        })?;
+        // If rows were skipped, no note is written: a later run must report them too, so it reads the source again.
+        if inputs.incidents().count() == left_out {
+            let sha256 = file_sha256(&self.counts).map_err(|cause| Error::io("read", &self.counts, cause))?;
+            let note = StoredCountsNote { sha256, corpus: written.facts.clone() };
+            let mut journal = Journal::create(&self.note, &self.key)?;
+            journal.append(&note)?;
+            journal.sync()?;
+        }
+        Ok(written.facts)
+    }
+}
+
+fn file_sha256(path: &Path) -> std::io::Result<String> {
+    sha256_of(std::fs::File::open(path)?)
+}
+
+/// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.
+pub(super) fn count_sample(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs<'_>,
+    prepare: Option<Arc<dyn Prepare>>,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    if train.split != SplitPattern::None {
+        let counts = count_within_limit(plan, train, inputs, prepare, &train.output, observer)?;
+        return counts.into_counted(observer);
+    }
+    let documents = prepared(inputs, ReadBy::Readers, &prepare);
+    let limit = Some(MemoryLimit { tables: plan.memory, scratch: train.output.clone() });
+    let config = CountConfig { limit, ..count_config(plan, train, prepare)? };
+    observer.started(Stage::Count, inputs.sampled_bytes());
+    let counted = gather_documents(documents, &config, observer)?;
+    observer.finished(Stage::Count);
+    Ok(counted)
+}
+
+/// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
+/// `scratch`.
+pub(super) fn count_within_limit(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs<'_>,
+    prepare: Option<Arc<dyn Prepare>>,
+    scratch: &Path,
+    observer: &dyn Observer,
+) -> Result<Counts> {
+    observer.started(Stage::Count, inputs.sampled_bytes());
+    let documents = prepared(inputs, ReadBy::Takers, &prepare);
+    let config = CountConfig { weights: plan.weights.clone(), ..count_config(plan, train, prepare)? };
+    let counts = count_documents(documents, config, plan, train, scratch, observer);
+    let counts = counts.map_err(|error| inputs.with_place(error))?;
+    observer.finished(Stage::Count);
+    Ok(counts)
+}
+
+/// The documents of the sample. They are joined from their parts if they must be prepared.
+fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
+    let documents = inputs.sampled(by);
+    if prepare.is_some() { inputs.whole(documents) } else { documents }
+}
+
+/// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
+/// `scratch`.
+pub(super) fn count_documents(
+    documents: Documents<'_>,
+    config: CountConfig,
+    plan: &Plan,
+    train: &TrainPlan,
+    scratch: &Path,
+    observer: &dyn Observer,
+) -> Result<Counts> {
+    let tables = memory_of_tables(plan.memory, plan.threads);
+    let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
+    let config = CountConfig { limit, ..config };
+    let splitter = splitter(&train.split)?;
+    crate::count::count_within_limit(documents, &*splitter, &config, observer)
+}
+
+/// How documents are counted. If text is prepared, that also finds the special tokens.
+pub(super) fn count_config(
+    plan: &Plan,
+    train: &TrainPlan,
+    prepare: Option<Arc<dyn Prepare>>,
+) -> Result<CountConfig> {
+    let specials: &[String] = if prepare.is_some() { &[] } else { &train.specials };
+    Ok(CountConfig {
+        specials: SpecialFinder::new(specials)?,
+        weights: plan.weights.clone(),
+        boundary: train.boundary,
+        prepare,
+        limit: None,
+    })
+}

@@ -1,0 +1,364 @@
+//! Trains the tokenizer of a plan, and stores what was learned in the output folder, so that an interrupted job does
+//! not train again. [`learn`] trains from documents in one call.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::counting;
+use super::counting::count_sample;
+use super::error::RunError;
+use super::extend::{ExtendedTokenizer, preparation};
+use super::inputs::Inputs;
+use super::inputs::no_text;
+use super::plan::{Plan, TrainPlan};
+use super::resources::Costs;
+use super::resources::{check_memory, learning_memory, within_memory};
+use crate::base::atomic_file;
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::count::{Boundary, CorpusFacts, CountConfig, Counted, count_pretokens, gather_documents};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Stage};
+use crate::report::StageCost;
+use crate::sink::{Journal, OutputFolder};
+use crate::source::{Documents, Incidents, LeftOut, Unit};
+use crate::split::{Named, SpecialFinder, SplitPattern, splitter};
+use crate::train::{HistoryPoint, Learned, Merge, Merges, TrainConfig, learn_merges};
+use crate::vocab::{SpecialTokensAt, Vocabulary};
+use crate::{sink, vocab};
+
+/// The result of training, before it is written.
+pub(super) struct Trained {
+    pub(super) vocabulary: Arc<Vocabulary>,
+    pub(super) learned: Learned,
+    /// The tokenizer that training extended, if any. Its merges come first.
+    pub(super) base: Option<ExtendedTokenizer>,
+    pub(super) corpus: CorpusFacts,
+    /// Number of distinct pre-tokens, or of distinct documents if there is no split.
+    pub(super) distinct_pretokens: u64,
+}
+
+impl Trained {
+    /// How often the pair of each merge occurred when it was merged, by rank in the vocabulary.
+    pub(super) fn counts(&self) -> Vec<u64> {
+        let counts: Vec<u64> = self.learned.merges.iter().map(|merge| merge.count.get()).collect();
+        self.base.as_ref().map_or_else(|| counts.clone(), |base| base.given.by_rank(&counts))
+    }
+}
+
+/// Reads and counts the sample, learns merges from the counts, and builds a vocabulary. If `kept` names a folder, the
+/// counts of the sources of a mixture are stored there.
+///
+/// # Errors
+/// - Errors of reading and counting; there is no text.
+/// - The text or the learned tokens do not fit the memory limit.
+/// - The observer asks to stop.
+pub(super) fn train(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs<'_>,
+    kept: Option<&Path>,
+    costs: &mut Costs,
+    observer: &dyn Observer,
+) -> Result<Trained> {
+    if let Some(bytes) = least_text(plan, train, inputs) {
+        within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
+    }
+    for token in &train.only_named {
+        observer
+            .noted(&format!("{token:?} is named for transformers, and so it is added as a special token"));
+    }
+    let base = ExtendedTokenizer::load(train, observer)?;
+    let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
+    let Counted { pretokens, facts } = costs.stage("count", || {
+        let counted = match kept {
+            _ if !plan.counts.is_empty() => counting::read_counts_files(plan, train, observer)?,
+            Some(folder) if prepare.is_none() && counting::is_mixture(plan, train, inputs) => {
+                counting::count_mixture(plan, train, inputs, folder, observer)?
+            }
+            _ => count_sample(plan, train, inputs, prepare, observer)?,
+        };
+        inputs.check_stamps()?;
+        let text_bytes = counted.facts.text_bytes;
+        Ok((counted, text_bytes))
+    })?;
+    if pretokens.is_empty() {
+        return Err(match plan.counts.is_empty() {
+            true => no_text(inputs, |whole| RunError::NothingToTrainOn { whole }),
+            false => {
+                Error::new(ErrorKind::Failed, RunError::NothingToTrainOn { whole: "input that was counted" })
+                    .with_help("check that the counts are those of the right input")
+            }
+        });
+    }
+    check_memory(&pretokens, train, plan.memory)?;
+    let (distinct_pretokens, distinct_bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
+    let learned = costs.stage("train", || {
+        let learned = match &base {
+            Some(base) => base.learn(pretokens, train, observer),
+            None => learn_merges(pretokens, &train.config, observer),
+        };
+        Ok((learned?, distinct_bytes))
+    })?;
+    check_tokens(&learned, plan.memory)?;
+    let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
+    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pretokens })
+}
+
+/// A lower bound in bytes for the text of the training, if it is known before reading. Without a split it is the
+/// longest single document, or the largest source if documents are joined; others may be equal to it and add nothing.
+fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
+    let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
+    let unsplit = train.split == SplitPattern::None;
+    if !unsplit || !everything {
+        return None;
+    }
+    let counted = inputs.units().into_iter().zip(plan.weights.iter().chain(std::iter::repeat(&1)));
+    let sources = counted.filter(|(_, weight)| **weight > 0).map(|(units, _)| units);
+    match train.boundary {
+        Boundary::Join => {
+            let known = |units: Vec<Unit>| {
+                units.iter().filter_map(|unit| unit.text_bytes).fold(0, u64::saturating_add)
+            };
+            sources.map(known).max()
+        }
+        Boundary::Document => {
+            sources.flatten().filter(|unit| unit.rows == Some(1)).filter_map(|unit| unit.text_bytes).max()
+        }
+    }
+}
+
+/// Checks the total size of the learned tokens. It can be far larger than the text, since each token may be one byte
+/// longer than the one before: for example, if pairs that occur once are merged in the order of the text.
+///
+/// # Errors
+/// The tokens exceed what the file of a tokenizer may have ([`ErrorKind::Failed`]), or what the memory limit allows
+/// ([`ErrorKind::Memory`]).
+fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
+    /// Bytes of memory per byte of the tokens while their files are made.
+    const MEMORY_PER_TOKEN_BYTE: u64 = 50;
+    /// Bytes of tokens (4 MiB) that any tokenizer may have, whatever the limit.
+    const ALWAYS_ALLOWED: u64 = 4 << 20;
+    let bytes = learned.merges.token_bytes();
+    if bytes > vocab::MAX_FILE_BYTES {
+        let (bytes, limit) = (ByteCount(bytes), ByteCount(vocab::MAX_FILE_BYTES));
+        return Err(
+            Error::new(ErrorKind::Failed, RunError::NoFileHolds { bytes, limit }).with_help(SHORTER_TOKENS)
+        );
+    }
+    let need = bytes.saturating_mul(MEMORY_PER_TOKEN_BYTE);
+    if bytes <= ALWAYS_ALLOWED || need <= limit.0 {
+        return Ok(());
+    }
+    let fault = RunError::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
+    Err(Error::new(ErrorKind::Memory, fault).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
+}
+
+/// The help for very long tokens.
+const SHORTER_TOKENS: &str = "set --max-token-bytes ([train] max_token_bytes), or learn fewer merges";
+
+/// Number of tokens for single bytes. Every vocabulary has all of them.
+const BYTE_TOKENS: usize = 256;
+
+/// How [`learn`](learn()) trains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnConfig {
+    /// How texts are split into pre-tokens, by training and by the tokenizer.
+    pub split: SplitPattern,
+    /// The special tokens. They are cut out of the text that is learned from, and get ids of their own.
+    pub specials: Vec<String>,
+    /// The position of the special tokens among the ids.
+    pub specials_at: SpecialTokensAt,
+    /// The extent of a text that is split on its own: a document, or all documents of a source.
+    pub boundary: Boundary,
+    /// How many merges to learn, and which.
+    pub train: TrainConfig,
+}
+
+impl LearnConfig {
+    /// The program's defaults for a vocabulary of this size: the 256 bytes, the special tokens, and merges for the
+    /// remaining tokens, which may be none.
+    pub fn new(vocab_size: usize, specials: &[&str]) -> LearnConfig {
+        LearnConfig {
+            split: SplitPattern::Named(Named::Gpt4),
+            specials: specials.iter().map(|&text| text.to_owned()).collect(),
+            specials_at: SpecialTokensAt::default(),
+            boundary: Boundary::default(),
+            train: TrainConfig::new(vocab_size.saturating_sub(BYTE_TOKENS + specials.len())),
+        }
+    }
+}
+
+/// Trains a tokenizer on documents: counts pre-tokens, or gathers whole documents if there is no split, learns
+/// merges, and builds a vocabulary. For whole jobs, with samples, mixtures and memory limits, use
+/// [`job`](super::job()).
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::{LearnConfig, learn};
+/// use tokenmill::vocab::{self, Format, WriteOptions};
+/// use tokenmill::{Tokenizer, source};
+///
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// let texts = source::texts(["how much wood would a woodchuck chuck", "if a woodchuck could chuck wood?"]);
+/// let (vocabulary, learned) = learn(texts, &LearnConfig::new(280, &["<|endoftext|>"]), &Silent)?;
+/// assert!(learned.merges.len() > 10);
+///
+/// vocab::write(&vocabulary, Format::Hf, folder, &WriteOptions::default())?;
+/// let tokenizer = Tokenizer::from_file(folder)?;
+/// assert!(tokenizer.count("would a woodchuck chuck?")? < 12);
+/// assert!(tokenizer.special_token("<|endoftext|>").is_some());
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+///
+/// **Memory:** that of [`count_pretokens`] or [`gather_documents`], then that of [`learn_merges`].
+///
+/// # Errors
+/// - The special tokens or the split cannot be used. This is found before anything is read.
+/// - Errors from reading `documents`, and those of the three functions named above.
+pub fn learn(
+    documents: Documents<'_>,
+    config: &LearnConfig,
+    observer: &dyn Observer,
+) -> Result<(Vocabulary, Learned)> {
+    let vocabulary = |merges: &Merges| {
+        Vocabulary::from_merges(merges, &config.specials, config.specials_at, config.split.clone())
+    };
+    vocabulary(&Merges::default())?;
+    let (specials, boundary) = (SpecialFinder::new(&config.specials)?, config.boundary);
+    let counting = CountConfig { specials, boundary, ..CountConfig::default() };
+    observer.started(Stage::Count, None);
+    let counted = match &config.split {
+        SplitPattern::None => gather_documents(documents, &counting, observer)?,
+        split => count_pretokens(documents, &*splitter(split)?, &counting, observer)?,
+    };
+    observer.finished(Stage::Count);
+    let learned = learn_merges(counted.pretokens, &config.train, observer)?;
+    Ok((vocabulary(&learned.merges)?, learned))
+}
+
+/// Name of the file in the state folder that stores what was learned.
+const LEARNED: &str = "learned.journal";
+
+/// What the file stores.
+#[derive(Serialize, Deserialize)]
+struct LearnedRecord {
+    /// Left token, right token, count.
+    merges: Vec<(u32, u32, Count)>,
+    history: Vec<HistoryPoint>,
+    corpus: CorpusFacts,
+    distinct_pretokens: u64,
+    stages: Vec<StageCost>,
+    /// Rows that were skipped while the text was read, by source and unit.
+    left_out: Vec<(usize, usize, LeftOut)>,
+}
+
+/// Stores what a job learned, the cost of its stages, and the rows that were skipped.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn store_learned(
+    folder: &OutputFolder,
+    key: &str,
+    trained: &Trained,
+    stages: &[StageCost],
+    incidents: &Incidents,
+) -> Result<()> {
+    let Learned { merges, history } = &trained.learned;
+    let record = LearnedRecord {
+        merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
+        history: history.clone(),
+        corpus: trained.corpus.clone(),
+        distinct_pretokens: trained.distinct_pretokens,
+        stages: stages.to_vec(),
+        left_out: incidents.of_units(),
+    };
+    let mut journal = Journal::create(folder.state().join(LEARNED), key)?;
+    journal.append(&record)?;
+    journal.sync()
+}
+
+/// What an earlier run of the job learned, if it got that far; `key` must be the same. The rows that it skipped are
+/// added to `incidents`.
+///
+/// # Errors
+/// The file cannot be read, or the merges and settings make no vocabulary.
+pub(super) fn restore_learned(
+    folder: &OutputFolder,
+    key: &str,
+    settings: &TrainPlan,
+    incidents: &Incidents,
+) -> Result<Option<(Trained, Vec<StageCost>)>> {
+    let (_, records) = Journal::open::<LearnedRecord>(folder.state().join(LEARNED), key)?;
+    let Some(record) = records.into_iter().next() else { return Ok(None) };
+    let merge = |(left, right, count)| Merge { left, right, count };
+    let merges = Merges::new(record.merges.into_iter().map(merge).collect());
+    let (specials, at) = (&settings.specials, settings.specials_at);
+    let trained = Trained {
+        vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
+        learned: Learned { merges, history: record.history },
+        // Only the command `train` extends a tokenizer, and it stores nothing here.
+        base: None,
+        corpus: record.corpus,
+        distinct_pretokens: record.distinct_pretokens,
+    };
+    record.left_out.iter().for_each(|(source, unit, rows)| incidents.restore(*source, *unit, rows));
+    Ok(Some((trained, record.stages)))
+}
+
+/// Whether a folder without a manifest holds the beginning of a job: data, or what it learned.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(super) fn has_begun(folder: &Path, split: Option<&str>) -> Result<bool> {
+    Ok(has_learned(&sink::state_of(folder, split)) || sink::holds_data(folder, split)?)
+}
+
+/// Whether a job has stored what it learned in this state folder.
+pub(super) fn has_learned(state: &Path) -> bool {
+    fs::metadata(state.join(LEARNED)).is_ok_and(|file| file.len() > 0)
+}
+
+/// Removes what was learned, if it was learned from other input or settings.
+pub(super) fn forget_learned(folder: &OutputFolder) -> Result<()> {
+    atomic_file::remove(&folder.state().join(LEARNED))
+}
+
+/// The vocabulary of these merges. If training extended a tokenizer, the first ones are its own.
+pub(super) fn vocabulary(
+    merges: &Merges,
+    train: &TrainPlan,
+    base: Option<&ExtendedTokenizer>,
+) -> Result<Vocabulary> {
+    match base {
+        Some(base) => base.vocabulary.extended(merges),
+        None => Vocabulary::from_merges(merges, &train.specials, train.specials_at, train.split.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::int::Count;
+    use crate::observer::Silent;
+    use crate::source::texts;
+
+    #[test]
+    fn with_and_without_a_split_special_tokens_are_cut_out() {
+        let once = |split| {
+            let mut config = LearnConfig::new(259, &["<s>"]);
+            (config.split, config.train.min_frequency) = (split, Count::ONE);
+            let (vocabulary, learned) = learn(texts(["ab<s>ab"]), &config, &Silent).expect("two texts");
+            let merges: Vec<_> = learned.merges.iter().map(|merge| (merge.left, merge.right)).collect();
+            assert_eq!(merges, [(97, 98)], "of two that are asked for: nothing else is left");
+            assert_eq!(vocabulary.specials().next().map(|special| special.text.as_str()), Some("<s>"));
+        };
+        once(SplitPattern::None);
+        once(SplitPattern::Named(Named::Gpt4));
+        let unusable = LearnConfig::new(300, &["a"]);
+        assert!(learn(texts(["ab"]), &unusable, &Silent).is_err(), "it is a byte's token");
+    }
+}
