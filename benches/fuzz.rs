@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokenmill::base::panics::is_catching;
+use tokenmill::error::is_catching_panics;
 
 use damage::Random;
 
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz");
     std::panic::set_hook(Box::new(|panic| {
-        if !is_catching() {
+        if !is_catching_panics() {
             *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
         }
     }));

@@ -1,7 +1,9 @@
+use std::any::Any;
 use std::borrow::Cow;
-use std::fmt;
-use std::io;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// `Result` with the [`Error`] of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -275,6 +277,35 @@ pub(crate) fn excerpt(text: &str) -> String {
     }
 }
 
+thread_local! {
+    /// Whether this thread is inside [`catch_panic`].
+    static CATCHING_PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a decoder that panics on some malformed input, and returns the message of a panic as the error.
+///
+/// After an error, anything that `decode` has worked on must not be used again.
+pub(crate) fn catch_panic<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    let outer = CATCHING_PANICS.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    CATCHING_PANICS.set(outer);
+    outcome.map_err(|panic| panic_message(&*panic))
+}
+
+/// Whether a panic of the current thread becomes an error, as panics of Parquet decoders on damaged files do.
+///
+/// A panic hook is called for these panics too, and can call this function to recognise and ignore them. In a
+/// program built with `panic = "abort"`, such a panic ends the program.
+pub fn is_catching_panics() -> bool {
+    CATCHING_PANICS.get()
+}
+
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,5 +362,16 @@ mod tests {
             format!("{error:?}"),
             "cannot write a.txt: full\n  help: free some space, then run the same command again"
         );
+    }
+
+    #[test]
+    fn what_a_panic_said_is_the_error() {
+        assert!(!is_catching_panics());
+        let inner =
+            |fails: bool| catch_panic(move || if fails { panic!("bad {}", 7) } else { is_catching_panics() });
+        assert_eq!(inner(false), Ok(true));
+        assert_eq!(inner(true), Err("bad 7".to_owned()));
+        assert_eq!(catch_panic(|| (inner(true).is_err(), is_catching_panics())), Ok((true, true)));
+        assert!(!is_catching_panics());
     }
 }

@@ -40,7 +40,7 @@
 //! Cargo features: `cli` (the program) and `hub` (`hf://`, `https://`) are on by default; `remote` (`s3://`,
 //! `gs://`, `az://`) is not.
 
-/// The error type of the crate, and the kinds of failure.
+/// The error type of the crate, the kinds of failure, and panics of decoders that become errors.
 pub mod error;
 /// What every stage may use.
 pub mod base;
@@ -50,7 +50,7 @@ pub mod observer;
 /// Version of this program. Output files record it, and their contents may depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub use base::version::FORMAT_VERSION;
+pub use base::integrity::FORMAT_VERSION;
 
 // The stages, in the order in which data passes through them. Each `mod.rs` begins with its input and output.
 pub mod source;

@@ -1,12 +1,10 @@
-//! Files that appear complete or not at all, and folders that one process at a time writes to.
+//! Files that appear complete or not at all, and groups of files that appear together.
 //!
 //! Input: paths and the bytes to write there. Output: files under their final names, which are complete whenever they
 //! exist. Content is opaque here.
-//!
-//! Groups of files that belong together. Readers find either a complete group or none.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,11 +12,8 @@ use std::{fs, io};
 
 use tempfile::NamedTempFile;
 
-use super::claim::Owner;
+use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observer::Observer;
-
-pub(crate) use super::claim::{Claim, IfHeld, Pulse};
 
 /// The prefix of the names of unfinished files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -84,7 +79,7 @@ impl Pending {
         let mut builder = tempfile::Builder::new();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name: String = name.chars().take(NAME_CHARS).collect();
-        let prefix = format!("{TEMPORARY_PREFIX}{name}-{}", Owner::this().tag());
+        let prefix = format!("{TEMPORARY_PREFIX}{name}-{}", Process::this().tag());
         builder.prefix(&prefix).rand_bytes(RANDOM_CHARS);
         readable_by_others(&mut builder);
         match builder.tempfile_in(folder_of(&path)) {
@@ -244,7 +239,7 @@ pub(crate) fn remove_stale(path: &Path) {
 /// for a week.
 fn is_stale(name: &str, path: &Path) -> bool {
     let random = name.rsplit_once('-').map_or("", |(_, random)| random);
-    let running = random.get(..Owner::TAG_CHARS).and_then(Owner::tagged_is_running);
+    let running = random.get(..Process::TAG_CHARS).and_then(Process::tagged_is_running);
     let written = || path.symlink_metadata().and_then(|there| there.modified()).ok();
     let age = || SystemTime::now().duration_since(written()?).ok();
     match running {
@@ -258,7 +253,7 @@ fn is_stale(name: &str, path: &Path) -> bool {
 pub(crate) fn unfinished(name: &str) -> Option<&str> {
     let (written, random) = name.strip_prefix(TEMPORARY_PREFIX)?.rsplit_once('-')?;
     // Earlier versions put no process tag before the random characters.
-    let lengths = [RANDOM_CHARS, Owner::TAG_CHARS + RANDOM_CHARS];
+    let lengths = [RANDOM_CHARS, Process::TAG_CHARS + RANDOM_CHARS];
     let is_random =
         lengths.contains(&random.len()) && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_random.then_some(written)
@@ -356,63 +351,6 @@ fn of_the_system(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_some() { cause } else { cause.kind().into() }
 }
 
-/// Exclusive use of a folder by this process until this value is dropped.
-#[derive(Debug)]
-pub(crate) enum FolderLock {
-    /// By a file lock of the system.
-    #[expect(dead_code, reason = "held for its lock")]
-    File(File),
-    /// By a file that announces the holder to other processes.
-    #[expect(dead_code, reason = "held until it is dropped")]
-    Claim(Claim),
-}
-
-/// Takes a folder for this process alone until the returned lock is dropped, so that files of several processes do
-/// not mix. The folder is created if it does not exist. If another process holds it, this reports so to `observer`
-/// and waits. Where folders cannot be locked, files in the subfolder `state` announce the holder.
-///
-/// # Errors
-/// The folder cannot be created or written, or the observer asks to stop.
-pub(crate) fn lock_folder(folder: &Path, state: &str, observer: &dyn Observer) -> Result<FolderLock> {
-    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    if let Ok(file) = File::open(folder) {
-        let others = || format!("waiting for another run that writes to {}", folder.display());
-        if wait_for_lock(&file, others, observer)? {
-            return Ok(FolderLock::File(file));
-        }
-    }
-    let state = folder.join(state);
-    refuse_link(&state)?;
-    std::fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
-    Claim::take(&state, false, IfHeld::Wait, Pulse::default(), observer).map(FolderLock::Claim)
-}
-
-/// Locks an open file or folder. While another process holds the lock, this waits and reports the message `waiting`
-/// to `observer` once. Returns `false` if the file system does not support locks, as some network file systems do
-/// not.
-///
-/// # Errors
-/// The observer asks to stop.
-pub(crate) fn wait_for_lock(
-    file: &File,
-    waiting: impl FnOnce() -> String,
-    observer: &dyn Observer,
-) -> Result<bool> {
-    let mut waiting = Some(waiting);
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(_)) => return Ok(false),
-        }
-        if let Some(waiting) = waiting.take() {
-            observer.noted(&waiting());
-        }
-        observer.checkpoint()?;
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Gives a published file the permissions that the process's umask leaves; temporary files are private by default.
 #[cfg(unix)]
 fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
@@ -453,20 +391,20 @@ pub(crate) fn sync_folder(_folder: &Path) -> Result<()> {
 /// replaces another one, the old first file is removed; the new first file gets its name last. So whenever the
 /// process ends, an existing first file has its own other files beside it.
 #[derive(Debug, Default)]
-pub(crate) struct Together {
+pub(crate) struct FileGroups {
     replaced: Vec<PathBuf>,
     others: Vec<Pending>,
     firsts: Vec<Pending>,
 }
 
 /// One step of naming the files.
-enum Step {
+enum CommitStep {
     Remove(PathBuf),
     Name(Pending),
     Sync(PathBuf),
 }
 
-impl Together {
+impl FileGroups {
     /// Adds a file that gets its name before all groups.
     ///
     /// # Errors
@@ -501,23 +439,23 @@ impl Together {
     /// # Errors
     /// A file cannot be removed or renamed.
     pub(crate) fn commit(self) -> Result<()> {
-        self.steps().into_iter().try_for_each(Step::take)
+        self.steps().into_iter().try_for_each(CommitStep::take)
     }
 
     /// Returns the steps in their order: old first files are removed, other files are named, first files are named.
-    fn steps(self) -> VecDeque<Step> {
-        let folder = self.replaced.first().map(|path| Step::Sync(folder_of(path).to_owned()));
-        let removed = self.replaced.into_iter().map(Step::Remove).chain(folder);
-        removed.chain(self.others.into_iter().chain(self.firsts).map(Step::Name)).collect()
+    fn steps(self) -> VecDeque<CommitStep> {
+        let folder = self.replaced.first().map(|path| CommitStep::Sync(folder_of(path).to_owned()));
+        let removed = self.replaced.into_iter().map(CommitStep::Remove).chain(folder);
+        removed.chain(self.others.into_iter().chain(self.firsts).map(CommitStep::Name)).collect()
     }
 }
 
-impl Step {
+impl CommitStep {
     fn take(self) -> Result<()> {
         match self {
-            Step::Remove(path) => remove(&path),
-            Step::Name(pending) => pending.commit(),
-            Step::Sync(folder) => sync_folder(&folder),
+            CommitStep::Remove(path) => remove(&path),
+            CommitStep::Name(pending) => pending.commit(),
+            CommitStep::Sync(folder) => sync_folder(&folder),
         }
     }
 }
@@ -538,7 +476,6 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::observer::Silent;
 
     fn names(folder: &Path) -> Vec<OsString> {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect()
@@ -594,7 +531,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c-1.parquet");
         let mut child = std::process::Command::new("true").spawn().expect("a process");
-        let dead = format!("{}{:0>7}", &Owner::this().tag()[..6], {
+        let dead = format!("{}{:0>7}", &Process::this().tag()[..6], {
             let (mut number, mut digits) = (child.id(), String::new());
             while number > 0 {
                 digits.insert(0, char::from_digit(number % 36, 36).expect("a digit"));
@@ -663,19 +600,6 @@ mod tests {
         assert!(error.contains("new/one"), "{error}");
     }
 
-    /// A folder is locked until the lock is dropped.
-    #[cfg(unix)]
-    #[test]
-    fn a_folder_is_locked_until_the_lock_is_dropped() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("new");
-        let lock = lock_folder(&path, "state", &Silent).expect("a new folder");
-        let other = File::open(&path).expect("the folder");
-        assert!(other.try_lock().is_err());
-        drop(lock);
-        assert!(other.try_lock().is_ok());
-    }
-
     /// A published file has the permissions of any other new file.
     #[cfg(unix)]
     #[test]
@@ -700,7 +624,7 @@ mod tests {
         for steps in 0..10 {
             let folder = tempfile::tempdir().expect("a folder");
             let made = |version: &str| {
-                let mut together = Together::default();
+                let mut together = FileGroups::default();
                 together.add_before(&folder.path().join("record"), version.as_bytes()).expect("room");
                 for name in ["a", "b"] {
                     together.add_group(&group(folder.path(), name, version)).expect("room");
@@ -708,7 +632,7 @@ mod tests {
                 together
             };
             made("old").commit().expect("a folder");
-            made("new").steps().into_iter().take(steps).try_for_each(Step::take).expect("a folder");
+            made("new").steps().into_iter().take(steps).try_for_each(CommitStep::take).expect("a folder");
             let read = |name: String| fs::read_to_string(folder.path().join(name)).ok();
             for name in ["a", "b"] {
                 if let Some(first) = read(format!("{name}.first")) {
@@ -726,7 +650,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = group(folder.path(), "a", "same");
         for _ in 0..2 {
-            let mut together = Together::default();
+            let mut together = FileGroups::default();
             together.add_group(&files).expect("room");
             assert!(together.replaced.is_empty());
             together.commit().expect("a folder");

@@ -70,7 +70,7 @@ where
 ///
 /// # Errors
 /// The system does not start even one.
-pub(crate) fn as_many_as_there_are<T>(
+pub(crate) fn spawn_up_to<T>(
     threads: usize,
     mut start: impl FnMut(usize) -> io::Result<T>,
 ) -> Result<Vec<T>> {
@@ -101,7 +101,7 @@ pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
 ///
 /// The pool is a separate one, so that a thread that waits for tasks does not get unrelated ones, which might
 /// in turn wait for it.
-pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
+pub(crate) fn in_busy_pool<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
     let threads = rayon::current_num_threads();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let Some(pool) = pool.ok().filter(|_| threads > 1) else { return work(1) };
@@ -129,7 +129,7 @@ pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
 ///
 /// # Panics
 /// If the work panics.
-pub(crate) fn apart<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+pub(crate) fn in_isolated_pool<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(no_threads)?;
     // A thread of a rayon pool would look for other work in its pool while it waits, so a plain thread waits.
     thread::scope(|scope| {
@@ -311,19 +311,19 @@ mod tests {
         let given = |most: usize| {
             move |number| if number < most { Ok(number) } else { Err(io::Error::other("no more")) }
         };
-        assert_eq!(as_many_as_there_are(4, given(4)).expect("all"), [0, 1, 2, 3]);
-        assert_eq!(as_many_as_there_are(4, given(2)).expect("two"), [0, 1]);
-        let refused = as_many_as_there_are(4, given(0)).expect_err("none");
+        assert_eq!(spawn_up_to(4, given(4)).expect("all"), [0, 1, 2, 3]);
+        assert_eq!(spawn_up_to(4, given(2)).expect("two"), [0, 1]);
+        let refused = spawn_up_to(4, given(0)).expect_err("none");
         assert!(refused.to_string().contains("no more") && refused.help().is_some(), "{refused}");
     }
 
     #[test]
     fn work_is_done_apart_by_as_many_threads_as_are_asked_for() {
         for threads in [1, 3] {
-            let of_pool = with_threads(2, || apart(threads, rayon::current_num_threads));
+            let of_pool = with_threads(2, || in_isolated_pool(threads, rayon::current_num_threads));
             assert_eq!(of_pool.expect("threads"), threads);
         }
-        let panic = catch_unwind(|| apart::<()>(1, || resume_unwind(Box::new("the work's own"))));
+        let panic = catch_unwind(|| in_isolated_pool::<()>(1, || resume_unwind(Box::new("the work's own"))));
         assert_eq!(panic.expect_err("it is passed on").downcast_ref(), Some(&"the work's own"));
     }
 

@@ -6,12 +6,12 @@ use super::int::{to_u64, u64_to_usize};
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A sequence of random numbers from a seed.
-pub(crate) struct Draws(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Draws {
+impl SeededRandom {
     /// The sequence of this seed, from its first number on.
-    pub(crate) fn of(seed: u64) -> Draws {
-        Draws(seed)
+    pub(crate) fn of(seed: u64) -> SeededRandom {
+        SeededRandom(seed)
     }
 
     /// The next number.
@@ -43,8 +43,8 @@ mod tests {
     /// The first numbers of the seed 1234567 according to the author's program in C.
     #[test]
     fn they_are_those_of_split_mix() {
-        let mut draws = Draws::of(1_234_567);
+        let mut random = SeededRandom::of(1_234_567);
         let first = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        assert_eq!(first.map(|_| draws.next()), first);
+        assert_eq!(first.map(|_| random.next()), first);
     }
 }

@@ -101,7 +101,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
 fn quiet_caught_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !tokenmill::base::panics::is_catching() {
+        if !tokenmill::error::is_catching_panics() {
             told(panic);
         }
     }));

@@ -40,12 +40,12 @@ use sha2::{Digest, Sha256};
 
 use super::spill::{EACH, EACH_INDEXED, PretokenReader, check_fits};
 use super::{Boundary, CountError, PretokenCounts};
-use crate::base::digest::hex;
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
+use crate::base::hash::SeededHash;
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::base::panics::catching;
-use crate::base::seeded_hash::Hashing;
-use crate::base::version;
+use crate::base::integrity;
+use crate::base::integrity::hex;
+use crate::error::catch_panic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{check_index, check_pages};
@@ -130,7 +130,7 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
     while reader.advance()? {
         if reader.info().ordered {
             // In a file sorted by bytes, the reader itself detects equal pre-tokens.
-            let (hash, before) = (Hashing::of_process().bytes(reader.pretoken()), pretokens.len());
+            let (hash, before) = (SeededHash::of_process().bytes(reader.pretoken()), pretokens.len());
             if index.find(hash, |number| pretokens.pretoken(number - 1) == reader.pretoken()).is_some() {
                 let (path, problem) = (path.to_path_buf(), "the pre-token is repeated");
                 return Err(CountsFileError::Row { path, row: to_u64(before), problem }.into());
@@ -409,7 +409,7 @@ fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str
         return Err(CountsFileError::NotCounts { path: path.to_path_buf(), problem }.into());
     };
     let wrong = |cause| CountsFileError::Metadata { path: path.to_path_buf(), key: INFO_KEY, cause }.into();
-    version::check(path, text.as_bytes(), wrong)?;
+    integrity::check_format_version(path, text.as_bytes(), wrong)?;
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
 
@@ -420,7 +420,7 @@ fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> 
 
 /// Calls the Parquet reader, which panics on some malformed files, and returns a panic as an error.
 fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
-    catching(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+    catch_panic(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
 /// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.

@@ -10,9 +10,9 @@ use std::ops::Range;
 use super::facts::FactFinder;
 use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
 use super::{CountError, TooLongForMemory};
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
+use crate::base::hash::SeededHash;
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
@@ -156,7 +156,7 @@ impl<'a> Gatherer<'a> {
             return Ok(range.start);
         }
         let pretoken = &self.pretokens.bytes[range.clone()];
-        let hash = Hashing::of_process().bytes(pretoken);
+        let hash = SeededHash::of_process().bytes(pretoken);
         if let Some(number) = self.index.find(hash, |number| self.pretokens.pretoken(number - 1) == pretoken)
         {
             let count = &mut self.pretokens.counts[number - 1];

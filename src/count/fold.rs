@@ -15,7 +15,7 @@ use super::PretokenCounts;
 use super::table::Entry;
 use super::table::PretokenLog;
 use super::table::PretokenTable;
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
 use crate::base::huge_pages;
 use crate::base::huge_pages::populated;
 use crate::base::int::{Count, u64_to_usize};

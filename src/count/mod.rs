@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::hash_index;
+use crate::base::hash;
 use crate::base::int::{ByteCount, to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -304,9 +304,9 @@ fn shown(pretoken: &[u8]) -> String {
     }
 }
 
-impl From<hash_index::Full> for CountError {
-    fn from(_: hash_index::Full) -> CountError {
-        CountError::TooManyNumbers { most: hash_index::MOST }
+impl From<hash::IndexFull> for CountError {
+    fn from(_: hash::IndexFull) -> CountError {
+        CountError::TooManyNumbers { most: hash::MOST_ENTRIES }
     }
 }
 

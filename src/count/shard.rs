@@ -16,7 +16,7 @@ use super::table::PretokenTable;
 use super::{CountConfig, MemoryLimit};
 use super::{Prepare, Prepared, check_growth, place_of};
 use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};
-use crate::base::pools::{as_many_as_there_are, lock};
+use crate::base::pools::{lock, spawn_up_to};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{Segment, SpecialFinder, Splitter};
@@ -68,7 +68,7 @@ pub(super) fn count<'a>(
     let outcomes = thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, work);
         // If the system starts no thread, the current one does all of the work.
-        let Ok(threads) = as_many_as_there_are(threads, start) else { return vec![work()] };
+        let Ok(threads) = spawn_up_to(threads, start) else { return vec![work()] };
         let outcome =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         threads.into_iter().map(outcome).collect()

@@ -12,9 +12,9 @@ use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_w
 use super::spill::{EACH, EACH_INDEXED, bytes_of, check_fits};
 use super::spill::{Order, PretokenReader, merge};
 use super::{Boundary, PretokenCounts, write_counts};
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
+use crate::base::hash::SeededHash;
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::base::seeded_hash::Hashing;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::{FORMAT_VERSION, VERSION};
@@ -164,7 +164,7 @@ fn append(
 ) -> Result<()> {
     for (pretoken, count) in read_counts_within(&file.path, limit)?.pretokens.iter() {
         let (hash, count) =
-            (Hashing::of_process().bytes(pretoken), multiplied(pretoken, count, file.weight)?);
+            (SeededHash::of_process().bytes(pretoken), multiplied(pretoken, count, file.weight)?);
         match index.find(hash, |number| sum.pretoken(number - 1) == pretoken) {
             Some(number) => {
                 let total = sum.counts[number - 1].checked_add(count);

@@ -13,9 +13,9 @@ use std::mem;
 use super::CountError;
 use super::pretokens::nth;
 use super::spill::Runs;
+use crate::base::hash::SeededHash;
 use crate::base::huge_pages::fetch;
 use crate::base::int::{Count, to_u64, u64_to_usize};
-use crate::base::seeded_hash::Hashing;
 use crate::base::{huge_pages, int};
 use crate::error::Result;
 use crate::split::{SHORT, ShortPretoken};
@@ -193,7 +193,7 @@ struct Text<'t> {
     weight: Count,
     /// The position of the text in the corpus.
     place: u64,
-    hashing: Hashing,
+    hashing: SeededHash,
 }
 
 impl Text<'_> {
@@ -251,7 +251,7 @@ impl Key {
     }
 
     /// Returns the key of a pre-token. The key of a long one has no number yet, so it cannot be stored in a table.
-    pub(super) fn new(pretoken: &[u8], hashing: Hashing) -> Key {
+    pub(super) fn new(pretoken: &[u8], hashing: SeededHash) -> Key {
         if pretoken.len() > SHORT {
             return Key { low: hashing.bytes(pretoken), high: u64::MAX };
         }
@@ -283,13 +283,13 @@ impl Key {
 
     /// Returns the hash. Tables use its high bits.
     #[inline(always)]
-    pub(super) fn hash(self, hashing: Hashing) -> u64 {
+    pub(super) fn hash(self, hashing: SeededHash) -> u64 {
         if self.is_long() { self.low } else { self.hash_of_short(hashing) }
     }
 
     /// Returns the hash of a key that is known to be that of a short pre-token.
     #[inline(always)]
-    pub(super) fn hash_of_short(self, hashing: Hashing) -> u64 {
+    pub(super) fn hash_of_short(self, hashing: SeededHash) -> u64 {
         hashing.halves([self.low, self.high])
     }
 
@@ -400,7 +400,7 @@ pub(super) struct Slots {
     /// Number of entries.
     used: usize,
     /// The hash function, here so that loops find it at hand.
-    pub(super) hashing: Hashing,
+    pub(super) hashing: SeededHash,
 }
 
 impl Slots {
@@ -412,7 +412,7 @@ impl Slots {
             huge_pages::advise(&mut all);
         }
         all.resize_with(length, Entry::default);
-        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: Hashing::of_process() }
+        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: SeededHash::of_process() }
     }
 
     /// Returns the number of entries.

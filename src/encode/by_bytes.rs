@@ -1,6 +1,6 @@
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
+use crate::base::hash::SeededHash;
 use crate::base::int::TokenId;
-use crate::base::seeded_hash::Hashing;
 use crate::vocab::Vocabulary;
 
 /// Finds a token by its bytes. If several tokens have the same bytes, the one with the lowest id is found.
@@ -9,13 +9,13 @@ use crate::vocab::Vocabulary;
 #[derive(Debug)]
 pub(super) struct ByBytes {
     index: HashIndex,
-    hashing: Hashing,
+    hashing: SeededHash,
 }
 
 impl ByBytes {
     /// Indexes the vocabulary's ordinary tokens: all but the added ones.
     pub(super) fn new(vocabulary: &Vocabulary) -> ByBytes {
-        let mut tokens = ByBytes { index: HashIndex::default(), hashing: Hashing::of_process() };
+        let mut tokens = ByBytes { index: HashIndex::default(), hashing: SeededHash::of_process() };
         for (id, bytes) in vocabulary.ordinary() {
             if tokens.find(vocabulary, bytes).is_none() {
                 let added = tokens.index.insert(tokens.hashing.bytes(bytes), id.index() + 1);

@@ -23,7 +23,7 @@ impl Shortcut {
     /// encode may wait for the result, so they cannot do this work. If the system gives no threads, texts are
     /// merged from then on.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool, threads: usize) -> Shortcut {
-        let made = pools::apart(threads, || Shortcut::made(vocabulary, whole_texts));
+        let made = pools::in_isolated_pool(threads, || Shortcut::made(vocabulary, whole_texts));
         made.unwrap_or_else(|_| Shortcut::none(NO_THREADS))
     }
 

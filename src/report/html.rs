@@ -7,8 +7,8 @@ use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
     ShownToken, StageCost,
 };
-use crate::base::digest::HTML_CHECKSUM;
 use crate::base::int::counted;
+use crate::base::integrity::HTML_CHECKSUM;
 
 /// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
 /// Longer documents are shown by doublings of length.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use super::{Ratios, RunReport};
-use crate::base::digest::JSON_CHECKSUM;
+use crate::base::integrity::JSON_CHECKSUM;
 
 /// The layout of `report.json`.
 #[derive(Serialize)]

@@ -38,7 +38,7 @@ pub use tokens::tokens_to_html;
 use std::path::{Path, PathBuf};
 
 use super::base::atomic_file::publish_bytes_within;
-use super::base::digest::{HTML_CHECKSUM, JSON_CHECKSUM};
+use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the file with the numbers, in an output's folder.

@@ -15,8 +15,8 @@ use super::plan::{Plan, TrainPlan};
 use super::recipe::{FixedSettings, Given, Mistake, Recipe};
 use super::resources::{memory_of_sum, memory_of_tables};
 use crate::base::atomic_file::{self};
-use crate::base::digest::{sha256, sha256_of};
 use crate::base::int::{ByteCount, to_u64};
+use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
     CorpusFacts, CountConfig, Counted, Counts, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
     Sum, WeightedFile, Written, characters, check_same, gather_documents, read_counts_info, sum_counts,

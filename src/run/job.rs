@@ -19,8 +19,8 @@ use super::tokenizer_files::{remove_others, tokenizer_files, write_tokenizer};
 use super::training::{
     Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
 };
-use crate::base::atomic_file;
 use crate::base::int::{counted, to_u64};
+use crate::base::{atomic_file, folder_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
@@ -117,7 +117,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
             let _ = fs::remove_dir(&settings.output);
         }
         let trained = trained?;
-        let _lock = atomic_file::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
+        let _lock = folder_lock::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
         write_tokenizer(&trained, plan, settings, &write_options(plan), context.observer)?;
         let report = ReportParts {
             plan,

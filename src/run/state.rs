@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::VERSION;
-use crate::base::digest::sha256;
+use crate::base::integrity::sha256;
 use crate::error::Result;
 use crate::sink::{self, OutputFolder, state_of};
 use crate::vocab::Vocabulary;

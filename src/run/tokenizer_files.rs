@@ -8,7 +8,7 @@ use serde_json::json;
 use super::extend::STAGES;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::training::{Trained, vocabulary};
-use crate::base::atomic_file::{self, Together};
+use crate::base::atomic_file::{self, FileGroups};
 use crate::base::int::{counted, to_u64};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
@@ -183,7 +183,7 @@ fn write_files(
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     remove_unfinished(folder, options)?;
     let mut held = formats.to_vec();
-    let mut together = Together::default();
+    let mut together = FileGroups::default();
     for &format in formats {
         vocab::stage(vocabulary, format, folder, options, &mut together)?;
     }

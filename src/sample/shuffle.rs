@@ -10,7 +10,7 @@ use arrow_select::interleave::interleave_record_batch;
 
 use super::Fault;
 use crate::base::int::{truncate_to_u32, u64_to_usize};
-use crate::base::random::Draws;
+use crate::base::random::SeededRandom;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
 
@@ -40,7 +40,7 @@ pub(super) struct Shuffle<'a> {
     documents: Option<Documents<'a>>,
     /// Number of documents in the full buffer.
     capacity: usize,
-    draws: Draws,
+    random: SeededRandom,
     buffer: Vec<Kept>,
     /// Number of documents that may still leave the buffer.
     left: u64,
@@ -68,7 +68,7 @@ impl<'a> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
             capacity: u64_to_usize(buffer),
-            draws: Draws::of(seed),
+            random: SeededRandom::of(seed),
             buffer: Vec::new(),
             left: most.unwrap_or(u64::MAX),
             read: 0,
@@ -110,14 +110,14 @@ impl<'a> Shuffle<'a> {
                 self.buffer.push(kept);
                 continue;
             }
-            let place = self.draws.below(self.buffer.len());
+            let place = self.random.below(self.buffer.len());
             self.left -= 1;
             return Ok(Some(std::mem::replace(&mut self.buffer[place], kept)));
         }
         if self.buffer.is_empty() {
             return Ok(None);
         }
-        let place = self.draws.below(self.buffer.len());
+        let place = self.random.below(self.buffer.len());
         self.left -= 1;
         Ok(Some(self.buffer.swap_remove(place)))
     }

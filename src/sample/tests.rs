@@ -8,7 +8,7 @@ use arrow_array::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::random::Draws;
+use crate::base::random::SeededRandom;
 
 /// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document is
 /// null, and the second half has a second source.
@@ -62,7 +62,7 @@ fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
 /// The reference: applies the rules to a list.
 fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
     let every: Vec<u64> = (0..count).step_by(u64_to_usize(config.every)).collect();
-    let mut draws = Draws::of(config.seed);
+    let mut random = SeededRandom::of(config.seed);
     let mut shuffled = Vec::new();
     let mut buffer = Vec::new();
     for row in every {
@@ -71,12 +71,12 @@ fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
         } else if config.shuffle_buffer == 0 {
             shuffled.push(row);
         } else {
-            let place = draws.below(buffer.len());
+            let place = random.below(buffer.len());
             shuffled.push(std::mem::replace(&mut buffer[place], row));
         }
     }
     while !buffer.is_empty() {
-        let place = draws.below(buffer.len());
+        let place = random.below(buffer.len());
         shuffled.push(buffer.swap_remove(place));
     }
     let mut left = config.max_bytes.unwrap_or(u64::MAX);

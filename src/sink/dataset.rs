@@ -21,7 +21,7 @@ use super::row_group::{DocumentRange, OutputBatch, Position, RowTotals};
 use super::schema::{Compression, Declaration, FileSpec, output_schema, same_tokens};
 use super::shard::{RowGroupEncoders, ShardWriter};
 use crate::base::atomic_file;
-use crate::base::digest::{HashingWriter, sha256};
+use crate::base::integrity::{HashingWriter, sha256};
 use crate::encode::TokenBatch;
 use crate::error::{Error, Result};
 use crate::observer::Observer;

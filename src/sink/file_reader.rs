@@ -20,9 +20,9 @@ use super::flat_file::FlatIndex;
 use super::layout::{index_path, is_flat};
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS, IdWidth};
 use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
-use crate::base::panics::catching;
-use crate::base::version;
+use crate::base::integrity;
 use crate::encode::{TokenBatch, TokenIds};
+use crate::error::catch_panic;
 use crate::error::{Error, Result};
 use crate::source::{check_index, check_pages};
 
@@ -121,7 +121,7 @@ impl ParquetFileReader {
         let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
         let Some(text) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
         let damaged = |cause| SinkError::DeclarationDamaged { path: self.path.clone(), cause }.into();
-        version::check(&self.path, text.as_bytes(), damaged)?;
+        integrity::check_format_version(&self.path, text.as_bytes(), damaged)?;
         serde_json::from_str(text).map(Some).map_err(damaged)
     }
 
@@ -286,7 +286,7 @@ fn guarded<R>(
     row_group: Option<usize>,
     read: impl FnOnce() -> Result<R, ParquetError>,
 ) -> Result<R> {
-    let error = match catching(read) {
+    let error = match catch_panic(read) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(cause)) => SinkError::Parquet { path: path.to_path_buf(), row_group, cause },
         Err(message) => SinkError::ParquetPanic { path: path.to_path_buf(), row_group, message },

@@ -10,8 +10,8 @@ use super::error::SinkError;
 use super::layout::index_path;
 use super::row_group::RowGroup;
 use super::schema::{IdWidth, OutputFormat};
-use crate::base::digest::HashingWriter;
 use crate::base::int::{to_u64, u64_to_usize};
+use crate::base::integrity::HashingWriter;
 use crate::error::{Error, Result};
 
 /// The first bytes of Megatron-LM's index files. Their version follows.

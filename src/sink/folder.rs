@@ -12,7 +12,8 @@ use super::layout::{
 use super::manifest::Manifest;
 use super::state::{FILE_JOURNAL, JOB_FILE, ROW_GROUP_JOURNAL, recorded_files, state_of};
 use crate::base::atomic_file;
-use crate::base::atomic_file::{Claim, IfHeld, Pulse, remove};
+use crate::base::atomic_file::remove;
+use crate::base::folder_lock::{Claim, Heartbeat, IfHeld};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 
@@ -76,13 +77,13 @@ impl OutputFolder {
         split: Option<&str>,
         observer: &dyn Observer,
     ) -> Result<OutputFolder> {
-        OutputFolder::open_with(path.into(), split, Pulse::default(), observer)
+        OutputFolder::open_with(path.into(), split, Heartbeat::default(), observer)
     }
 
     /// Takes a folder, and waits only this long for a sign of life.
     #[cfg(test)]
     pub(super) fn open_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
-        let pulse = Pulse { dead_after, every: dead_after / 10 };
+        let pulse = Heartbeat { dead_after, every: dead_after / 10 };
         OutputFolder::open_with(path.to_owned(), None, pulse, &Silent)
     }
 
@@ -96,7 +97,7 @@ impl OutputFolder {
     fn open_with(
         path: PathBuf,
         split: Option<&str>,
-        pulse: Pulse,
+        pulse: Heartbeat,
         observer: &dyn Observer,
     ) -> Result<OutputFolder> {
         let state = path.join(STATE_FOLDER);

@@ -16,10 +16,10 @@ use super::file_reader::row_count;
 use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, split_of};
 use super::schema::Declaration;
 use super::state::recorded_files;
-use crate::base::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
+use crate::base::hash::Set;
 use crate::base::int::to_u64;
-use crate::base::seeded_hash::Set;
-use crate::base::{atomic_file, version};
+use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of};
+use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
@@ -381,7 +381,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 /// The text is not a manifest, is of a later version, or [has a flaw](Manifest::flaw).
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| Error::from(SinkError::ManifestDamaged { path: path.clone(), cause });
-    version::check(&path, text, damaged)?;
+    integrity::check_format_version(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.flaw() {
         Some(what) => Err(SinkError::ManifestInvalid { path, what }.into()),

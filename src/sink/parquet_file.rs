@@ -35,8 +35,8 @@ use super::error::write_failed;
 use super::packing::GROUP_IDS;
 use super::row_group::RowGroup;
 use super::schema::FileSpec;
-use crate::base::digest::HashingWriter;
 use crate::base::int::to_u64;
+use crate::base::integrity::HashingWriter;
 use crate::encode::TokenIds;
 use crate::error::Result;
 
@@ -416,7 +416,7 @@ pub(super) fn columns_in_file(
 }
 
 /// Stands for the bytes of pages that are already in the file. It yields zeros, which
-/// [`HashingWriter`](crate::base::digest::HashingWriter) does not write.
+/// [`HashingWriter`](crate::base::integrity::HashingWriter) does not write.
 pub(super) struct ExistingPages;
 
 impl Length for ExistingPages {

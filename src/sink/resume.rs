@@ -19,8 +19,8 @@ use super::manifest::OutputFile;
 use super::row_group::{Position, RowTotals};
 use super::state::Journal;
 use crate::base::atomic_file;
-use crate::base::digest::{HashingWriter, hex};
 use crate::base::int::{to_u64, u64_to_usize};
+use crate::base::integrity::{HashingWriter, hex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 

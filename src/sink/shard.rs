@@ -21,8 +21,8 @@ use super::parquet_file::{self, EncodedColumns, ParquetFile};
 use super::resume::{IncompleteFile, RowGroupJournal};
 use super::row_group::{OutputBatch, Position, RowGroup, RowTotals};
 use super::schema::FileSpec;
-use crate::base::digest::HashingWriter;
-use crate::base::pools::as_many_as_there_are;
+use crate::base::integrity::HashingWriter;
+use crate::base::pools::spawn_up_to;
 use crate::encode::TokenBatch;
 use crate::error::Result;
 
@@ -363,7 +363,7 @@ impl RowGroupEncoders {
     /// The system refuses all of them.
     pub fn start(threads: usize) -> Result<Arc<RowGroupEncoders>> {
         let (jobs, queue) = unbounded::<EncodeJob>();
-        let threads = as_many_as_there_are(threads.max(1), |_| {
+        let threads = spawn_up_to(threads.max(1), |_| {
             let queue = queue.clone();
             thread::Builder::new().spawn(move || run_encoder(&queue))
         })?;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{STATE_FOLDER, entries, split_files, split_of};
 use crate::base::atomic_file;
-use crate::base::digest::{JSON_CHECKSUM, sha256};
+use crate::base::hash::Set;
 use crate::base::int::to_u64;
-use crate::base::seeded_hash::Set;
+use crate::base::integrity::{JSON_CHECKSUM, sha256};
 use crate::error::{Error, Result};
 
 /// Bytes of a journal that are read, at most (1 GiB). The journal for a terabyte of text has some tens of megabytes.

@@ -8,7 +8,7 @@ use std::io;
 
 use super::Format;
 use crate::base::int::ByteCount;
-use crate::base::panics::catching;
+use crate::error::catch_panic;
 use crate::error::{Error, ErrorKind, remedy};
 
 /// The ways in which a source can be wrong.
@@ -158,7 +158,7 @@ pub(super) fn guarded<T, E>(
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match catching(decode) {
+    match catch_panic(decode) {
         Ok(result) => result.map_err(|cause| Fault::damaged(file, place, cause)),
         Err(said) => Err(Fault::damaged(file, place, Panicked(said))),
     }

@@ -31,8 +31,8 @@ use super::{
     Batch, Compression, DocumentRule, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec,
     Unit, arrow, content, jsonl, parquet, records, sniff, text,
 };
-use crate::base::digest;
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
+use crate::base::integrity;
 use crate::base::pools::lock;
 use crate::error::{Error, Result};
 
@@ -247,12 +247,12 @@ impl Source for Files {
         }
         let io = |cause| Error::io("read", &file.name, cause);
         if let Some(remote) = &file.remote {
-            let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote))).map_err(io)?;
+            let sha256 = integrity::sha256_of(InOrder::new(Arc::clone(remote))).map_err(io)?;
             return Ok(Identity::Content { bytes: remote.bytes(), sha256 });
         }
         let bytes = fs::metadata(&file.path).map_err(io)?.len();
         let raw = content::raw(&file.path, self.units[unit].range).map_err(io)?;
-        Ok(Identity::Content { bytes, sha256: digest::sha256_of(raw).map_err(io)? })
+        Ok(Identity::Content { bytes, sha256: integrity::sha256_of(raw).map_err(io)? })
     }
 
     fn changed(&self) -> Option<&str> {

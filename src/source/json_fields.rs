@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::base::seeded_hash::Map;
+use crate::base::hash::Map;
 
 /// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
 /// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the

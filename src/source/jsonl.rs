@@ -25,9 +25,9 @@ use super::row_text::{Part, RowText};
 use super::skipped_rows::ReadContext;
 use super::sniff::Begun;
 use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Format, Range, SourceSpec};
+use crate::base::hash::Map;
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
-use crate::base::seeded_hash::Map;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The advice if the first line is an array or the beginning of an object.

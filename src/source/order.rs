@@ -16,8 +16,8 @@ use std::vec;
 use super::error::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::base::int::to_u64;
-use crate::base::panics::catching;
-use crate::base::pools::{as_many_as_there_are, lock, wait};
+use crate::base::pools::{lock, spawn_up_to, wait};
+use crate::error::catch_panic;
 use crate::error::{Error, Result};
 
 /// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict the next batches from the
@@ -99,7 +99,7 @@ pub fn in_order_from(
         room: Condvar::new(),
         arrived: Condvar::new(),
     });
-    let started = as_many_as_there_are(threads, |number| {
+    let started = spawn_up_to(threads, |number| {
         let shared = Arc::clone(&shared);
         thread::Builder::new().name(format!("read-{number}")).spawn(move || shared.read_units())
     });
@@ -169,7 +169,7 @@ impl Shared {
     fn read_units(&self) {
         while let Some(place) = self.begin() {
             let (source, unit) = self.places[place];
-            let outcome = catching(|| self.read_unit(place, source, unit));
+            let outcome = catch_panic(|| self.read_unit(place, source, unit));
             if let Err(error) =
                 outcome.unwrap_or_else(|said| Err(panicked(&*self.sources[source], unit, said)))
             {
@@ -321,7 +321,7 @@ impl Unread {
     /// The unit cannot be opened, or opening it panics.
     fn open(&mut self) -> Result<bool> {
         let Some((source, unit)) = self.places.next() else { return Ok(false) };
-        let documents = catching(|| self.sources[source].read(unit));
+        let documents = catch_panic(|| self.sources[source].read(unit));
         let documents = documents.unwrap_or_else(|said| Err(panicked(&*self.sources[source], unit, said)))?;
         self.unit = Some((documents, (source, unit)));
         Ok(true)
@@ -331,7 +331,7 @@ impl Unread {
     fn take(&mut self) -> Result<Option<Batch>> {
         loop {
             if let Some((documents, (source, unit))) = &mut self.unit {
-                let batch = catching(|| documents.next());
+                let batch = catch_panic(|| documents.next());
                 let batch =
                     batch.unwrap_or_else(|said| Some(Err(panicked(&*self.sources[*source], *unit, said))));
                 let source = &self.sources[*source];

@@ -15,7 +15,7 @@ use super::cast::cast;
 use super::error::Fault;
 use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
 use crate::base::int::{to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
-use crate::base::random::{Draws, mix};
+use crate::base::random::{SeededRandom, mix};
 use crate::error::{Error, Result};
 
 /// Rows per unit.
@@ -285,24 +285,24 @@ impl Writer {
     fn line(&mut self, kind: Kind, seed: u64, row: u64) -> &[u8] {
         self.line.clear();
         match kind {
-            Kind::Verse => self.verse(Draws::of(mix(mix(seed).wrapping_add(row)))),
+            Kind::Verse => self.verse(SeededRandom::of(mix(mix(seed).wrapping_add(row)))),
             Kind::Words { distinct } => self.words(distinct, seed, row),
         }
         self.line.text()
     }
 
     /// Writes a line of 20 to 60 bytes.
-    fn verse(&mut self, mut draws: Draws) {
+    fn verse(&mut self, mut random: SeededRandom) {
         /// Minimum bytes of a line. A shorter line gets another word.
         const SHORTEST: usize = 20;
         // The first number is not used, so that lines remain the same as in earlier versions.
-        draws.next();
-        let shape = draws.next();
+        random.next();
+        let shape = random.next();
         // The limit reserves one byte for the punctuation mark at the end.
         let limit = 28 + u64_to_usize(shape % 32);
         loop {
             let start = self.line.len();
-            let draw = draws.next();
+            let draw = random.next();
             if start > 0 {
                 if draw.is_multiple_of(16) {
                     self.line.push(b',');

@@ -16,7 +16,7 @@ use super::tie_break::{ByBytes, ByFirstPosition, ById, Order, Reversed};
 use super::unique_tail::Unique;
 use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scores};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
-use crate::base::pools::attended;
+use crate::base::pools::in_busy_pool;
 use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -225,7 +225,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         }
         let mut round = Round { pairs, queue, scratch: Scratch::default() };
         if self.corpus.is_large() {
-            attended(|threads| self.merge_all(&mut round, threads, observer))?;
+            in_busy_pool(|threads| self.merge_all(&mut round, threads, observer))?;
         }
         self.merge_all(&mut round, 1, observer)?;
         Ok(threshold)

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::crossing::Making;
 use super::merging::Merging;
 use super::{RankedMerge, Vocabulary};
+use crate::base::hash::Set;
 use crate::base::int::TokenId;
-use crate::base::seeded_hash::Set;
 
 /// Properties of a vocabulary beyond its invariants. Vocabularies learned by this program have all of them; edited or
 /// concatenated ones lack some.

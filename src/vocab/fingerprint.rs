@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 
 use super::{AddedToken, Normalizer, TextRules, UnknownToken, Vocabulary};
-use crate::base::digest::hex;
 use crate::base::int::to_u64;
+use crate::base::integrity::hex;
 use crate::split::SplitPattern;
 
 /// Names the hashed representation of a vocabulary. A change to the representation needs another name.

@@ -17,7 +17,7 @@ use super::{
     tiktoken,
 };
 use crate::base::atomic_file;
-use crate::base::atomic_file::{Together, folder_of};
+use crate::base::atomic_file::{FileGroups, folder_of};
 use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::observer::Observer;
@@ -356,7 +356,7 @@ pub fn write(
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut together = Together::default();
+    let mut together = FileGroups::default();
     let paths = stage(vocabulary, format, folder, options, &mut together)?;
     together.commit()?;
     Ok(paths)
@@ -369,7 +369,7 @@ pub(crate) fn stage(
     format: Format,
     folder: &Path,
     options: &WriteOptions,
-    together: &mut Together,
+    together: &mut FileGroups,
 ) -> Result<Vec<PathBuf>> {
     let rendered = render(vocabulary, format, options)?.into_iter();
     let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();

@@ -5,8 +5,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::list::{listed, not_a_list};
 use super::merging::Merging;
 use super::{Around, Vocabulary, VocabularyParts, check};
+use crate::base::hash::Map;
 use crate::base::int::{Count, TokenId, truncate_to_u32};
-use crate::base::seeded_hash::Map;
 use crate::error::Result;
 use crate::train::{Merge, Merges};
 

@@ -11,7 +11,7 @@ use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
 use super::{AddedToken, SpecialToken, Vocabulary, VocabularyParts, alphabet, check};
 use crate::base::atomic_file::folder_of;
-use crate::base::seeded_hash::Set;
+use crate::base::hash::Set;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};

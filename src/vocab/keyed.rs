@@ -11,8 +11,8 @@ use serde::ser::{Serialize, Serializer};
 use super::alphabet;
 use super::fault::{Fault, Limit};
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts};
+use crate::base::hash::Map;
 use crate::base::int::{TokenId, truncate_to_u32};
-use crate::base::seeded_hash::Map;
 use crate::split::SplitPattern;
 
 /// The entries of a JSON object that maps names to ids, in the order of the file. Duplicate names are kept, so that

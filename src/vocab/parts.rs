@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{AddedToken, Around, RankedMerge, TextRules, UnknownToken, Vocabulary, alphabet};
+use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
-use crate::base::seeded_hash::Map;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
 use crate::train::Merges;

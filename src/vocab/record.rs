@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::format::{Format, bytes_if_there};
 use super::hf::pretty;
 use crate::base::atomic_file::publish_bytes_within;
-use crate::base::version;
+use crate::base::integrity;
 use crate::error::{Error, Result};
 use crate::train::HistoryPoint;
 
@@ -78,7 +78,7 @@ impl TrainingRecord {
         let path = TrainingRecord::path(folder);
         let Some(json) = bytes_if_there(&path)? else { return Ok(None) };
         let damaged = |cause| Fault::Json(cause).in_file(&path);
-        version::check(&path, &json, damaged)?;
+        integrity::check_format_version(&path, &json, damaged)?;
         serde_json::from_slice(&json).map(Some).map_err(damaged)
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::keyed::Entries;
-use crate::base::seeded_hash::Map;
+use crate::base::hash::Map;
 
 /// A file of another kind, and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use super::keyed::Entries;
 use super::merging::Merging;
 use super::parts::check_holes;
 use super::{AddedToken, RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
+use crate::base::hash::Map;
 use crate::base::int::TokenId;
-use crate::base::seeded_hash::Map;
 use crate::error::Result;
 use crate::split::{Named, SplitPattern};
 
@@ -428,7 +428,10 @@ mod tests {
             #[cfg(feature = "hub")]
             let address = format!("https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken");
             #[cfg(feature = "hub")]
-            assert_eq!(cached_as, crate::base::digest::hex(&<sha1::Sha1 as sha1::Digest>::digest(address)));
+            assert_eq!(
+                cached_as,
+                crate::base::integrity::hex(&<sha1::Sha1 as sha1::Digest>::digest(address))
+            );
             let known = |path: &str| named(Path::new(path), &LoadOptions::default()).expect("a known name").1;
             assert_eq!(
                 known(&format!("/tmp/data-gym-cache/{cached_as}")),

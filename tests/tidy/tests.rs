@@ -33,7 +33,7 @@ fn imports_against_the_graph_are_found() {
         ("src/run/plan.rs", "use crate::cli::Args;", true),
         ("src/base/pools.rs", "use crate::error::Result;", false),
         ("src/error.rs", "use crate::base::int::Count;", true),
-        ("src/base/claim.rs", "use crate::run::Plan;", true),
+        ("src/base/folder_lock.rs", "use crate::run::Plan;", true),
         ("src/stray.rs", "", true),
         ("src/lib.rs", "pub use error::Error;", false),
         ("src/cli/mod.rs", "use tokenmill::train::learn_merges;", false),

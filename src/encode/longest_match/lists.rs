@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use super::follow::Misfits;
-use crate::base::hash_index::HashIndex;
+use crate::base::hash::HashIndex;
 use crate::base::huge_pages;
 use crate::base::int::{to_u64, to_usize, truncate_to_u32};
 

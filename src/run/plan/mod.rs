@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::base::digest::sha256;
 use crate::base::int::ByteCount;
+use crate::base::integrity::sha256;
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::sample::SampleConfig;

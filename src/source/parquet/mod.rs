@@ -37,8 +37,8 @@ use super::row_text::{Chosen, Composing};
 use super::skipped_rows::ReadContext;
 use super::sniff::{Beginning, looks_like_text};
 use super::{Batch, Format, Identity, SourceSpec};
-use crate::base::digest;
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
+use crate::base::integrity;
 use crate::error::{Error, Result};
 use footer_check::{check_index, check_pages, encrypted_columns};
 
@@ -378,7 +378,7 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
     let input = with_index(file)?;
     let io = |cause| Error::io("read", &file.path, cause);
     let start = index_start(&input, file)?;
-    let sha256 = digest::sha256_of(input.reader(start).map_err(io)?).map_err(io)?;
+    let sha256 = integrity::sha256_of(input.reader(start).map_err(io)?).map_err(io)?;
     Ok(Identity::Footer { bytes: input.bytes, sha256 })
 }
 

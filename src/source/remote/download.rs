@@ -17,9 +17,9 @@ use super::cache::{Cache, is_whole};
 use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
 use crate::base::atomic_file;
-use crate::base::atomic_file::{Claim, IfHeld, Pulse};
-use crate::base::digest;
+use crate::base::folder_lock::{Claim, Heartbeat, IfHeld};
 use crate::base::int::to_u64;
+use crate::base::{folder_lock, integrity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 
@@ -206,7 +206,7 @@ impl Partial {
             }
             let locked = open(&lock)?;
             let another = || format!("waiting for another download of {}", lock.display());
-            if !atomic_file::wait_for_lock(&locked, another, observer)? {
+            if !folder_lock::wait_for_lock(&locked, another, observer)? {
                 return Partial::claim(cache, entry, path, open, observer);
             }
             // The previous holder of the lock may have removed the lock file, or completed the download.
@@ -228,7 +228,7 @@ impl Partial {
         let etag = entry.digest.etag();
         let folder = cache.claim(etag);
         fs::create_dir_all(&folder).map_err(|cause| Error::io("create", &folder, cause))?;
-        let claim = Claim::take(&folder, false, IfHeld::Wait, Pulse::default(), observer)?;
+        let claim = Claim::take(&folder, false, IfHeld::Wait, Heartbeat::default(), observer)?;
         if is_whole(&cache.blob(etag), entry.bytes) {
             return Ok(None);
         }
@@ -276,7 +276,7 @@ impl Partial {
         let io = |cause| Error::io("read", &self.path, cause);
         self.file.seek(SeekFrom::Start(0)).map_err(io)?;
         let (name, found) = match expected {
-            Digest::Sha256(_) => ("SHA-256", digest::sha256_of(&self.file).map_err(io)?),
+            Digest::Sha256(_) => ("SHA-256", integrity::sha256_of(&self.file).map_err(io)?),
             Digest::Git(_) => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
         };
         Ok((found != expected.etag()).then(|| format!("its {name} is {found}, not {}", expected.etag())))
@@ -297,7 +297,7 @@ impl Partial {
 fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
     let mut hash = Sha1::new();
     hash.update(format!("blob {bytes}\0"));
-    digest::hash_of(hash, from)
+    integrity::hash_of(hash, from)
 }
 
 /// Whether a path still names the open file.
@@ -340,7 +340,7 @@ mod tests {
         let settings = HubSettings { cache: folder.path().to_owned(), ..HubSettings::default() };
         let cache = Cache::of(&Wanted::parse("hf://datasets/a/b").expect("a dataset"), &settings);
         let (text, hearing) = (b"whole", Hearing::default());
-        let digest = Digest::Sha256(digest::sha256(text));
+        let digest = Digest::Sha256(integrity::sha256(text));
         let entry = Entry { path: "a.txt".to_owned(), bytes: to_u64(text.len()), digest };
         let etag = entry.digest.etag();
         let path = cache.blob(etag).with_file_name("partial");

@@ -9,7 +9,7 @@ use super::http::{Http, agent};
 use super::refusal::Server;
 use super::{HubFault, HubSettings};
 use crate::base::atomic_file::{folder_of, publish_bytes};
-use crate::base::digest::{hex, sha256};
+use crate::base::integrity::{hex, sha256};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 

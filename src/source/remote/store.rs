@@ -23,8 +23,8 @@ use super::http::agent;
 use super::uri::wants;
 use super::{HubFault, Patience, StoreSettings, Streamed};
 use crate::base::int::to_u64;
-use crate::base::panics::catching;
 use crate::base::secrets::without_secrets;
+use crate::error::catch_panic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
 use crate::source::Stop;
@@ -252,7 +252,7 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
         }
     };
     // The library panics if the entity tag that a store sent cannot be sent back in a condition.
-    catching(|| runtime.block_on(waiting)).unwrap_or_else(|problem| {
+    catch_panic(|| runtime.block_on(waiting)).unwrap_or_else(|problem| {
         Err(HubFault::Refused { what: what.to_owned(), problem }.with(ErrorKind::Network))
     })
 }

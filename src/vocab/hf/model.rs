@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-use crate::base::seeded_hash::Set;
+use crate::base::hash::Set;
 use crate::split::byte_alphabet as alphabet;
 use crate::vocab::fault::Fault;
 use crate::vocab::gpt2::HEADER;

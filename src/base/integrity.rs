@@ -1,10 +1,14 @@
-//! Hashes in hexadecimal, for recognising content.
+//! Recognises files: hashes of their content in hexadecimal, a checksum at their end, and the version of their format.
 
 use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 
 use super::int::{to_u64, u64_to_usize};
+use crate::error::{Error, ErrorKind, Result};
 
 /// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
@@ -120,6 +124,39 @@ impl<W: Write> Write for HashingWriter<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
+}
+
+/// Version of manifests, training records, reports, and of the metadata in files of token ids and counts.
+/// Readers refuse later versions; the crate does not read reports.
+pub const FORMAT_VERSION: u32 = 1;
+
+#[derive(Debug, Error)]
+#[error("{}: format version {found}; this program knows versions up to {FORMAT_VERSION}", path.display())]
+struct LaterVersion {
+    path: PathBuf,
+    found: u32,
+}
+
+/// Refuses files of later versions. Only the version is read from the JSON, since a later version may differ in
+/// everything else.
+///
+/// # Errors
+/// The file has a later version, or the version cannot be read; the latter is the error that `damaged` makes.
+pub(crate) fn check_format_version(
+    path: &Path,
+    json: &[u8],
+    damaged: impl FnOnce(serde_json::Error) -> Error,
+) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format_version: u32,
+    }
+    let Versioned { format_version: found } = serde_json::from_slice(json).map_err(damaged)?;
+    if found <= FORMAT_VERSION {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Failed, LaterVersion { path: path.to_path_buf(), found })
+        .with_help("use the version of tokenmill that wrote it, or a later one"))
 }
 
 #[cfg(test)]
