@@ -1,10 +1,21 @@
 use std::borrow::Cow;
+use std::mem;
 use std::ops::Range;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
+use serde::{Deserialize, Serialize};
 
+use super::EncodeError;
+use super::backtrack::EncodedChunk;
+use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
-use crate::base::int::TokenId;
+use super::pending::PendingOutput;
+use super::worker::Worker;
+use crate::base::int::{TokenId, to_u64, to_usize};
+use crate::base::pools;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Stage};
+use crate::source::{Batch, Documents};
 
 /// The token ids of consecutive documents, one row per document.
 #[derive(Clone, Debug)]
@@ -56,4 +67,280 @@ impl TokenBatch {
             (!null).then_some(start..end)
         })
     }
+}
+
+/// Bytes of text per work item (4 MiB). Larger batches are cut into items of about this size, so that every
+/// thread has work.
+const RUN_BYTES: u64 = 4 << 20;
+
+/// Counts of the encoded documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncodeFacts {
+    /// Rows, including null and empty ones.
+    pub documents: u64,
+    /// Null rows. They stay null rows in the output, without tokens.
+    pub null_documents: u64,
+    /// Rows that were not null but had no text.
+    pub empty_documents: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Tokens, including BOS and EOS.
+    pub tokens: u64,
+    /// Special tokens found in the texts. Always 0 under [`SpecialPolicy::Text`](super::SpecialPolicy::Text),
+    /// which does not look for them.
+    pub specials: u64,
+}
+
+impl EncodeFacts {
+    fn add(&mut self, other: &EncodeFacts) {
+        self.documents += other.documents;
+        self.null_documents += other.null_documents;
+        self.empty_documents += other.empty_documents;
+        self.text_bytes += other.text_bytes;
+        self.tokens += other.tokens;
+        self.specials += other.specials;
+    }
+}
+
+/// Encodes documents on all threads and passes the results to `take` in document order.
+///
+/// Each batch must hold whole documents: pass batches that are read from files through
+/// [`whole_documents`](crate::source::whole_documents) first. `unit_name` returns the name of a unit, given its
+/// source and its index, for error messages. A batch's bytes are reported to the observer after `take` has returned.
+/// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
+///
+/// ```
+/// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
+/// use tokenmill::observer::Silent;
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let documents = tokenmill::source::texts(["one", "three"]);
+/// let name = |source, unit| format!("source {source}, unit {unit}");
+/// let mut lengths = Vec::new();
+/// let facts = encode_batches(documents, &encoder, name, &Silent, |batch| {
+///     lengths.extend(batch.spans().map(|row| row.map_or(0, |ids| ids.len())));
+///     Ok(())
+/// })?;
+/// assert_eq!(lengths, [3, 5]); // this vocabulary has single bytes only
+/// assert_eq!((facts.documents, facts.tokens), (2, 8));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:** per thread, two batches with their tokens, and a [`Worker`]. A batch is about 4 MiB of text, or
+/// one document that is larger. In addition, the tokens of a long document that is encoded in chunks.
+///
+/// # Errors
+/// - Those of [`Worker::encode`], with the unit and the row.
+/// - Errors from reading `documents`, and errors that `take` returns.
+/// - [`ErrorKind::Interrupted`] if the observer asks to stop.
+/// - [`ErrorKind::Usage`] if a batch holds only part of a document.
+pub fn encode_batches(
+    documents: Documents<'_>,
+    encoder: &Encoder,
+    unit_name: impl Fn(usize, usize) -> String + Sync,
+    observer: &dyn Observer,
+    take: impl FnMut(TokenBatch) -> Result<()>,
+) -> Result<EncodeFacts> {
+    encode_in_chunks(documents, encoder, CHUNK_BYTES, unit_name, observer, take)
+}
+
+/// A work item of one thread.
+enum WorkItem {
+    /// Documents to encode whole.
+    Batch(Batch),
+    /// A chunk of the only document of a batch.
+    Chunk(DocumentChunk),
+}
+
+/// The result of one work item.
+enum EncodedItem {
+    Batch(TokenBatch, EncodeFacts),
+    Chunk(DocumentChunk, EncodedChunk),
+}
+
+/// A chunk of the only document of a batch.
+struct DocumentChunk {
+    batch: Batch,
+    range: Range<usize>,
+}
+
+impl DocumentChunk {
+    /// The whole document.
+    fn text(&self) -> &[u8] {
+        self.batch.documents.value(0)
+    }
+
+    /// Whether the document ends with this chunk.
+    fn is_last(&self) -> bool {
+        self.range.end == self.text().len()
+    }
+
+    /// The document as a batch, given its ids.
+    fn document(self, ids: TokenIds) -> (TokenBatch, EncodeFacts) {
+        let text_bytes = to_u64(self.text().len());
+        let facts =
+            EncodeFacts { documents: 1, text_bytes, tokens: to_u64(ids.len()), ..EncodeFacts::default() };
+        let Batch { source, unit, first_row, columns, .. } = self.batch;
+        let (ends, nulls, text_lengths) = (vec![ids.len()], Vec::new(), vec![text_bytes]);
+        (TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns }, facts)
+    }
+}
+
+/// The chunks of a batch that is one long document, or else the batch itself.
+fn work_items(encoder: &Encoder, batch: Batch, chunk_bytes: usize) -> impl Iterator<Item = WorkItem> {
+    let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
+    let chunks = document.map_or_else(Vec::new, |text| encoder.chunks(text, chunk_bytes));
+    let whole = chunks.is_empty().then(|| WorkItem::Batch(batch.clone()));
+    let chunks =
+        chunks.into_iter().map(move |range| WorkItem::Chunk(DocumentChunk { batch: batch.clone(), range }));
+    whole.into_iter().chain(chunks)
+}
+
+/// Implements [`encode_batches`], with long documents cut into chunks of about `chunk_bytes` bytes.
+pub(super) fn encode_in_chunks(
+    documents: Documents<'_>,
+    encoder: &Encoder,
+    chunk_bytes: usize,
+    unit_name: impl Fn(usize, usize) -> String + Sync,
+    observer: &dyn Observer,
+    mut take: impl FnMut(TokenBatch) -> Result<()>,
+) -> Result<EncodeFacts> {
+    let mut facts = EncodeFacts::default();
+    let items = documents.flat_map(|batch| {
+        let (runs, error) = match batch.and_then(|batch| whole(batch, &unit_name)) {
+            Ok(batch) => (Some(runs(batch)), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        let work = runs.into_iter().flatten().flat_map(|run| work_items(encoder, run, chunk_bytes));
+        work.map(Ok).chain(error)
+    });
+    let in_row = |wrong: Error, chunk: &DocumentChunk| {
+        wrong.at(row_name(&unit_name, &chunk.batch, chunk.batch.first_row))
+    };
+    let encode = |worker: &mut Worker<'_>, item: WorkItem| {
+        observer.checkpoint()?;
+        Ok(match item {
+            WorkItem::Batch(batch) => {
+                let (batch, facts) = encode_run(worker, batch, &unit_name)?;
+                EncodedItem::Batch(batch, facts)
+            }
+            WorkItem::Chunk(chunk) => {
+                let encoded =
+                    worker.chunk(chunk.text(), chunk.range.clone()).map_err(|wrong| in_row(wrong, &chunk))?;
+                EncodedItem::Chunk(chunk, encoded)
+            }
+        })
+    };
+    let mut stitcher = encoder.stitcher();
+    let take = |encoded| {
+        let (batch, one) = match encoded {
+            EncodedItem::Batch(batch, facts) => (batch, facts),
+            EncodedItem::Chunk(chunk, encoded) => {
+                stitcher.push(encoder.tables(), chunk.text(), chunk.range.start, encoded);
+                if !chunk.is_last() {
+                    let within = encoder.room_for.check_tokens(stitcher.len());
+                    return within.map_err(|wrong| in_row(wrong, &chunk));
+                }
+                let ids = encoder.stitched(mem::replace(&mut stitcher, encoder.stitcher()));
+                encoder.room_for.check_tokens(ids.len()).map_err(|wrong| in_row(wrong, &chunk))?;
+                chunk.document(ids)
+            }
+        };
+        take(batch)?;
+        facts.add(&one);
+        observer.advanced(Stage::Encode, one.text_bytes);
+        observer.checkpoint()
+    };
+    let ahead = 2 * rayon::current_num_threads();
+    pools::ordered(items, ahead, || encoder.observed_worker(observer), encode, take)?;
+    Ok(facts)
+}
+
+/// Returns the batch, or an error if it holds only part of a document.
+fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
+    if !batch.continued && !batch.open {
+        return Ok(batch);
+    }
+    let row = if batch.continued { 0 } else { to_u64(batch.len()).saturating_sub(1) };
+    let place = row_name(unit_name, &batch, batch.first_row + row);
+    Err(Error::new(ErrorKind::Usage, EncodeError::DocumentInParts { place })
+        .with_help("collect the parts of documents with `source::whole_documents` before encoding"))
+}
+
+/// Cuts a batch into batches of about [`RUN_BYTES`] of text, each with at least one row.
+fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |length: &u32| {
+            bytes += u64::from(*length);
+            bytes <= RUN_BYTES
+        };
+        let rows = batch.documents.lengths().skip(start).take_while(fits).count();
+        let rows = rows.max(1).min(batch.len() - start);
+        let first = start;
+        start += rows;
+        (rows > 0).then(|| Batch {
+            first_row: batch.first_row + to_u64(first),
+            documents: batch.documents.slice(first, rows),
+            columns: batch.columns.as_ref().map(|columns| columns.slice(first, rows)),
+            ..batch
+        })
+    })
+}
+
+/// Encodes all rows of a batch with one worker.
+fn encode_run(
+    worker: &mut Worker<'_>,
+    batch: Batch,
+    unit_name: &impl Fn(usize, usize) -> String,
+) -> Result<(TokenBatch, EncodeFacts)> {
+    let mut facts = EncodeFacts { documents: to_u64(batch.len()), ..EncodeFacts::default() };
+    let text_bytes: usize = batch.documents.lengths().map(to_usize).sum();
+    let mut draft = worker.draft(worker.room(text_bytes));
+    let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
+    let specials = worker.specials();
+    for (row, document) in (batch.first_row..).zip(batch.iter()) {
+        match document {
+            Some(text) => {
+                let in_row = |wrong: Error| wrong.at(row_name(unit_name, &batch, row));
+                worker
+                    .document(text, &mut draft)
+                    .and_then(|()| check_tokens(worker, text, &draft))
+                    .map_err(in_row)?;
+                facts.text_bytes += to_u64(text.len());
+                facts.empty_documents += u64::from(text.is_empty());
+            }
+            None => {
+                nulls.resize(batch.len(), false);
+                nulls[text_lengths.len()] = true;
+                facts.null_documents += 1;
+                worker.end(&mut draft);
+            }
+        }
+        text_lengths.push(document.map_or(0, |text| to_u64(text.len())));
+    }
+    let (mut ids, ends) = worker.finish(draft);
+    worker.settle(&mut ids, text_bytes);
+    facts.tokens = to_u64(ids.len());
+    facts.specials = worker.specials() - specials;
+    let Batch { source, unit, first_row, columns, .. } = batch;
+    let text_bytes = facts.text_bytes;
+    let tokens = TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns };
+    Ok((tokens, facts))
+}
+
+/// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. It is the only document of its
+/// batch, so all tokens of `draft` are its own.
+fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &PendingOutput<'_>) -> Result<()> {
+    if to_u64(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
+}
+
+/// Names a row in error messages.
+fn row_name(unit_name: &impl Fn(usize, usize) -> String, batch: &Batch, row: u64) -> String {
+    format!("{}: row {row}", unit_name(batch.source, batch.unit))
 }

@@ -30,8 +30,8 @@ const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 /// **Memory:** 64 bytes per line: few lines at first, so that a short text does not pay for a large cache, and at
 /// most `most` lines, whatever the text.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
-    lines: Vec<Line>,
+pub(super) struct PretokenCache {
+    lines: Vec<CacheLine>,
     shift: u32,
     /// Entries stored since the cache has its present number of lines.
     put: usize,
@@ -57,11 +57,11 @@ pub(super) const NOT_SHORT: Lookup = (ShortPretoken::NONE, 0);
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Line([Slot; 2]);
+struct CacheLine([CacheSlot; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
 /// One pre-token and its tokens, in 32 bytes.
-struct Slot {
+struct CacheSlot {
     low: u64,
     /// The high half of the pre-token, and above it the number of ids. 0 marks a free slot, as no pre-token is
     /// empty.
@@ -69,7 +69,7 @@ struct Slot {
     ids: [TokenId; PLAIN],
 }
 
-impl Slot {
+impl CacheSlot {
     /// Whether this slot belongs to a pre-token. Shifts the number of ids out before comparing.
     #[inline(always)]
     fn is(&self, pretoken: ShortPretoken) -> bool {
@@ -77,30 +77,30 @@ impl Slot {
     }
 
     /// A slot with these tokens; `None` if they do not fit.
-    fn new(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<Slot> {
+    fn new(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<CacheSlot> {
         debug_assert!(!tokens.is_empty(), "no pre-token is empty");
         match tokens.len() {
-            0..=PLAIN => Some(Slot::plain(pretoken, tokens)),
-            _ => Slot::packed(pretoken, tokens),
+            0..=PLAIN => Some(CacheSlot::plain(pretoken, tokens)),
+            _ => CacheSlot::packed(pretoken, tokens),
         }
     }
 
     /// A slot with at most [`PLAIN`] tokens.
-    fn plain(pretoken: ShortPretoken, tokens: &[TokenId]) -> Slot {
+    fn plain(pretoken: ShortPretoken, tokens: &[TokenId]) -> CacheSlot {
         let mut ids = [TokenId::default(); PLAIN];
         ids[..tokens.len()].copy_from_slice(tokens);
-        Slot { low: pretoken.low, high: pretoken.high | to_u64(tokens.len()) << COUNT_AT, ids }
+        CacheSlot { low: pretoken.low, high: pretoken.high | to_u64(tokens.len()) << COUNT_AT, ids }
     }
 
     /// A slot with more than [`PLAIN`] tokens; `None` if they do not fit.
-    fn packed(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<Slot> {
+    fn packed(pretoken: ShortPretoken, tokens: &[TokenId]) -> Option<CacheSlot> {
         let fits = |id: &TokenId| id.get() < 1 << PACKED_BITS;
         (tokens.len() <= IDS && tokens.iter().all(fits)).then(|| {
             let add = |packed, id: &TokenId| packed << PACKED_BITS | u128::from(id.get());
             let packed =
                 tokens.iter().rfold(0, add) | u128::from(to_u64(tokens.len() - PLAIN - 1)) << PACKED_COUNT_AT;
             let ids = std::array::from_fn(|word| TokenId::new(low_word(packed >> (32 * word))));
-            Slot { low: pretoken.low, high: pretoken.high, ids }
+            CacheSlot { low: pretoken.low, high: pretoken.high, ids }
         })
     }
 
@@ -124,16 +124,16 @@ fn low_word(bits: u128) -> u32 {
     u32::from_le_bytes([first, second, third, fourth])
 }
 
-impl Cache {
+impl PretokenCache {
     /// An empty cache that grows to at most `most` lines. `most` is a power of two and at least 2.
-    pub(super) fn new(most: usize) -> Cache {
-        Cache::of(most.min(FIRST_LINES), most)
+    pub(super) fn new(most: usize) -> PretokenCache {
+        PretokenCache::of(most.min(FIRST_LINES), most)
     }
 
     /// An empty cache of `lines` lines that can grow to `most`.
-    fn of(lines: usize, most: usize) -> Cache {
+    fn of(lines: usize, most: usize) -> PretokenCache {
         let shift = u64::BITS - lines.trailing_zeros();
-        Cache { lines: huge_pages::filled(Line::default(), lines), shift, put: 0, most }
+        PretokenCache { lines: huge_pages::filled(CacheLine::default(), lines), shift, put: 0, most }
     }
 
     /// Grows if at least as many entries were stored as there are lines. Line numbers from before are invalid
@@ -150,16 +150,16 @@ impl Cache {
     /// Moves all entries to a larger cache.
     #[cold]
     fn grow(&mut self, seeds: &[Seed]) {
-        let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
+        let mut larger = PretokenCache::of((self.lines.len() * GROWTH).min(self.most), self.most);
         if larger.lines.len() == self.most {
             // The tokens learned last go in first, so that others replace them.
             seeds
                 .iter()
                 .rev()
-                .for_each(|&Seed(pretoken, token)| larger.put_first(Slot::plain(pretoken, &[token])));
+                .for_each(|&Seed(pretoken, token)| larger.put_first(CacheSlot::plain(pretoken, &[token])));
         }
         // Second slots go in first, so that the entry from a first slot is again first if both meet in one line.
-        for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
+        for slot in self.lines.iter().flat_map(|CacheLine([first, second])| [second, first]) {
             if slot.high != 0 {
                 larger.put_first(*slot);
             }
@@ -169,14 +169,14 @@ impl Cache {
 
     /// A cache that has grown to its full size.
     #[cfg(test)]
-    pub(super) fn full(lines: usize, seeds: &[Seed]) -> Cache {
-        let mut cache = Cache::new(lines);
+    pub(super) fn full(lines: usize, seeds: &[Seed]) -> PretokenCache {
+        let mut cache = PretokenCache::new(lines);
         cache.grow(seeds);
         cache
     }
 
     /// Puts an entry into the first slot of its line, and moves the previous one to the second.
-    fn put_first(&mut self, slot: Slot) {
+    fn put_first(&mut self, slot: CacheSlot) {
         let line = self.line(slot.pretoken());
         let [first, second] = &mut self.lines[line].0;
         if !first.is(slot.pretoken()) {
@@ -231,7 +231,7 @@ impl Cache {
     }
 
     /// Writes the tokens of a pre-token to `tokens` if its `line` has them unpacked, and returns their number.
-    /// Otherwise returns 0; [`get_packed`](Cache::get_packed) may still find it.
+    /// Otherwise returns 0; [`get_packed`](PretokenCache::get_packed) may still find it.
     #[inline(always)]
     pub(super) fn get(
         &mut self,
@@ -239,7 +239,7 @@ impl Cache {
         line: usize,
         tokens: &mut [TokenId; PLAIN],
     ) -> usize {
-        let Line(slots) = &mut self.lines[line];
+        let CacheLine(slots) = &mut self.lines[line];
         if !slots[0].is(pretoken) {
             if !slots[1].is(pretoken) {
                 return 0;
@@ -250,16 +250,16 @@ impl Cache {
         u64_to_usize(slots[0].high >> COUNT_AT)
     }
 
-    /// The packed tokens of a pre-token and their number. Call it directly after [`get`](Cache::get), which moves
+    /// The packed tokens of a pre-token and their number. Call it directly after [`get`](PretokenCache::get), which moves
     /// a hit to the first slot.
     pub(super) fn get_packed(&self, pretoken: ShortPretoken, line: usize) -> Option<([TokenId; IDS], usize)> {
-        let Line([slot, _]) = &self.lines[line];
+        let CacheLine([slot, _]) = &self.lines[line];
         if slot.is(pretoken) { slot.unpack() } else { None }
     }
 
     /// Stores the tokens of a pre-token in the second slot of its line, if they fit.
     pub(super) fn put(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
-        if let Some(slot) = Slot::new(pretoken, tokens) {
+        if let Some(slot) = CacheSlot::new(pretoken, tokens) {
             self.put += 1;
             self.lines[line].0[1] = slot;
         }
@@ -268,7 +268,7 @@ impl Cache {
     /// Stores the tokens of a pre-token in the first slot of its line, if they fit, and moves the previous entry
     /// to the second.
     pub(super) fn put_before(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
-        if let Some(slot) = Slot::new(pretoken, tokens) {
+        if let Some(slot) = CacheSlot::new(pretoken, tokens) {
             self.put += 1;
             let [first, second] = &mut self.lines[line].0;
             *second = std::mem::replace(first, slot);
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use crate::base::int::truncate_to_u32;
 
-    fn get(cache: &mut Cache, pretoken: ShortPretoken) -> Option<Vec<TokenId>> {
+    fn get(cache: &mut PretokenCache, pretoken: ShortPretoken) -> Option<Vec<TokenId>> {
         let (line, mut tokens) = (cache.line(pretoken), Default::default());
         match cache.get(pretoken, line, &mut tokens) {
             0 => cache.get_packed(pretoken, line).map(|(tokens, number)| tokens[..number].to_vec()),
@@ -292,12 +292,12 @@ mod tests {
     /// Up to four tokens are stored whatever their ids, up to seven if their ids fit in 18 bits.
     #[test]
     fn as_many_tokens_are_remembered_as_there_is_room_for() {
-        let mut cache = Cache::new(2);
+        let mut cache = PretokenCache::new(2);
         let pretoken = ShortPretoken::new(b"pretoken");
         let line = cache.line(pretoken);
         for largest in [0, 1 << 16, (1 << PACKED_BITS) - 1, 1 << PACKED_BITS, u32::MAX >> 1] {
             for number in 1..=IDS + 2 {
-                cache = Cache::new(2);
+                cache = PretokenCache::new(2);
                 let tokens: Vec<TokenId> = (0..number)
                     .map(|back| TokenId::new(largest.saturating_sub(truncate_to_u32(back))))
                     .rev()
@@ -315,7 +315,7 @@ mod tests {
     fn pretokens_that_differ_in_the_zeros_at_their_end_are_told_apart() {
         let pretokens = [&b"ab"[..], b"ab\0", b"ab\0\0\0\0\0\0\0"].map(ShortPretoken::new);
         for (one, other) in pretokens.iter().flat_map(|one| pretokens.map(|other| (*one, other))) {
-            let (mut cache, token) = (Cache::new(2), TokenId::new(7));
+            let (mut cache, token) = (PretokenCache::new(2), TokenId::new(7));
             cache.put(one, cache.line(other), &[token]);
             assert_eq!(get(&mut cache, other), (one == other).then_some(vec![token]));
         }
@@ -324,7 +324,7 @@ mod tests {
     /// Entries are found until two others replace them.
     #[test]
     fn a_pretoken_is_found_until_others_take_its_slots() {
-        let mut cache = Cache::new(2);
+        let mut cache = PretokenCache::new(2);
         let ids = |number: u32| [TokenId::new(number); IDS];
         let pretokens: Vec<ShortPretoken> = (b'a'..=b'h').map(|byte| ShortPretoken::new(&[byte])).collect();
         for (number, &pretoken) in (0..).zip(&pretokens) {
@@ -345,7 +345,7 @@ mod tests {
     fn what_was_put_before_others_goes_after_them() {
         let ids = |number: u32| [TokenId::new(number)];
         let [first, second, third] = [b"1", b"2", b"3"].map(|pretoken| ShortPretoken::new(pretoken));
-        let mut cache = Cache::new(2);
+        let mut cache = PretokenCache::new(2);
         // All in line 0, whichever lines they belong to.
         let mut known = |put: ShortPretoken, number: u32| {
             cache.put_before(put, 0, &ids(number));
@@ -360,7 +360,7 @@ mod tests {
     /// A cache grows to its full size and keeps most entries.
     #[test]
     fn a_crowded_cache_grows_and_forgets_little() {
-        let mut cache = Cache::new(LINES);
+        let mut cache = PretokenCache::new(LINES);
         let ids = |number: u32| [TokenId::new(number); IDS];
         let pretokens: Vec<ShortPretoken> =
             (0..20_000_u32).map(|number| ShortPretoken::new(format!("{number}").as_bytes())).collect();
@@ -389,7 +389,7 @@ mod tests {
             .map(|number| Seed::new(token(number), text(number).as_bytes()).expect("short"))
             .collect();
         assert!(Seed::new(token(0), &[b'a'; SHORT + 1]).is_none());
-        let mut cache = Cache::new(LINES);
+        let mut cache = PretokenCache::new(LINES);
         let known = ShortPretoken::new(b"no seed");
         let two = [token(1), token(2)];
         cache.put(known, cache.line(known), &two);

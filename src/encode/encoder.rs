@@ -1,25 +1,24 @@
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::by_bytes::ByBytes;
+use serde::{Deserialize, Serialize};
+
+use super::EncodeError;
+use super::backtrack::{BacktrackTables, Stitcher};
 use super::cache::Seed;
-use super::config::EncodeConfig;
-use super::fault::Fault;
 use super::ids::TokenIds;
-use super::long;
-use super::longest_match::Matches;
-use super::method::{LITTLE_TEXT, Method};
-use super::missing::Missing;
-use super::pairs::Pairs;
-use super::prepare::Preparation;
-use super::shortcut::Shortcut;
-use super::worker::Worker;
+use super::merge::{self, MergeTable};
+use super::missing_bytes::{MissingByteTable, MissingBytes};
+use super::preprocess::{Preprocessor, SpecialPolicy};
+use crate::base::hash::HashIndex;
+use crate::base::hash::SeededHash;
 use crate::base::int::{ByteCount, TokenId, to_usize, u64_to_usize};
+use crate::base::pools;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
-use crate::vocab::Vocabulary;
+use crate::vocab::{self, Checks, Vocabulary};
 
 /// Bytes of new text per token of the vocabulary from which preparing longest matches pays: preparation takes
 /// about as long as longest matches save on that much text.
@@ -28,6 +27,30 @@ const WORTH: usize = 16;
 /// Of split text, at most about one byte in this many is new; the others belong to pre-tokens that the cache
 /// knows.
 const NEW: usize = 8;
+
+/// How documents become token ids. The default adds no tokens around documents, treats special tokens as text,
+/// and returns an error for bytes without a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EncodeConfig {
+    /// What to do with text that spells a special token.
+    pub special: SpecialPolicy,
+    /// Token to put before every document, if any.
+    pub bos: Option<TokenId>,
+    /// Token to put after every document, if any.
+    pub eos: Option<TokenId>,
+    /// What to do with text that contains a byte without a token.
+    #[serde(skip_serializing_if = "MissingBytes::is_default")]
+    pub missing_bytes: MissingBytes,
+}
+
+/// Bytes per chunk of a long text (1 MiB). Each chunk is encoded as if the text began there. A text of less than two
+/// chunks is encoded whole.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes before the end of a chunk in which a safe split point is searched for. If these have none, earlier bytes
+/// hardly have one, and searching all of a long text without any would read it once more than encoding does.
+const REACH: usize = 64 << 10;
 
 /// An encoder for one vocabulary, shared by all threads. Each thread encodes with a [`Worker`] of it.
 ///
@@ -58,13 +81,13 @@ pub struct Encoder {
     vocabulary: Arc<Vocabulary>,
     /// The vocabulary with a token for every byte. It encodes text that has no missing bytes.
     completed: Arc<Vocabulary>,
-    pub(super) missing: Option<Missing>,
-    pub(super) pairs: Pairs,
+    pub(super) missing: Option<MissingByteTable>,
+    pub(super) pairs: MergeTable,
     pub(super) byte_ids: [TokenId; 256],
     /// `None` if a whole document is one pre-token.
     pub(super) splitter: Option<Box<dyn Splitter>>,
     /// The tables for longest matches, built once they pay.
-    shortcut: Arc<OnceLock<Shortcut>>,
+    shortcut: Arc<OnceLock<Backtracking>>,
     /// Bytes of new text on one thread from which building `shortcut` pays.
     worth: usize,
     /// Threads that build `shortcut`. Fixed when the encoder is created, because a thread that encodes need not
@@ -72,28 +95,28 @@ pub struct Encoder {
     pub(super) threads: usize,
     /// With [`ignore_merges`](Vocabulary::ignore_merges): finds pre-tokens that are tokens as a whole, whether or
     /// not merges produce them.
-    whole: Option<ByBytes>,
+    whole: Option<IdByBytes>,
     /// What to do with a text before it is split: find added tokens, normalize. `None` for nothing.
-    pub(super) preparation: Option<Preparation>,
+    pub(super) preparation: Option<Preprocessor>,
     pub(super) config: EncodeConfig,
     /// All ids are below this.
     id_limit: usize,
     /// Bytes of text that each worker is expected to encode; 0 if unknown.
     pub(super) expected: usize,
-    pub(super) room_for: Room,
+    pub(super) room_for: DocumentLimits,
 }
 
 /// Limits that the memory limit implies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct DocumentLimits {
     /// Most bytes of a pre-token, where text is split.
     longest_pretoken: usize,
     /// Most tokens of a document.
     most_tokens: usize,
 }
 
-impl Room {
-    const ENDLESS: Room = Room { longest_pretoken: usize::MAX, most_tokens: usize::MAX };
+impl DocumentLimits {
+    const ENDLESS: DocumentLimits = DocumentLimits { longest_pretoken: usize::MAX, most_tokens: usize::MAX };
 
     /// Checks the pre-tokens of a text of `bytes` bytes, which end at `ends`.
     ///
@@ -112,7 +135,7 @@ impl Room {
         if longest <= self.longest_pretoken {
             return Ok(());
         }
-        Err(without_room(Fault::LongPretoken { bytes: longest, most: self.longest_pretoken }))
+        Err(without_room(EncodeError::LongPretoken { bytes: longest, most: self.longest_pretoken }))
     }
 
     /// Checks the number of tokens that a document has so far.
@@ -121,12 +144,12 @@ impl Room {
     /// It is above the limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
         let most = self.most_tokens;
-        if tokens <= most { Ok(()) } else { Err(without_room(Fault::ManyTokens { most })) }
+        if tokens <= most { Ok(()) } else { Err(without_room(EncodeError::ManyTokens { most })) }
     }
 }
 
 /// An error with the advice for documents that need more memory than allowed.
-fn without_room(fault: Fault) -> Error {
+fn without_room(fault: EncodeError) -> Error {
     Error::new(ErrorKind::Memory, fault).with_help(
         "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
     )
@@ -171,20 +194,20 @@ impl Encoder {
         };
         check(&vocabulary, completed.id_limit(), &config)?;
         Ok(Encoder {
-            missing: Missing::new(&vocabulary, config.missing_bytes)?,
-            pairs: Pairs::new(&completed),
+            missing: MissingByteTable::new(&vocabulary, config.missing_bytes)?,
+            pairs: MergeTable::new(&completed),
             byte_ids: *completed.byte_ids(),
             splitter,
             shortcut: Arc::default(),
             worth: WORTH * vocabulary.id_limit(),
             threads: rayon::current_num_threads(),
-            whole: vocabulary.ignore_merges().then(|| ByBytes::new(&vocabulary)),
-            preparation: Preparation::new(&vocabulary, config.special)?,
+            whole: vocabulary.ignore_merges().then(|| IdByBytes::new(&vocabulary)),
+            preparation: Preprocessor::new(&vocabulary, config.special)?,
             config,
             id_limit: vocabulary.id_limit(),
             expected: 0,
             completed,
-            room_for: Room::ENDLESS,
+            room_for: DocumentLimits::ENDLESS,
             vocabulary,
         })
     }
@@ -195,7 +218,7 @@ impl Encoder {
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
         let expected = u64_to_usize(text_bytes.0) / rayon::current_num_threads();
         let new = if self.splitter.is_some() { expected / NEW } else { expected };
-        self.matches_for(new);
+        self.tables_for(new);
         Encoder { expected, ..self }
     }
 
@@ -212,7 +235,7 @@ impl Encoder {
         const MOST_TOKENS: u64 = 2 << 20;
         let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PIECE));
         let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MOST_TOKENS));
-        Encoder { room_for: Room { longest_pretoken, most_tokens }, ..self }
+        Encoder { room_for: DocumentLimits { longest_pretoken, most_tokens }, ..self }
     }
 
     /// Builds the tables for longest matches now, if the vocabulary allows them. The ids do not change.
@@ -224,7 +247,7 @@ impl Encoder {
 
     /// See [`prepared`](Encoder::prepared).
     pub(super) fn prepare(&self) {
-        self.matches_for(usize::MAX);
+        self.tables_for(usize::MAX);
     }
 
     /// Shares the tables for longest matches with another encoder of the same vocabulary, whichever of the two
@@ -241,18 +264,18 @@ impl Encoder {
 
     /// The tables for longest matches, if they have been built and the vocabulary allows them.
     #[inline]
-    pub(super) fn matches(&self) -> Option<&Matches> {
-        self.shortcut.get()?.matches.as_ref()
+    pub(super) fn tables(&self) -> Option<&BacktrackTables> {
+        self.shortcut.get()?.tables.as_ref()
     }
 
     /// The tables for longest matches; builds them now if that pays for `bytes` of new text on one thread.
     #[inline]
-    pub(super) fn matches_for(&self, bytes: usize) -> Option<&Matches> {
+    pub(super) fn tables_for(&self, bytes: usize) -> Option<&BacktrackTables> {
         if bytes < self.worth {
-            return self.matches();
+            return self.tables();
         }
-        let make = || Shortcut::new(&self.completed, self.splitter.is_none(), self.threads);
-        self.shortcut.get_or_init(make).matches.as_ref()
+        let make = || Backtracking::new(&self.completed, self.splitter.is_none(), self.threads);
+        self.shortcut.get_or_init(make).tables.as_ref()
     }
 
     /// Pre-tokens that are known to be single tokens.
@@ -271,14 +294,47 @@ impl Encoder {
         TokenIds::with_capacity(ids, self.id_limit)
     }
 
-    /// Creates a worker. It is cheap enough to create one per thread, but not one per document.
-    pub fn worker(&self) -> Worker<'_> {
-        Worker::new(self, &Silent)
+    /// The chunks of a long text, each of about `size` bytes. With a split pattern they end at safe split points.
+    ///
+    /// None if the text is encoded whole: if it has fewer than two chunks, normalizing changes it, an added token
+    /// occurs in it, a byte lacks a token, or chunks cannot be encoded independently.
+    pub(super) fn chunks(&self, text: &[u8], size: usize) -> Vec<Range<usize>> {
+        let mut chunks = Vec::new();
+        let mut start = 0;
+        while start < text.len() && (start > 0 || self.can_be_cut(text, size)) {
+            let end = start + self.chunk_length(&text[start..], size);
+            chunks.push(start..end);
+            start = end;
+        }
+        chunks
     }
 
-    /// Creates a worker that also asks the observer, even within a long document, whether to stop.
-    pub fn observed_worker<'a>(&'a self, observer: &'a dyn Observer) -> Worker<'a> {
-        Worker::new(self, observer)
+    /// Whether a text has at least two chunks, and these can be encoded independently.
+    fn can_be_cut(&self, text: &[u8], size: usize) -> bool {
+        let plain = || self.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
+        let independent = || self.splitter.is_some() || self.tables_for(text.len()).is_some();
+        let complete = || self.missing.as_ref().is_none_or(|missing| missing.first_in(text).is_none());
+        text.len() >= 2 * size && plain() && complete() && independent()
+    }
+
+    /// Length of the next chunk of a text.
+    fn chunk_length(&self, rest: &[u8], size: usize) -> usize {
+        let Some(splitter) = self.splitter.as_deref() else { return size.min(rest.len()) };
+        let mut ends = (size..rest.len()).step_by(size);
+        let cut = |end: usize| splitter.safe_split_point(rest, end + 1 - size.min(REACH)..=end);
+        ends.find_map(cut).unwrap_or(rest.len())
+    }
+
+    /// Begins to stitch the chunks of a document, with BOS if configured.
+    pub(super) fn stitcher(&self) -> Stitcher {
+        Stitcher::new(self.config.bos.into_iter().collect())
+    }
+
+    /// The ids of a document that is stitched, with EOS if configured.
+    pub(super) fn stitched(&self, stitcher: Stitcher) -> TokenIds {
+        let mut ids = stitcher.into_ids();
+        self.config.eos.into_iter().for_each(|eos| ids.push(eos));
+        ids
     }
 
     /// The vocabulary that it encodes with.
@@ -302,12 +358,135 @@ impl Encoder {
 fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result<()> {
     for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
         if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {
-            return Err(Error::new(ErrorKind::Usage, Fault::NoSuchToken { role, id })
+            return Err(Error::new(ErrorKind::Usage, EncodeError::NoSuchToken { role, id })
                 .with_help("name a token of this vocabulary, or leave it out"));
         }
     }
-    if limit > long::LIMIT {
-        return Err(Error::new(ErrorKind::Failed, Fault::TooManyIds { limit, most: long::LIMIT }));
+    if limit > merge::LIMIT {
+        return Err(Error::new(ErrorKind::Failed, EncodeError::TooManyIds { limit, most: merge::LIMIT }));
     }
     Ok(())
+}
+
+/// How a pre-token is encoded. Both ways give the same ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "method", rename_all = "kebab-case")]
+pub enum Method {
+    /// By the longest token that is compatible with the one before it. This is fast, and exact for vocabularies
+    /// that pass the [checks](Checks) which trained vocabularies pass.
+    LongestMatches,
+    /// By carrying out merges with a heap. This is right for any vocabulary.
+    Merges {
+        /// Why longest matches are not used.
+        because: &'static str,
+    },
+}
+
+impl Method {
+    /// The method that a vocabulary with these check results allows. [`Encoder::method`](super::Encoder::method)
+    /// returns what an encoder uses at present.
+    pub fn of(checks: &Checks) -> Method {
+        let obstacles = [
+            (checks.not_self_encoding > 0, "some tokens do not encode to themselves"),
+            (!checks.unique_bytes, "some tokens have equal bytes"),
+            (!checks.one_merge_each, "some tokens are made by several merges"),
+            (!checks.rank_order, "some merges build on later ones"),
+        ];
+        match obstacles.into_iter().find(|(stands, _)| *stands) {
+            Some((_, because)) => Method::Merges { because },
+            None => Method::LongestMatches,
+        }
+    }
+}
+
+/// For vocabularies with ids of 2²⁴ or more, with about a million tokens, or constructed to be hard.
+pub(super) const TOO_MUCH: Method =
+    Method::Merges { because: "longest matches take too much time or memory" };
+
+/// The text so far does not repay the time to build the tables for longest matches.
+pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been little text so far" };
+
+/// The tables for longest matches are built on threads of their own, and the system gave none.
+pub(super) const NO_THREADS: Method =
+    Method::Merges { because: "the threads that prepare longest matches cannot be started" };
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::LongestMatches => f.write_str("longest matches"),
+            Method::Merges { because } => write!(f, "merges: {because}"),
+        }
+    }
+}
+
+/// Tokens, those of the lowest ids, that are inserted into a cache when it reaches its full size.
+const SEEDS: usize = 1 << 16;
+
+/// The tables for longest matches, or the reason why a vocabulary does not use them.
+#[derive(Debug)]
+pub(super) struct Backtracking {
+    pub(super) method: Method,
+    /// The tables, if the vocabulary allows longest matches.
+    pub(super) tables: Option<BacktrackTables>,
+    /// Tokens that a cache is filled with in advance. Empty if texts are not split or longest matches are not
+    /// allowed.
+    pub(super) seeds: Box<[Seed]>,
+}
+
+impl Backtracking {
+    /// Builds the tables for pre-tokens, or for whole texts, on `threads` threads of its own. The threads that
+    /// encode may wait for the result, so they cannot do this work. If the system gives no threads, texts are
+    /// merged from then on.
+    pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool, threads: usize) -> Backtracking {
+        let made = pools::in_isolated_pool(threads, || Backtracking::made(vocabulary, whole_texts));
+        made.unwrap_or_else(|_| Backtracking::none(NO_THREADS))
+    }
+
+    fn made(vocabulary: &Vocabulary, whole_texts: bool) -> Backtracking {
+        let method = Method::of(&vocab::check(vocabulary));
+        if method != Method::LongestMatches {
+            return Backtracking::none(method);
+        }
+        let Some(tables) = BacktrackTables::new(vocabulary, whole_texts) else {
+            return Backtracking::none(TOO_MUCH);
+        };
+        // Longest matches require that each token's bytes encode to that token, so every token can be a seed.
+        let tokens = (!whole_texts).then(|| vocabulary.ordinary()).into_iter().flatten();
+        let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
+        Backtracking { method, tables: Some(tables), seeds }
+    }
+
+    fn none(method: Method) -> Backtracking {
+        Backtracking { method, tables: None, seeds: Box::default() }
+    }
+}
+
+/// Finds a token by its bytes. If several tokens have the same bytes, the one with the lowest id is found.
+///
+/// **Memory:** 11 to 21 bytes per token.
+#[derive(Debug)]
+pub(super) struct IdByBytes {
+    index: HashIndex,
+    hashing: SeededHash,
+}
+
+impl IdByBytes {
+    /// Indexes the vocabulary's ordinary tokens: all but the added ones.
+    pub(super) fn new(vocabulary: &Vocabulary) -> IdByBytes {
+        let mut tokens = IdByBytes { index: HashIndex::default(), hashing: SeededHash::of_process() };
+        for (id, bytes) in vocabulary.ordinary() {
+            if tokens.find(vocabulary, bytes).is_none() {
+                let added = tokens.index.insert(tokens.hashing.bytes(bytes), id.index() + 1);
+                added.expect("ids are below 2³¹");
+            }
+        }
+        tokens
+    }
+
+    /// The token with exactly these bytes. `vocabulary` must be the one that was passed to [`new`](IdByBytes::new).
+    pub(super) fn find(&self, vocabulary: &Vocabulary, bytes: &[u8]) -> Option<TokenId> {
+        let token = |number: usize| TokenId::from_index(number - 1);
+        let same = |number| vocabulary.bytes(token(number)) == Some(bytes);
+        self.index.find(self.hashing.bytes(bytes), same).map(token)
+    }
 }

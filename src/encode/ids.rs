@@ -22,29 +22,29 @@ use crate::base::int::TokenId;
 #[derive(Clone, Debug, Default)]
 pub struct TokenIds {
     /// All parts but the last. Long documents are encoded in several parts; most sequences have only one.
-    before: Vec<Part>,
-    last: Part,
+    before: Vec<IdVec>,
+    last: IdVec,
 }
 
 /// Contiguous ids.
 #[derive(Clone, Debug)]
-enum Part {
+enum IdVec {
     /// Ids below 2¹⁶.
     Narrow(Vec<u16>),
     /// Any ids.
     Wide(Vec<TokenId>),
 }
 
-impl Part {
-    fn with_capacity(room: usize, narrow: bool) -> Part {
-        if narrow { Part::Narrow(Vec::with_capacity(room)) } else { Part::Wide(Vec::with_capacity(room)) }
+impl IdVec {
+    fn with_capacity(room: usize, narrow: bool) -> IdVec {
+        if narrow { IdVec::Narrow(Vec::with_capacity(room)) } else { IdVec::Wide(Vec::with_capacity(room)) }
     }
 
     /// The ids, if they have two bytes each.
     fn narrow(&self) -> Option<&[u16]> {
         match self {
-            Part::Narrow(ids) => Some(ids),
-            Part::Wide(_) => None,
+            IdVec::Narrow(ids) => Some(ids),
+            IdVec::Wide(_) => None,
         }
     }
 
@@ -54,37 +54,37 @@ impl Part {
 
     fn len(&self) -> usize {
         match self {
-            Part::Narrow(ids) => ids.len(),
-            Part::Wide(ids) => ids.len(),
+            IdVec::Narrow(ids) => ids.len(),
+            IdVec::Wide(ids) => ids.len(),
         }
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = TokenId> {
         let (narrow, wide): (&[u16], &[TokenId]) = match self {
-            Part::Narrow(ids) => (ids, &[]),
-            Part::Wide(ids) => (&[], ids),
+            IdVec::Narrow(ids) => (ids, &[]),
+            IdVec::Wide(ids) => (&[], ids),
         };
         narrow.iter().copied().map(widened).chain(wide.iter().copied())
     }
 
     fn greatest(&self) -> Option<TokenId> {
         match self {
-            Part::Narrow(ids) => ids.iter().max().copied().map(widened),
-            Part::Wide(ids) => ids.iter().max().copied(),
+            IdVec::Narrow(ids) => ids.iter().max().copied().map(widened),
+            IdVec::Wide(ids) => ids.iter().max().copied(),
         }
     }
 
     fn into_wide(self) -> Vec<TokenId> {
         match self {
-            Part::Narrow(ids) => ids.into_iter().map(widened).collect(),
-            Part::Wide(ids) => ids,
+            IdVec::Narrow(ids) => ids.into_iter().map(widened).collect(),
+            IdVec::Wide(ids) => ids,
         }
     }
 
     fn extend_from_slice(&mut self, more: &[TokenId]) {
         let ids = match self {
-            Part::Narrow(ids) => ids,
-            Part::Wide(ids) => return ids.extend_from_slice(more),
+            IdVec::Narrow(ids) => ids,
+            IdVec::Wide(ids) => return ids.extend_from_slice(more),
         };
         let (before, mut all_bits) = (ids.len(), 0);
         ids.extend(more.iter().map(|id| {
@@ -93,23 +93,23 @@ impl Part {
         }));
         if all_bits > u32::from(u16::MAX) {
             let known = ids[..before].iter().copied().map(widened);
-            *self = Part::Wide(known.chain(more.iter().copied()).collect());
+            *self = IdVec::Wide(known.chain(more.iter().copied()).collect());
         }
     }
 
     /// Appends a range of another part. Widens this one if necessary.
-    fn extend(&mut self, other: &Part, range: Range<usize>) {
+    fn extend(&mut self, other: &IdVec, range: Range<usize>) {
         match (self, other) {
-            (Part::Narrow(ids), Part::Narrow(more)) => ids.extend_from_slice(&more[range]),
-            (Part::Wide(ids), Part::Narrow(more)) => ids.extend(more[range].iter().copied().map(widened)),
-            (part, Part::Wide(more)) => part.extend_from_slice(&more[range]),
+            (IdVec::Narrow(ids), IdVec::Narrow(more)) => ids.extend_from_slice(&more[range]),
+            (IdVec::Wide(ids), IdVec::Narrow(more)) => ids.extend(more[range].iter().copied().map(widened)),
+            (part, IdVec::Wide(more)) => part.extend_from_slice(&more[range]),
         }
     }
 
     fn truncate(&mut self, length: usize) {
         match self {
-            Part::Narrow(ids) => ids.truncate(length),
-            Part::Wide(ids) => ids.truncate(length),
+            IdVec::Narrow(ids) => ids.truncate(length),
+            IdVec::Wide(ids) => ids.truncate(length),
         }
     }
 }
@@ -117,23 +117,23 @@ impl Part {
 impl TokenIds {
     /// An empty sequence with capacity for `room` ids that are all below `limit`.
     pub(super) fn with_capacity(room: usize, limit: usize) -> TokenIds {
-        Part::with_capacity(room, limit <= 1 << u16::BITS).into()
+        IdVec::with_capacity(room, limit <= 1 << u16::BITS).into()
     }
 
     /// An empty sequence with capacity for as many ids as this one has, in four bytes each if any part of this
     /// one has that.
     pub(crate) fn room_for_as_many(&self) -> TokenIds {
-        Part::with_capacity(self.len(), self.parts().all(Part::is_narrow)).into()
+        IdVec::with_capacity(self.len(), self.parts().all(IdVec::is_narrow)).into()
     }
 
     /// All parts in order.
-    fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &IdVec> {
         self.before.iter().chain([&self.last])
     }
 
     /// Number of ids.
     pub fn len(&self) -> usize {
-        self.parts().map(Part::len).sum()
+        self.parts().map(IdVec::len).sum()
     }
 
     /// Whether it has no ids.
@@ -143,12 +143,12 @@ impl TokenIds {
 
     /// The ids in order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> {
-        self.parts().flat_map(Part::iter)
+        self.parts().flat_map(IdVec::iter)
     }
 
     /// The greatest id; `None` if empty.
     pub(crate) fn greatest(&self) -> Option<TokenId> {
-        self.parts().filter_map(Part::greatest).max()
+        self.parts().filter_map(IdVec::greatest).max()
     }
 
     /// The ids in a range. Borrowed if they are contiguous and have four bytes each, else copied.
@@ -156,10 +156,10 @@ impl TokenIds {
     /// # Panics
     /// The range exceeds the sequence.
     pub fn slice(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
-        if let (true, Part::Wide(ids)) = (self.before.is_empty(), &self.last) {
+        if let (true, IdVec::Wide(ids)) = (self.before.is_empty(), &self.last) {
             return Cow::Borrowed(&ids[range]);
         }
-        let mut some = TokenIds::from(Part::Wide(Vec::new()));
+        let mut some = TokenIds::from(IdVec::Wide(Vec::new()));
         some.extend(self, range);
         Cow::Owned(some.into_wide())
     }
@@ -168,8 +168,8 @@ impl TokenIds {
     pub fn append_to<const N: usize>(&self, file: &mut Vec<u8>, bytes_of: impl Fn(TokenId) -> [u8; N]) {
         for part in self.parts() {
             match part {
-                Part::Narrow(ids) => append(file, ids.iter().map(|&id| bytes_of(widened(id)))),
-                Part::Wide(ids) => append(file, ids.iter().map(|&id| bytes_of(id))),
+                IdVec::Narrow(ids) => append(file, ids.iter().map(|&id| bytes_of(widened(id)))),
+                IdVec::Wide(ids) => append(file, ids.iter().map(|&id| bytes_of(id))),
             }
         }
     }
@@ -178,9 +178,9 @@ impl TokenIds {
     /// sequence unchanged.
     pub(crate) fn into_narrow(self) -> Result<Vec<u16>, TokenIds> {
         match self {
-            TokenIds { before, last: Part::Narrow(ids) } if before.is_empty() => Ok(ids),
+            TokenIds { before, last: IdVec::Narrow(ids) } if before.is_empty() => Ok(ids),
             other => {
-                let parts: Option<Vec<&[u16]>> = other.parts().map(Part::narrow).collect();
+                let parts: Option<Vec<&[u16]>> = other.parts().map(IdVec::narrow).collect();
                 parts.map(|parts| parts.concat()).ok_or(other)
             }
         }
@@ -201,8 +201,8 @@ impl TokenIds {
     /// The last part, to append ids to, if it has four bytes per id.
     pub(super) fn as_wide(&mut self) -> Option<&mut Vec<TokenId>> {
         match &mut self.last {
-            Part::Narrow(_) => None,
-            Part::Wide(ids) => Some(ids),
+            IdVec::Narrow(_) => None,
+            IdVec::Wide(ids) => Some(ids),
         }
     }
 
@@ -266,8 +266,8 @@ impl TokenIds {
     /// Returns unused memory of the last part.
     pub(super) fn shrink_to_fit(&mut self) {
         match &mut self.last {
-            Part::Narrow(ids) => ids.shrink_to_fit(),
-            Part::Wide(ids) => ids.shrink_to_fit(),
+            IdVec::Narrow(ids) => ids.shrink_to_fit(),
+            IdVec::Wide(ids) => ids.shrink_to_fit(),
         }
     }
 }
@@ -292,27 +292,27 @@ fn widened(id: u16) -> TokenId {
     TokenId::new(id.into())
 }
 
-impl Default for Part {
-    fn default() -> Part {
-        Part::Narrow(Vec::new())
+impl Default for IdVec {
+    fn default() -> IdVec {
+        IdVec::Narrow(Vec::new())
     }
 }
 
-impl From<Part> for TokenIds {
-    fn from(last: Part) -> TokenIds {
+impl From<IdVec> for TokenIds {
+    fn from(last: IdVec) -> TokenIds {
         TokenIds { before: Vec::new(), last }
     }
 }
 
 impl From<Vec<u16>> for TokenIds {
     fn from(ids: Vec<u16>) -> TokenIds {
-        Part::Narrow(ids).into()
+        IdVec::Narrow(ids).into()
     }
 }
 
 impl From<Vec<TokenId>> for TokenIds {
     fn from(ids: Vec<TokenId>) -> TokenIds {
-        Part::Wide(ids).into()
+        IdVec::Wide(ids).into()
     }
 }
 

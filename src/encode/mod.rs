@@ -18,28 +18,17 @@
 //! of lowest rank, and the leftmost one if several have that rank. [`mod@reference`] implements exactly this.
 //! Everything else here produces the same ids faster, for every text and every merge list.
 
+mod backtrack;
+mod pending;
+mod missing_bytes;
+mod preprocess;
 mod ids;
 mod batch;
-mod config;
-mod fault;
-mod pairs;
 mod merge;
-mod long;
 mod cache;
-mod normal;
-mod missing;
-mod prepare;
-mod longest_match;
-mod method;
-mod by_bytes;
-mod shortcut;
 mod encoder;
-mod draft;
 mod worker;
-mod stretches;
-mod batches;
 mod tokenizer;
-mod stream;
 #[doc(hidden)]
 pub mod reference;
 
@@ -47,12 +36,52 @@ pub mod reference;
 mod tests;
 
 pub use batch::TokenBatch;
-pub use batches::{EncodeFacts, encode_batches};
-pub use config::{EncodeConfig, MissingBytes, SpecialPolicy};
-pub use encoder::Encoder;
+pub use batch::{EncodeFacts, encode_batches};
+pub use encoder::Method;
+pub use encoder::{EncodeConfig, Encoder};
 pub use ids::TokenIds;
-pub use method::Method;
-pub(crate) use prepare::{Part, Preparation};
-pub use stream::DecodeStream;
+pub use missing_bytes::MissingBytes;
+pub use preprocess::SpecialPolicy;
+pub(crate) use preprocess::{Preprocessor, TextOrToken};
+pub use tokenizer::DecodeStream;
 pub use tokenizer::Tokenizer;
 pub use worker::Worker;
+
+use crate::base::int::TokenId;
+
+/// What can be wrong with a configuration, a vocabulary or a text.
+#[derive(Debug, thiserror::Error)]
+enum EncodeError {
+    #[error("the vocabulary has no token {id} to use as {role}")]
+    NoSuchToken { role: &'static str, id: TokenId },
+    #[error("the vocabulary has ids up to {limit}; encoding supports ids below {most}")]
+    TooManyIds { limit: usize, most: usize },
+    #[error("the text contains the special token {text:?} at byte {offset}")]
+    SpecialInText { text: String, offset: usize },
+    #[error("the normalized text contains the special token {text:?}")]
+    SpecialInNormal { text: String },
+    #[error(
+        "the vocabulary has no token for byte 0x{byte:02X}, which the text contains{}{}",
+        place.map_or(String::new(), |place| format!(" at byte {place}")),
+        character.map_or(String::new(), |character| format!(" in U+{:04X}", u32::from(character)))
+    )]
+    ByteWithoutToken { byte: u8, character: Option<char>, place: Option<usize> },
+    #[error(
+        "the vocabulary lacks its unk_token {text:?}, so Hugging Face's tokenizers fails on bytes without a token"
+    )]
+    UnknownLacking { text: String },
+    #[error(
+        "some merges use the unk_token {text:?}; replacing bytes without a token by it is not supported then"
+    )]
+    UnknownMerged { text: String },
+    #[error("normalizing a text of {bytes} bytes gives more than {most} bytes")]
+    NormalGrows { bytes: usize, most: usize },
+    #[error("{place}: the batch holds only a part of the document")]
+    DocumentInParts { place: String },
+    #[error("a pre-token has {bytes} bytes; the memory limit allows {most}")]
+    LongPretoken { bytes: usize, most: usize },
+    #[error("the document has more than {most} tokens, the most that the memory limit allows")]
+    ManyTokens { most: usize },
+    #[error("a pre-token has {bytes} bytes; the limit is {most}")]
+    PretokenTooLong { bytes: usize, most: usize },
+}

@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use super::cache::Cache;
+use super::cache::PretokenCache;
+use super::merge::MergeTable;
 use super::merge::Merger;
-use super::pairs::Pairs;
 use super::*;
 use crate::base::int::{ByteCount, Count, TokenId, to_usize, truncate_to_u32};
 use crate::base::test_support::{one_case_in, with_threads};
@@ -18,10 +18,6 @@ use crate::train::{self, TrainConfig};
 use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
-mod missing;
-mod prepared;
-mod specials;
-mod tokenizer;
 
 /// Texts with occasional long runs of few letters, or of arbitrary bytes.
 pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
@@ -160,10 +156,10 @@ proptest! {
     /// The heap merger and the merger of short parts give what the reference gives.
     #[test]
     fn both_mergers_equal_the_definition_at_any_length(vocabulary in vocabulary(), text in text()) {
-        let pairs = Pairs::new(&vocabulary);
+        let pairs = MergeTable::new(&vocabulary);
         let expected = reference::merge_pretoken(&vocabulary, &text);
         let mut ids = Vec::new();
-        long::Scratch::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
+        merge::HeapMerger::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
         prop_assert_eq!(&ids, &expected);
         ids.clear();
         Merger::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
@@ -177,8 +173,8 @@ proptest! {
         texts in vec(text(), 1..4),
     ) {
         let encoder = after_spaces(&vocabulary, EncodeConfig::default());
-        let (mut warm, mut tiny) = (encoder.worker(), Worker::with_cache(&encoder, Cache::new(2)));
-        let mut seeded = Worker::with_cache(&encoder, Cache::full(1 << 10, encoder.seeds()));
+        let (mut warm, mut tiny) = (encoder.worker(), Worker::with_cache(&encoder, PretokenCache::new(2)));
+        let mut seeded = Worker::with_cache(&encoder, PretokenCache::full(1 << 10, encoder.seeds()));
         for text in texts.iter().chain(&texts) {
             let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
             let expected = expected(&vocabulary, &pretokens);
@@ -264,7 +260,7 @@ fn workers_that_prepare_at_once_wait_for_one() {
         for worth in [0, 2_000] {
             let encoder =
                 Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid").worth(worth);
-            assert_eq!(encoder.method(), method::LITTLE_TEXT);
+            assert_eq!(encoder.method(), encoder::LITTLE_TEXT);
             (0..64).into_par_iter().for_each(|_| {
                 let mut worker = encoder.worker();
                 (0..3).for_each(|_| assert_eq!(worker.encode(&text).expect("any bytes encode"), expected));
@@ -279,7 +275,7 @@ fn workers_that_prepare_at_once_wait_for_one() {
 fn so_much_text_is_prepared_for_beforehand() {
     for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {
         let vocabulary = Arc::new(trained(b"", split));
-        for (bytes, method) in [(least - 1, method::LITTLE_TEXT), (least, Method::LongestMatches)] {
+        for (bytes, method) in [(least - 1, encoder::LITTLE_TEXT), (least, Method::LongestMatches)] {
             let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid");
             let encoder = with_threads(1, || encoder.expecting(ByteCount(bytes)));
             assert_eq!(encoder.method(), method);
@@ -362,7 +358,7 @@ fn the_lowest_rank_goes_first_whenever_it_comes_up() {
         let ids: Vec<TokenId> = ids.iter().map(|&id| TokenId::new(id)).collect();
         assert_eq!(encoder.worker().encode(text.as_bytes()).expect("any bytes encode"), ids, "{text}");
         let mut long = Vec::new();
-        long::Scratch::default()
+        merge::HeapMerger::default()
             .merge(&encoder.pairs, &encoder.byte_ids, text.as_bytes(), &mut long, &Silent)
             .expect("merged");
         assert_eq!(long, ids, "{text}");
@@ -417,5 +413,739 @@ fn a_megabyte_of_anything_ends() {
             assert!(ids.len() < SIZE);
             assert!(decoded(&vocabulary, ids) == text);
         }
+    }
+}
+
+/// Vocabularies without tokens for some bytes, or with a token that has no bytes.
+mod missing_bytes {
+    use super::*;
+    use crate::encode::missing_bytes::MissingByteTable;
+    use crate::error::ErrorKind;
+    use crate::vocab::UnknownToken;
+
+    /// The result of bytes without a token: nothing (`None`), or a token for each one or for each run of them.
+    fn unknown() -> impl Strategy<Value = Option<bool>> {
+        prop_oneof![Just(None), any::<bool>().prop_map(Some)]
+    }
+
+    /// Removes the tokens of some bytes and the merges that need them; tokens of several bytes stay. Then adds a
+    /// token without bytes, and `<unk>`.
+    fn without(vocabulary: &Vocabulary, lacking: &[u8], unknown: Option<bool>) -> Vocabulary {
+        let gone: Vec<TokenId> = lacking.iter().filter_map(|&byte| vocabulary.byte_id(byte)).collect();
+        let stays = |merge: &&RankedMerge| !gone.contains(&merge.left) && !gone.contains(&merge.right);
+        let mut tokens: Vec<(TokenId, Box<[u8]>)> = vocabulary
+            .ordinary()
+            .filter(|(id, _)| !gone.contains(id))
+            .map(|(id, bytes)| (id, bytes.into()))
+            .collect();
+        let next = |more: usize| TokenId::from_index(vocabulary.id_limit() + more);
+        tokens.push((next(0), Box::default()));
+        let added = vec![AddedToken::special(next(1), "<unk>")];
+        let unknown = unknown.map(|fuse| UnknownToken { text: "<unk>".to_owned(), id: Some(next(1)), fuse });
+        Vocabulary::new(VocabularyParts {
+            tokens,
+            added,
+            merges: vocabulary.merges().iter().filter(stays).copied().collect(),
+            split: vocabulary.split().clone(),
+            ignore_merges: vocabulary.ignore_merges(),
+            unknown,
+            ..VocabularyParts::default()
+        })
+        .expect("valid")
+    }
+
+    /// Encodes texts with a worker, as a batch, in chunks, and as documents; all must agree. `None` for a text that
+    /// fails.
+    fn encoded(encoder: &Encoder, vocabulary: &Vocabulary, texts: &[Vec<u8>]) -> Vec<Option<Vec<TokenId>>> {
+        let mut worker = encoder.worker();
+        let one = |text: &Vec<u8>| {
+            let outcome = worker.encode(text).map(<[TokenId]>::to_vec);
+            if let Err(error) = &outcome {
+                assert_eq!(error.kind(), ErrorKind::Failed);
+                assert!(error.to_string().contains("has no token for byte 0x"), "{error}");
+            }
+            outcome.ok()
+        };
+        let alone: Vec<_> = texts.iter().map(one).collect();
+        let tokenizer = Tokenizer::new(vocabulary.clone(), encoder.config()).expect("valid");
+        for tokenizer in [tokenizer.clone(), tokenizer.prepared()] {
+            let batch = tokenizer.encode_in_chunks(texts, 7).ok();
+            let expected: Option<Vec<Vec<u32>>> =
+                alone.iter().map(|ids| Some(ids.as_ref()?.iter().map(|id| id.get()).collect())).collect();
+            assert_eq!(batch, expected);
+        }
+        alone
+    }
+
+    /// Each case prepares six vocabularies.
+    #[test]
+    fn what_bytes_without_a_token_become_is_the_same_however_it_is_encoded() {
+        let lacking = vec(prop_oneof![proptest::sample::select(b"ab c".to_vec()), any::<u8>()], 0..6);
+        let inputs = (vocabulary(), lacking, unknown(), vec(text(), 0..6), any::<bool>());
+        one_case_in(10, &inputs, |(vocabulary, lacking, unknown, texts, at_once)| {
+            let vocabulary = without(&vocabulary, &lacking, unknown);
+            for missing_bytes in [MissingBytes::Error, MissingBytes::Hf] {
+                let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
+                let encoder = Encoder::new(vocabulary.clone(), config).expect("valid");
+                let encoder = if at_once { encoder.prepared() } else { encoder };
+                for (text, ids) in texts.iter().zip(encoded(&encoder, &vocabulary, &texts)) {
+                    let fails =
+                        missing_bytes == MissingBytes::Error && reference::lacks_token(&vocabulary, text);
+                    prop_assert_eq!(ids, (!fails).then(|| expected(&vocabulary, &[text])));
+                }
+                let split = after_spaces(&vocabulary, config);
+                for text in &texts {
+                    let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+                    let lacks = |pretoken: &&[u8]| reference::lacks_token(&vocabulary, pretoken);
+                    let fails = missing_bytes == MissingBytes::Error && pretokens.iter().any(lacks);
+                    let ids = split.worker().encode(text).map(<[TokenId]>::to_vec).ok();
+                    prop_assert_eq!(ids, (!fails).then(|| expected(&vocabulary, &pretokens)));
+                }
+            }
+            Ok(())
+        });
+    }
+
+    proptest! {
+        /// The search, which compares ranges or looks up a table, finds the first missing byte at any position.
+        #[test]
+        fn missing_bytes_are_found_where_they_are(
+            lacking in vec(any::<u8>(), 0..60),
+            text in vec(any::<u8>(), 0..50),
+            before in 0..9_000usize,
+        ) {
+            let vocabulary = without(&trained(b"", SplitPattern::None), &lacking, None);
+            let present = (0..=u8::MAX).find(|byte| !lacking.contains(byte)).expect("196 at least");
+            let text = [vec![present; before], text].concat();
+            let missing = MissingByteTable::new(&vocabulary, MissingBytes::Error).expect("valid");
+            prop_assert_eq!(missing.is_none(), lacking.is_empty());
+            let found = missing.and_then(|missing| missing.first_in(&text));
+            prop_assert_eq!(found, text.iter().position(|byte| lacking.contains(byte)));
+        }
+    }
+
+    /// The results of tokenizers 0.23.3 for a vocabulary of `a`, `b`, `Ġ`, `ab`, `ba` and `<unk>` with GPT-2's split.
+    #[test]
+    fn bytes_without_a_token_become_what_tokenizers_makes_of_them() {
+        let tokens = ["a", "b", "ab", "<unk>", " ", "ba"].iter().zip(0..);
+        let tokens: Vec<(TokenId, Box<[u8]>)> =
+            tokens.map(|(bytes, id)| (TokenId::new(id), bytes.as_bytes().into())).collect();
+        let merge = |left, right, result, rank| {
+            let [left, right, result] = [left, right, result].map(TokenId::new);
+            RankedMerge { left, right, result, rank }
+        };
+        let parts = |unknown: Option<bool>| VocabularyParts {
+            tokens: tokens.clone(),
+            merges: vec![merge(0, 1, 2, 0), merge(1, 0, 5, 1)],
+            split: SplitPattern::Named(Named::Gpt2),
+            unknown: unknown.map(|fuse| UnknownToken {
+                text: "<unk>".to_owned(),
+                id: Some(TokenId::new(3)),
+                fuse,
+            }),
+            ..VocabularyParts::default()
+        };
+        let encode = |parts: VocabularyParts, text: &str| {
+            let config = EncodeConfig { missing_bytes: MissingBytes::Hf, ..EncodeConfig::default() };
+            let encoder = prepared(&Vocabulary::new(parts).expect("valid"), config);
+            encoder.worker().encode(text.as_bytes()).expect("encodes").iter().map(|id| id.get()).collect()
+        };
+        let cases: [(&str, [&[u32]; 3]); 7] = [
+            ("axb", [&[2], &[0, 3, 1], &[0, 3, 1]]),
+            ("axxb", [&[2], &[0, 3, 3, 1], &[0, 3, 1]]),
+            ("xx ab", [&[4, 2], &[3, 3, 4, 2], &[3, 4, 2]]),
+            ("ax xb", [&[0, 4, 1], &[0, 3, 4, 3, 1], &[0, 3, 4, 3, 1]]),
+            ("éa", [&[0], &[3, 3, 0], &[3, 0]]),
+            ("x", [&[], &[3], &[3]]),
+            ("abx", [&[2], &[2, 3], &[2, 3]]),
+        ];
+        for (text, expected) in cases {
+            for (unknown, expected) in [None, Some(false), Some(true)].into_iter().zip(expected) {
+                let ids: Vec<u32> = encode(parts(unknown), text);
+                assert_eq!(ids, expected, "{text} {unknown:?}");
+            }
+        }
+        // A pre-token that is a token as a whole gives that token, even if one of its bytes has no token.
+        let mut whole = VocabularyParts { ignore_merges: true, ..parts(None) };
+        whole.tokens.push((TokenId::new(6), Box::from(*b"axb")));
+        assert_eq!(encode(whole.clone(), "axb"), [6]);
+        assert_eq!(encode(VocabularyParts { ignore_merges: false, ..whole }, "axb"), [2]);
+    }
+
+    /// The error names the byte, its position and its character, and the help says what the tokenizer's own program
+    /// does.
+    #[test]
+    fn the_error_of_a_byte_without_a_token_says_where_it_is() {
+        let vocabulary = without(&trained(b"", SplitPattern::None), &[0xC0, 0xF3], Some(false));
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
+        for (text, said) in [
+            (
+                "ab\u{E0067}".as_bytes(),
+                "no token for byte 0xF3, which the text contains at byte 2 in U+E0067",
+            ),
+            (b"ab\xC0", "no token for byte 0xC0, which the text contains at byte 2"),
+        ] {
+            let error = encoder.worker().encode(text).map(drop).expect_err("no token");
+            assert!(error.to_string().ends_with(said), "{error}");
+            assert!(
+                error.help().is_some_and(|help| help.contains("replaces the byte by <unk>")),
+                "{:?}",
+                error.help()
+            );
+        }
+    }
+
+    /// A vocabulary without its `unk_token`, or with merges of it, cannot use [`MissingBytes::Hf`].
+    #[test]
+    fn what_tokenizers_makes_of_missing_bytes_is_refused_where_it_fails_or_merges() {
+        let config = EncodeConfig { missing_bytes: MissingBytes::Hf, ..EncodeConfig::default() };
+        let unknown = |id: Option<u32>| {
+            Some(UnknownToken { text: "<unk>".to_owned(), id: id.map(TokenId::new), fuse: false })
+        };
+        let tokens = [(0, "a"), (1, "<unk>"), (2, "<unk>a")];
+        let tokens: Vec<(TokenId, Box<[u8]>)> =
+            tokens.map(|(id, bytes)| (TokenId::new(id), bytes.as_bytes().into())).into();
+        let [left, right, result] = [1, 0, 2].map(TokenId::new);
+        let merges = vec![RankedMerge { left, right, result, rank: 0 }];
+        let lacking =
+            VocabularyParts { tokens: tokens.clone(), unknown: unknown(None), ..Default::default() };
+        let merged = VocabularyParts { tokens, merges, unknown: unknown(Some(1)), ..Default::default() };
+        for (parts, said) in [(lacking, "lacks its unk_token"), (merged, "merges use the unk_token")] {
+            let vocabulary = Vocabulary::new(parts).expect("valid");
+            Encoder::new(vocabulary.clone(), EncodeConfig::default())
+                .expect("texts without such bytes encode");
+            let error = Encoder::new(vocabulary, config).expect_err("it cannot be followed");
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+}
+
+/// Preparation of texts: added tokens, normalizers and the space before a text.
+mod preprocess {
+    use super::*;
+    use crate::vocab::{Normalizer, ReplacePattern, TextRules};
+
+    /// An added token that is not special, with changes to its other properties.
+    fn added(id: u32, text: &str, change: impl Fn(&mut AddedToken)) -> AddedToken {
+        let mut token = AddedToken { special: false, ..AddedToken::special(TokenId::new(id), text) };
+        change(&mut token);
+        token
+    }
+
+    /// Rules with or without normalization form C, and with or without a space before texts.
+    fn rules(nfc: bool, prefix_space: bool) -> TextRules {
+        TextRules { normalizers: nfc.then_some(Normalizer::Nfc).into_iter().collect(), prefix_space }
+    }
+
+    /// A token for each byte, with the byte as its id.
+    fn bytes() -> Vec<(TokenId, Box<[u8]>)> {
+        (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect()
+    }
+
+    /// A vocabulary of the 256 bytes, added tokens and rules.
+    fn vocabulary(added: Vec<AddedToken>, rules: TextRules) -> Vocabulary {
+        Vocabulary::new(VocabularyParts { tokens: bytes(), added, rules, ..VocabularyParts::default() })
+            .expect("valid")
+    }
+
+    /// The encoding of a text: the ids of added tokens in brackets, and the bytes between them.
+    fn shown(vocabulary: &Vocabulary, special: SpecialPolicy, text: &[u8]) -> String {
+        let encoder = prepared(vocabulary, EncodeConfig { special, ..EncodeConfig::default() });
+        let mut worker = encoder.worker();
+        let ids = worker.encode(text).expect("nothing is forbidden").to_vec();
+        let show = |id: &TokenId| match u8::try_from(id.get()) {
+            Ok(byte) => vec![byte],
+            Err(_) => format!("[{id}]").into_bytes(),
+        };
+        let bytes: Vec<u8> = ids.iter().flat_map(show).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// `lstrip`, `rstrip` and `single_word` have the effect that they have in Hugging Face's tokenizers.
+    #[test]
+    fn the_flags_of_added_tokens_say_where_they_are_found() {
+        let tokens = vec![
+            added(300, "<l>", |token| token.lstrip = true),
+            added(301, "<r>", |token| token.rstrip = true),
+            added(302, "word", |token| token.single_word = true),
+            added(303, "<s>", |token| token.special = true),
+            added(304, "\n", |_| ()),
+            added(305, "s>!", |_| ()),
+        ];
+        let vocabulary = vocabulary(tokens, TextRules::default());
+        assert!(!vocabulary.keeps_text());
+        for (text, text_policy, allowed) in [
+            ("a \u{3000}<l> b", "a[300] b", None),
+            ("a <r> \u{a0}b", "a [301]b", None),
+            ("<r> <l>", "[301][300]", None),
+            ("<r> \n<l>", "[301][304][300]", None),
+            // The token within the white space is found, although the token before has already taken that white
+            // space.
+            ("<r> \n x", "[301][304] x", None),
+            ("word words sword word_ wordé 'word'", "[302] words sword word_ wordé '[302]'", None),
+            ("a<s>b", "a<s>b", Some("a[303]b")),
+            // A special token that is treated as text still hides tokens that overlap it.
+            ("<s>! s>!", "<s>! [305]", Some("[303]! [305]")),
+        ] {
+            assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), text_policy, "{text}");
+            let allowed = allowed.unwrap_or(text_policy);
+            assert_eq!(shown(&vocabulary, SpecialPolicy::Allow, text.as_bytes()), allowed, "{text}");
+        }
+        assert_eq!(
+            shown(&vocabulary, SpecialPolicy::Text, b"\xE3\x80<l>\xFFword\xFF"),
+            "\u{FFFD}[300]\u{FFFD}[302]\u{FFFD}"
+        );
+    }
+
+    /// Of two added tokens that could take the same white space, the first one takes it.
+    #[test]
+    fn white_space_that_a_token_has_taken_is_no_token_that_takes_what_is_before_it() {
+        let tokens = vec![
+            added(300, "<r>", |token| token.rstrip = true),
+            added(301, " ", |token| token.lstrip = true),
+            added(302, "\n", |token| (token.lstrip, token.rstrip) = (true, true)),
+        ];
+        let vocabulary = vocabulary(tokens, TextRules::default());
+        for (text, expected) in [
+            ("<r> x", "[300]x"),
+            ("<r>  \n x", "[300]x"),
+            ("\n\n\n", "[302]"),
+            ("a \n\n b", "a[301][302]b"),
+            ("a\t\nb", "a[302]b"),
+        ] {
+            assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    /// Tokens that are not normalized are found in the original text, before all others.
+    #[test]
+    fn tokens_that_are_not_normalized_are_looked_for_first() {
+        let tokens = || {
+            vec![
+                added(300, "bc", |_| ()),
+                added(301, "abc", |token| token.normalized = true),
+                added(302, "e\u{301}", |token| token.normalized = true),
+                added(303, "o\u{308}", |_| ()),
+            ]
+        };
+        let plain = vocabulary(tokens(), TextRules::default());
+        assert_eq!(shown(&plain, SpecialPolicy::Text, b"abc"), "a[300]");
+        assert_eq!(shown(&plain, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "é [302]");
+        let nfc = vocabulary(tokens(), rules(true, false));
+        assert_eq!(shown(&nfc, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "[302] [302]");
+        assert_eq!(shown(&nfc, SpecialPolicy::Text, "ö o\u{308}".as_bytes()), "ö [303]");
+    }
+
+    /// A position in normalized text is not one in the original text, so none is reported.
+    #[test]
+    fn of_a_token_in_normalized_text_no_place_is_told() {
+        let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
+        for (normalized, nfc, said) in [
+            (true, true, r#"the normalized text contains the special token "<s>""#),
+            (false, true, r#"the text contains the special token "<s>" at byte 9"#),
+            (true, false, r#"the text contains the special token "<s>" at byte 9"#),
+        ] {
+            let special = added(300, "<s>", |token| (token.special, token.normalized) = (true, normalized));
+            let encoder = prepared(&vocabulary(vec![special], rules(nfc, false)), forbid);
+            let refused = encoder.worker().encode("e\u{301}e\u{301}e\u{301}<s>".as_bytes()).map(drop);
+            assert_eq!(refused.expect_err("forbidden").to_string(), said);
+        }
+    }
+
+    /// Invalid bytes stay, and separate the texts that are normalized.
+    #[test]
+    fn text_is_normalized_between_what_is_not_utf8() {
+        let vocabulary = vocabulary(Vec::new(), rules(true, false));
+        assert!(!vocabulary.keeps_text());
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
+        for (text, normal) in [
+            (&b""[..], &b""[..]),
+            (b"plain", b"plain"),
+            ("e\u{301}".as_bytes(), "é".as_bytes()),
+            ("\u{212B}\u{1100}\u{1161}\u{11A8}".as_bytes(), "Å각".as_bytes()),
+            ("a\u{301}\u{323}".as_bytes(), "ạ\u{301}".as_bytes()),
+            (b"e\xFF\xCC\x81e\xCC\x81\xE3\x80", b"e\xFF\xCC\x81\xC3\xA9\xE3\x80"),
+            // A combining mark from Unicode 10 keeps its position.
+            ("a\u{1DF6}\u{323}".as_bytes(), "a\u{1DF6}\u{323}".as_bytes()),
+        ] {
+            assert_eq!(
+                decoded(&vocabulary, encoder.worker().encode(text).expect("any bytes encode")),
+                normal
+            );
+        }
+    }
+
+    /// With `prefix_space`, a space is put before a text, and before the text after each added token.
+    #[test]
+    fn a_space_is_put_before_what_begins_with_none() {
+        let rules = rules(false, true);
+        let vocabulary = vocabulary(vec![added(300, "<m>", |token| token.lstrip = true)], rules);
+        for (text, expected) in [
+            ("", ""),
+            ("a", " a"),
+            (" a", " a"),
+            ("\na", " \na"),
+            ("a <m>b<m> c<m>", " a[300] b[300] c[300]"),
+        ] {
+            assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), expected);
+        }
+    }
+
+    /// [`Preprocessor::leaves`](crate::encode::preprocess::Preprocessor::leaves) is right about texts that change and
+    /// texts that do not.
+    #[test]
+    fn text_is_left_where_nothing_is_changed_or_found() {
+        let vocabulary = |nfc, prefix_space| {
+            let tokens = vec![added(300, "<m>", |_| ()), added(301, "ö", |token| token.normalized = true)];
+            vocabulary(tokens, rules(nfc, prefix_space))
+        };
+        for (text, left) in [
+            ("abc", [true, true, false, false]),
+            (" é", [true, true, true, true]),
+            (" e\u{301}", [true, false, true, false]),
+            (" o\u{308}", [true, false, true, false]),
+            (" a ö", [false, false, false, false]),
+            (" a <m>", [false, false, false, false]),
+        ] {
+            for ((nfc, prefix_space), left) in
+                [(false, false), (true, false), (false, true), (true, true)].into_iter().zip(left)
+            {
+                let encoder = prepared(&vocabulary(nfc, prefix_space), EncodeConfig::default());
+                let preparation = encoder.preparation.as_ref().expect("rules and tokens");
+                assert_eq!(preparation.leaves(text.as_bytes()), left, "{text:?}, {nfc}, {prefix_space}");
+                let unchanged = encoder.worker().encode(text.as_bytes()).expect("any bytes encode")
+                    == text.bytes().map(|byte| TokenId::new(byte.into())).collect::<Vec<_>>();
+                assert_eq!(unchanged, left, "{text:?}, {nfc}, {prefix_space}");
+            }
+        }
+    }
+
+    /// With `ignore_merges`, a pre-token that equals an added token gives that token only if it is also an ordinary
+    /// one.
+    #[test]
+    fn whole_pretokens_become_added_tokens_only_where_these_merge_too() {
+        let mut tokens = bytes();
+        tokens.push((TokenId::new(256), Box::from(*b"ab")));
+        let apart = added(257, "cd", |token| token.single_word = true);
+        let merged = AddedToken { id: TokenId::new(256), text: "ab".to_owned(), ..apart.clone() };
+        let parts = VocabularyParts {
+            tokens,
+            added: vec![merged, apart],
+            ignore_merges: true,
+            ..VocabularyParts::default()
+        };
+        let vocabulary = Vocabulary::new(parts).expect("valid");
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"ab"), "[256]");
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"cd"), "[257]");
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"abcd"), "abcd");
+    }
+
+    /// Added tokens that are not special are not counted.
+    #[test]
+    fn of_the_tokens_that_are_found_the_special_ones_are_counted() {
+        let vocabulary = vocabulary(
+            vec![added(300, "<a>", |_| ()), added(301, "<s>", |token| token.special = true)],
+            TextRules::default(),
+        );
+        let config = EncodeConfig { special: SpecialPolicy::Allow, ..EncodeConfig::default() };
+        let encoder = prepared(&vocabulary, config);
+        let mut worker = encoder.worker();
+        worker.encode(b"<a><s><a>").expect("nothing is forbidden");
+        assert_eq!(worker.specials(), 1);
+    }
+
+    /// A normalizer that replaces a string.
+    fn replaced(text: &str, content: &str) -> Normalizer {
+        Normalizer::Replace { pattern: ReplacePattern::String(text.to_owned()), content: content.to_owned() }
+    }
+
+    /// Whether a normalizer leaves a text unchanged decides whether a long text is cut into chunks.
+    #[test]
+    fn normalized_texts_are_encoded_in_chunks_as_whole() {
+        let strip = |strip_left, strip_right| Normalizer::Strip { strip_left, strip_right };
+        let matched = |regex: &str| Normalizer::Replace {
+            pattern: ReplacePattern::Regex(regex.to_owned()),
+            content: "_".to_owned(),
+        };
+        let cases = [
+            vec![Normalizer::Nfd],
+            vec![Normalizer::Nfkc],
+            vec![Normalizer::Nfkd, Normalizer::StripAccents],
+            vec![Normalizer::Lowercase],
+            vec![strip(true, false)],
+            vec![strip(false, true), Normalizer::Lowercase],
+            vec![Normalizer::Prepend { prepend: "▁".to_owned() }],
+            vec![replaced(" ", "▁")],
+            vec![matched(r"\p{L}+\s"), replaced("_", "")],
+        ];
+        let lines = ["plain words, ", "é e\u{301} ﬁ ", "UPPER \u{130} ", " \u{3000}", "\n"];
+        for normalizers in cases {
+            let split = SplitPattern::from_regex("[a-z]+|[^a-z]+");
+            let rules = TextRules { normalizers, prefix_space: false };
+            let parts = VocabularyParts { tokens: bytes(), rules, split, ..VocabularyParts::default() };
+            let vocabulary = Vocabulary::new(parts).expect("valid");
+            assert!(!vocabulary.keeps_text());
+            let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default()).expect("valid");
+            let mut changed = false;
+            for (start, line) in lines.iter().enumerate() {
+                for more in ["", "plain"] {
+                    let text = [&line.repeat(20), more, lines[start]].concat();
+                    let encoded = tokenizer.encode(&text).expect("it is encoded");
+                    let in_chunks = tokenizer.encode_in_chunks(&[&text], 16).expect("it is encoded");
+                    assert_eq!(in_chunks, [&*encoded]);
+                    let preparation = tokenizer.encoder().preparation.as_ref().expect("rules");
+                    let leaves = preparation.leaves(text.as_bytes());
+                    assert_eq!(
+                        leaves,
+                        tokenizer.decode(&encoded).expect("bytes") == text.as_bytes(),
+                        "{text:?}"
+                    );
+                    changed |= !leaves;
+                }
+            }
+            assert!(changed, "no text is changed");
+        }
+    }
+
+    /// Normalizers that double a text 40 times are stopped by the limit.
+    #[test]
+    fn strings_that_grow_without_end_are_an_error() {
+        let normalizers = (0..40).map(|_| replaced("a", "aa")).collect();
+        let vocabulary = vocabulary(Vec::new(), TextRules { normalizers, prefix_space: false });
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
+        let refused = encoder.worker().encode(b"abc").map(drop).expect_err("it would have 2^40 bytes");
+        assert!(refused.to_string().contains("normalizing a text of"), "{refused}");
+        assert!(encoder.worker().encode(b"bcd").is_ok());
+    }
+}
+
+/// Special tokens in texts under each policy, and around documents.
+mod special_tokens {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// The 256 bytes and three special tokens that overlap.
+    fn vocabulary() -> Vocabulary {
+        let parts = VocabularyParts {
+            tokens: (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect(),
+            added: [(300, "<|end|>"), (301, "<|end|>>"), (256, "|>a")]
+                .map(|(id, text)| AddedToken::special(TokenId::new(id), text))
+                .into(),
+            ignore_merges: true,
+            ..VocabularyParts::default()
+        };
+        Vocabulary::new(parts).expect("valid")
+    }
+
+    /// The ids of a text.
+    fn encode(config: EncodeConfig, text: &str) -> Result<Vec<u32>> {
+        let encoder = Encoder::new(vocabulary(), config)?;
+        let mut worker = encoder.worker();
+        Ok(worker.encode(text.as_bytes())?.iter().map(|id| id.get()).collect())
+    }
+
+    /// The default configuration with another policy.
+    fn special(special: SpecialPolicy) -> EncodeConfig {
+        EncodeConfig { special, ..EncodeConfig::default() }
+    }
+
+    /// As text, a special token is encoded byte by byte, even with `ignore_merges`.
+    #[test]
+    fn as_text_they_are_ordinary_even_as_a_whole_pretoken() {
+        let ids = encode(special(SpecialPolicy::Text), "<|end|>").expect("encodes");
+        assert_eq!(ids, b"<|end|>".map(u32::from));
+    }
+
+    /// Of overlapping special tokens, the leftmost is found, then the longest.
+    #[test]
+    fn where_they_overlap_the_leftmost_then_the_longest_is_found() {
+        for (text, ids) in [
+            ("<|end|>a", &[300, 97][..]),
+            ("x<|end|>>y", &[120, 301, 121]),
+            ("|>a<|end|><|end|>", &[256, 300, 300]),
+            ("|>", &[124, 62]),
+            ("", &[]),
+        ] {
+            assert_eq!(encode(special(SpecialPolicy::Allow), text).expect("encodes"), ids, "{text}");
+        }
+    }
+
+    /// The error names the token and the byte offset at which it begins.
+    #[test]
+    fn forbidden_they_are_named_with_their_place() {
+        let error = encode(special(SpecialPolicy::Forbid), "déjà <|end|>>").expect_err("forbidden");
+        assert_eq!(error.kind(), ErrorKind::Failed);
+        assert_eq!(error.to_string(), r#"the text contains the special token "<|end|>>" at byte 7"#);
+        assert!(error.help().is_some());
+        assert!(encode(special(SpecialPolicy::Forbid), "<|end|").is_ok());
+    }
+
+    /// BOS and EOS surround every document, also an empty one, and must be tokens of the vocabulary.
+    #[test]
+    fn bos_and_eos_stand_around_every_document_and_must_exist() {
+        let id = |id| Some(TokenId::new(id));
+        let config = EncodeConfig { bos: id(301), eos: id(300), ..EncodeConfig::default() };
+        assert_eq!(encode(config, "").expect("encodes"), [301, 300]);
+        assert_eq!(encode(config, "a").expect("encodes"), [301, 97, 300]);
+        for missing in [299, 302, u32::MAX] {
+            let error = encode(EncodeConfig { eos: id(missing), ..EncodeConfig::default() }, "a");
+            let error = error.expect_err("no such token");
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains(&missing.to_string()), "{error}");
+        }
+    }
+}
+
+/// [`Tokenizer`] and [`DecodeStream`](crate::encode::DecodeStream): the same results as their parts.
+mod tokenizer {
+    use super::*;
+    use crate::base::test_support::with_threads;
+    use crate::error::ErrorKind;
+    use crate::vocab::{Format, write};
+
+    /// A tokenizer with the default configuration.
+    fn tokenizer(vocabulary: Vocabulary) -> Tokenizer {
+        Tokenizer::new(vocabulary, EncodeConfig::default()).expect("a vocabulary that encodes")
+    }
+
+    /// A tokenizer of single bytes and the special token `<end>`.
+    fn with_specials() -> Tokenizer {
+        let learned = train::reference::learn_merges(&PretokenCounts::new(), &TrainConfig::new(0));
+        let specials = ["<end>".to_owned()];
+        let split = SplitPattern::Named(Named::Gpt4);
+        let vocabulary = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, split);
+        tokenizer(vocabulary.expect("legal"))
+    }
+
+    /// Number of bytes at the end of a text that begin a character which more bytes can complete.
+    fn open_bytes(text: &[u8]) -> usize {
+        let begins = |bytes: &[u8]| {
+            std::str::from_utf8(bytes)
+                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+        };
+        (1..=text.len().min(3)).find(|&bytes| begins(&text[text.len() - bytes..])).unwrap_or(0)
+    }
+
+    proptest! {
+        /// Single texts, batches and chunks give the ids of a worker, and decode to the texts.
+        #[test]
+        fn a_tokenizer_encodes_as_its_worker(
+            vocabulary in vocabulary(),
+            texts in vec(text(), 0..12),
+            threads in 1usize..4,
+            stretch in 1usize..20,
+            ends in any::<[bool; 2]>(),
+            at_once in any::<bool>(),
+        ) {
+            let [bos, eos] = ends.map(|put| put.then(|| vocabulary.byte_ids()[0]));
+            let config = EncodeConfig { bos, eos, ..EncodeConfig::default() };
+            let tokenizer = Tokenizer::new(vocabulary, config).expect("a vocabulary that encodes");
+            let tokenizer = if at_once { tokenizer.prepared() } else { tokenizer };
+            let mut worker = tokenizer.encoder().worker();
+            let one_by_one: Vec<Vec<u32>> =
+                texts.iter().map(|text| worker.encode(text).expect("encodes").iter().map(|id| id.get()).collect()).collect();
+            let batch = with_threads(threads, || tokenizer.clone().encode_batch(&texts)).expect("encodes");
+            prop_assert_eq!(&batch, &one_by_one);
+            let in_chunks = with_threads(threads, || tokenizer.encode_in_chunks(&texts, stretch)).expect("encodes");
+            prop_assert_eq!(&in_chunks, &one_by_one);
+            for (text, ids) in texts.iter().zip(&one_by_one) {
+                prop_assert_eq!(&tokenizer.encode(text).expect("encodes"), ids);
+                prop_assert_eq!(tokenizer.count(text).expect("encodes"), ids.len());
+                let [before, behind] = ends.map(|put| &[0_u8][..usize::from(put)]);
+                prop_assert_eq!(tokenizer.decode(ids).expect("its own ids"), [before, text, behind].concat());
+            }
+        }
+
+        /// At each id, the stream has returned all of the text but an incomplete character.
+        #[test]
+        fn a_stream_gives_the_whole_text_and_whole_characters(
+            characters in "\\PC{0,20}",
+            bytes in vec(prop_oneof![any::<u8>(), 0xC0_u8.., Just(0xE2), Just(0x82)], 0..40),
+            more in vec(any::<u16>(), 0..20),
+            merged in any::<bool>(),
+        ) {
+            // If `merged`, tokens have arbitrary bytes; otherwise the tokens are the bytes of the characters,
+            // followed by others.
+            let learned_from = if merged { [characters.as_bytes(), &bytes].concat() } else { Vec::new() };
+            let tokenizer = tokenizer(trained(&learned_from, SplitPattern::None));
+            let mut ids = tokenizer.encode([characters.as_bytes(), &bytes].concat()).expect("encodes");
+            let limit = truncate_to_u32(tokenizer.vocabulary().id_limit());
+            ids.extend(more.iter().map(|&id| u32::from(id) % limit));
+            let mut stream = tokenizer.decode_stream();
+            let mut text = String::new();
+            for (number, &id) in ids.iter().enumerate() {
+                text.push_str(stream.push(id).expect("a token"));
+                let so_far = tokenizer.decode(&ids[..=number]).expect("tokens");
+                prop_assert_eq!(&text, &String::from_utf8_lossy(&so_far[..so_far.len() - open_bytes(&so_far)]));
+            }
+            text.push_str(stream.finish());
+            let whole = tokenizer.decode(&ids).expect("tokens");
+            prop_assert_eq!(text, String::from_utf8_lossy(&whole));
+            prop_assert_eq!(stream.finish(), "");
+        }
+    }
+
+    /// A tokenizer is `Send`, `Sync` and `Clone`, and gives the same ids on all threads.
+    #[test]
+    fn one_tokenizer_serves_many_threads() {
+        fn shareable<T: Send + Sync + Clone>(_: &T) {}
+        let tokenizer =
+            tokenizer(trained(b"the cat sat on the mat, the cat ate the rat", SplitPattern::None));
+        shareable(&tokenizer);
+        let expected = tokenizer.encode("the cat ate").expect("encodes");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (tokenizer, expected) = (tokenizer.clone(), &expected);
+                scope.spawn(move || {
+                    (0..50).for_each(|_| {
+                        assert_eq!(tokenizer.encode("the cat ate").expect("encodes"), *expected)
+                    });
+                });
+            }
+        });
+    }
+
+    /// Each policy has its effect, and a batch's error names the text.
+    #[test]
+    fn special_tokens_are_dealt_with_as_asked() {
+        let text = with_specials();
+        let end = text.special_token("<end>").expect("it has one");
+        assert_eq!((text.special_token("<start>"), text.count("a<end>").expect("encodes")), (None, 6));
+        let allowing = text.with_special(SpecialPolicy::Allow).expect("a tokenizer");
+        assert_eq!(allowing.encode("a<end>").expect("encodes"), [97, end]);
+        assert_eq!(allowing.decode(&[97, end]).expect("tokens"), b"a<end>");
+        let forbidding = text.with_special(SpecialPolicy::Forbid).expect("a tokenizer");
+        let error = forbidding.encode_batch(&["a", "b", "<end>", "<end>"]).expect_err("forbidden");
+        assert!(error.to_string().starts_with("the batch: row 2: "), "{error}");
+        assert_eq!(forbidding.encode("a").expect("a worker that failed goes on"), [97]);
+    }
+
+    /// A failed id leaves a stream unchanged.
+    #[test]
+    fn ids_that_are_not_in_use_are_errors() {
+        let tokenizer = with_specials();
+        assert!(tokenizer.decode(&[97, 257]).is_err() && tokenizer.decode(&[u32::MAX]).is_err());
+        let mut stream = tokenizer.decode_stream();
+        assert_eq!(stream.push(0xC3).expect("a byte"), "");
+        stream.push(257).expect_err("no token");
+        assert_eq!(stream.push(0xA9).expect("a byte"), "é");
+    }
+
+    /// Each format is read from its file and from its folder.
+    #[test]
+    fn tokenizers_are_read_from_files_of_every_format() {
+        let made = trained(b"the cat sat on the mat, the cat ate the rat", SplitPattern::Named(Named::Gpt2));
+        let expected = tokenizer(made.clone()).encode("the rat").expect("encodes");
+        for format in Format::ALL {
+            let folder = tempfile::tempdir().expect("a folder");
+            let paths = write(&made, format, folder.path(), &Default::default()).expect("written");
+            for path in [folder.path(), &paths[0]] {
+                let read = Tokenizer::from_file(path).expect("a tokenizer");
+                assert_eq!(read.encode("the rat").expect("encodes"), expected, "{format}");
+            }
+        }
+        let missing = Tokenizer::from_file("no/such/tokenizer.json").map(|_| ()).expect_err("not there");
+        assert_eq!(missing.kind(), ErrorKind::Failed);
     }
 }

@@ -1,16 +1,15 @@
 use std::fmt;
-use std::iter::successors;
 use std::ops::Range;
 use std::path::Path;
+use std::str::from_utf8;
 use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
-use super::config::{EncodeConfig, SpecialPolicy};
-use super::encoder::Encoder;
-use super::stream::DecodeStream;
-use super::stretches::{self, Joiner, STRETCH, Stretched};
-use super::worker::{Memory, Worker};
+use super::backtrack::EncodedChunk;
+use super::encoder::{CHUNK_BYTES, EncodeConfig, Encoder};
+use super::preprocess::SpecialPolicy;
+use super::worker::{Worker, WorkerMemory};
 use crate::base::int::TokenId;
 use crate::base::pools::lock;
 use crate::error::Result;
@@ -18,7 +17,7 @@ use crate::observer::Silent;
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
 /// Most texts of a batch that a thread takes at a time.
-const CHUNK: usize = 256;
+const TEXTS_AT_A_TIME: usize = 256;
 
 /// Encodes texts to token ids and decodes ids to text: a vocabulary with everything that encoding needs.
 ///
@@ -56,7 +55,7 @@ const CHUNK: usize = 256;
 /// **Memory:** that of a [`Vocabulary`] and an [`Encoder`]. In addition, one [`Worker`] for each of the most
 /// calls that ever ran at the same time; workers' memory is kept for later calls.
 #[derive(Clone)]
-pub struct Tokenizer(Arc<Inner>);
+pub struct Tokenizer(Arc<TokenizerInner>);
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,10 +64,10 @@ impl fmt::Debug for Tokenizer {
 }
 
 /// What all clones of a tokenizer share.
-struct Inner {
+struct TokenizerInner {
     encoder: Encoder,
     /// Memory of workers that no call is using.
-    idle: Mutex<Vec<Memory>>,
+    idle: Mutex<Vec<WorkerMemory>>,
 }
 
 impl Tokenizer {
@@ -101,7 +100,7 @@ impl Tokenizer {
     /// Those of [`Encoder::new`].
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Tokenizer> {
         let encoder = Encoder::new(vocabulary, config)?;
-        Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
+        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, idle: Mutex::default() })))
     }
 
     /// Builds the tables for longest matches now, so that no later call has to wait for them: see [`Encoder`].
@@ -147,7 +146,7 @@ impl Tokenizer {
     pub fn with_config(&self, config: EncodeConfig) -> Result<Tokenizer> {
         let before = &self.0.encoder;
         let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing(before);
-        Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
+        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, idle: Mutex::default() })))
     }
 
     /// Encodes a text as one whole document.
@@ -166,51 +165,46 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Worker::encode`], for the first text that fails, with its index.
     pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
-        self.encode_in_stretches(texts, STRETCH)
+        self.encode_in_chunks(texts, CHUNK_BYTES)
     }
 
-    /// Implements [`encode_batch`](Tokenizer::encode_batch), with long texts cut into chunks of about `stretch`
+    /// Implements [`encode_batch`](Tokenizer::encode_batch), with long texts cut into chunks of about `chunk_bytes`
     /// bytes.
-    pub(super) fn encode_in_stretches<T: AsRef<[u8]> + Sync>(
+    pub(super) fn encode_in_chunks<T: AsRef<[u8]> + Sync>(
         &self,
         texts: &[T],
-        stretch: usize,
+        chunk_bytes: usize,
     ) -> Result<Vec<Vec<u32>>> {
-        let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, CHUNK);
-        let is_long = |text: &T| stretches::can_be_cut(&self.0.encoder, text.as_ref(), stretch);
+        let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, TEXTS_AT_A_TIME);
+        // The ids of a short text, or the chunks of a long one.
         let short = |text: &T, worker: &mut Worker<'_>| {
-            if is_long(text) { Ok(None) } else { ids(worker, text.as_ref()).map(Some) }
+            let chunks = self.0.encoder.chunks(text.as_ref(), chunk_bytes);
+            let ids = if chunks.is_empty() { ids(worker, text.as_ref()) } else { Ok(Vec::new()) };
+            (ids, chunks)
         };
-        let chunks = texts.par_chunks(size).map(|texts| {
+        let some = texts.par_chunks(size).map(|texts| {
             self.work(|worker| texts.iter().map(|text| short(text, worker)).collect::<Vec<_>>())
         });
-        let encoded: Vec<Vec<Result<Option<Vec<u32>>>>> = chunks.collect();
+        let encoded: Vec<Vec<_>> = some.collect();
         // Long texts one after the other, all threads on each. Going in order also returns the first error.
         let mut all = Vec::with_capacity(texts.len());
-        for (place, (text, short)) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
-            let ids = match short {
-                Ok(None) => self.in_stretches(text.as_ref(), stretch),
-                Ok(Some(ids)) => Ok(ids),
-                Err(cause) => Err(cause),
-            };
-            all.push(ids.map_err(|wrong| wrong.at(format_args!("the batch: row {place}")))?);
+        for (row, (text, (ids, chunks))) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
+            let ids = if chunks.is_empty() { ids } else { self.encode_long(text.as_ref(), &chunks) };
+            all.push(ids.map_err(|wrong| wrong.at(format_args!("the batch: row {row}")))?);
         }
         Ok(all)
     }
 
-    /// Encodes one long text on all threads.
-    fn in_stretches(&self, text: &[u8], stretch: usize) -> Result<Vec<u32>> {
+    /// Encodes the chunks of one long text on all threads.
+    fn encode_long(&self, text: &[u8], chunks: &[Range<usize>]) -> Result<Vec<u32>> {
         let encoder = &self.0.encoder;
-        let first = stretches::next(encoder, text, 0, stretch);
-        let ranges = successors(first, |last| stretches::next(encoder, text, last.end, stretch));
-        let ranges: Vec<Range<usize>> = ranges.collect();
-        let encode = |range: &Range<usize>| self.work(|worker| worker.stretch(text, range.clone()));
-        let encoded: Vec<Result<Stretched>> = ranges.par_iter().map(encode).collect();
-        let mut joiner = Joiner::new(encoder);
-        for (range, stretched) in ranges.iter().zip(encoded) {
-            joiner.push(text, range.start, stretched?);
+        let encode = |range: &Range<usize>| self.work(|worker| worker.chunk(text, range.clone()));
+        let encoded: Vec<Result<EncodedChunk>> = chunks.par_iter().map(encode).collect();
+        let mut stitcher = encoder.stitcher();
+        for (range, chunk) in chunks.iter().zip(encoded) {
+            stitcher.push(encoder.tables(), text, range.start, chunk?);
         }
-        Ok(joiner.end().into_wide().into_iter().map(TokenId::get).collect())
+        Ok(encoder.stitched(stitcher).into_wide().into_iter().map(TokenId::get).collect())
     }
 
     /// Number of token ids of a text. Cheaper than [`encode`](Tokenizer::encode), which copies the ids.
@@ -258,7 +252,7 @@ impl Tokenizer {
 
     /// Runs `work` with a worker. The worker reuses the memory of an earlier one if any is unused.
     fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
-        let Inner { encoder, idle, .. } = &*self.0;
+        let TokenizerInner { encoder, idle, .. } = &*self.0;
         let memory = lock(idle).pop();
         let mut worker =
             memory.map_or_else(|| encoder.worker(), |memory| Worker::with_memory(encoder, memory));
@@ -271,4 +265,84 @@ impl Tokenizer {
 /// The ids of a text as plain numbers.
 fn ids(worker: &mut Worker<'_>, text: &[u8]) -> Result<Vec<u32>> {
     Ok(worker.encode(text)?.iter().map(|id| id.get()).collect())
+}
+
+/// Decodes token ids one by one, as a model emits them, to text that never ends within a character.
+///
+/// The returned texts, concatenated, are the whole decoded text, with U+FFFD for bytes that are not UTF-8,
+/// exactly as [`String::from_utf8_lossy`] gives it.
+///
+/// ```
+/// use tokenmill::Tokenizer;
+/// use tokenmill::encode::EncodeConfig;
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// // A vocabulary of the 256 bytes alone.
+/// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+/// let mut stream = tokenizer.decode_stream();
+/// assert_eq!(stream.push(0xC3)?, "");
+/// assert_eq!(stream.push(0xA9)?, "é");
+/// assert_eq!(stream.push(0xC3)?, "");
+/// assert_eq!(stream.finish(), "\u{FFFD}");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:** the text of the last id, and up to three bytes of an incomplete character.
+pub struct DecodeStream {
+    vocabulary: Arc<Vocabulary>,
+    /// Bytes that are not decoded yet. Between calls: at most the beginning of one character.
+    open: Vec<u8>,
+    text: String,
+}
+
+impl fmt::Debug for DecodeStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodeStream").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl DecodeStream {
+    /// A stream at the start of a text.
+    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> DecodeStream {
+        DecodeStream { vocabulary, open: Vec::new(), text: String::new() }
+    }
+
+    /// Decodes the next id and returns the text that is complete with it, which may be empty. A special token
+    /// gives its text. The result is valid until the next call.
+    ///
+    /// # Errors
+    /// The id is not in the vocabulary; the stream is then unchanged.
+    pub fn push(&mut self, id: u32) -> Result<&str> {
+        self.vocabulary.decode(&[TokenId::new(id)], &mut self.open)?;
+        self.text.clear();
+        let mut rest = self.open.as_slice();
+        while let Err(error) = from_utf8(rest) {
+            let (valid, behind) = rest.split_at(error.valid_up_to());
+            self.text.extend(from_utf8(valid));
+            rest = behind;
+            let Some(invalid) = error.error_len() else { break };
+            self.text.push(char::REPLACEMENT_CHARACTER);
+            rest = &rest[invalid..];
+        }
+        if let Ok(valid) = from_utf8(rest) {
+            self.text.push_str(valid);
+            rest = &[];
+        }
+        let done = self.open.len() - rest.len();
+        self.open.drain(..done);
+        Ok(&self.text)
+    }
+
+    /// Ends the text: an incomplete character becomes U+FFFD. The next id begins another text.
+    pub fn finish(&mut self) -> &str {
+        self.text.clear();
+        if !self.open.is_empty() {
+            self.text.push(char::REPLACEMENT_CHARACTER);
+        }
+        self.open.clear();
+        &self.text
+    }
 }

@@ -1,17 +1,16 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::cache::{self, Cache, Lookup, NOT_SHORT};
-use super::draft::{self, Draft, PIECES};
-use super::encoder::Encoder;
-use super::fault::Fault;
+use super::EncodeError;
+use super::backtrack::{self, BacktrackTables, ChunkTokens, EncodedChunk, Stitcher};
+use super::cache::{self, Lookup, NOT_SHORT, PretokenCache};
+use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
-use super::long;
-use super::longest_match::{self, EncodedPart, Matches};
+use super::merge;
 use super::merge::Merger;
-use super::missing::Missing;
-use super::prepare::Part;
-use super::stretches::{STRETCH, Stretched};
+use super::missing_bytes::MissingByteTable;
+use super::pending::{self, PIECES, PendingOutput};
+use super::preprocess::TextOrToken;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
@@ -22,7 +21,7 @@ const WINDOW: usize = 8 << 10;
 
 /// Bytes per chunk of a long pre-token. If ids take two bytes, a pre-token of at least two chunks is encoded
 /// chunk by chunk.
-const PART: usize = if cfg!(test) { 100 } else { STRETCH };
+const PART: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
 
 /// Longest pre-token, in bytes, that is encoded in a batch with others. Longer ones gain little from it.
 const TOGETHER: usize = 256;
@@ -44,6 +43,18 @@ const IDS_A_KIB: usize = 1024 / 3;
 
 /// Largest capacity, in ids, of a buffer that a worker keeps for later.
 const KEPT_IDS: usize = 1 << 20;
+
+impl Encoder {
+    /// Creates a worker. It is cheap enough to create one per thread, but not one per document.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker::new(self, &Silent)
+    }
+
+    /// Creates a worker that also asks the observer, even within a long document, whether to stop.
+    pub fn observed_worker<'a>(&'a self, observer: &'a dyn Observer) -> Worker<'a> {
+        Worker::new(self, observer)
+    }
+}
 
 /// One thread's encoder: a reference to the shared [`Encoder`], and scratch memory of its own.
 ///
@@ -77,7 +88,7 @@ const KEPT_IDS: usize = 1 << 20;
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
-    memory: Memory,
+    memory: WorkerMemory,
     specials: u64,
 }
 
@@ -88,16 +99,16 @@ impl fmt::Debug for Worker<'_> {
 }
 
 /// A worker's memory without its references: the cache, and scratch buffers.
-pub(super) struct Memory {
-    cache: Cache,
+pub(super) struct WorkerMemory {
+    cache: PretokenCache,
     lookups: Vec<Lookup>,
-    novelty: Novelty,
-    together: longest_match::Together,
-    draft: draft::Memory,
+    novelty: MissRate,
+    together: backtrack::BatchedBacktrack,
+    draft: pending::PendingBuffers,
     merger: Merger,
     /// Bytes of pre-tokens that were encoded one by one.
     merged: usize,
-    scratch: longest_match::Scratch,
+    scratch: backtrack::BacktrackScratch,
     ends: Vec<u32>,
     /// Ids per KiB of text that memory is reserved for.
     ids_a_kib: usize,
@@ -109,12 +120,12 @@ pub(super) struct Memory {
 
 /// How many of the last pre-tokens were new. Recent ones weigh most.
 #[derive(Debug, Default)]
-struct Novelty {
+struct MissRate {
     new: u32,
     of: u32,
 }
 
-impl Novelty {
+impl MissRate {
     /// Counts pre-tokens that are looked up, new or known.
     fn count(&mut self, pretokens: usize) {
         self.of += truncate_to_u32(pretokens);
@@ -132,14 +143,14 @@ impl Novelty {
 impl<'e> Worker<'e> {
     /// A worker that asks `observer` whether to stop.
     pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
-        Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::LINES)) }
+        Worker { observer, ..Worker::with_cache(encoder, PretokenCache::new(cache::LINES)) }
     }
 
     /// A worker with this cache that is never stopped.
-    pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
+    pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
         let (lookups, novelty, together, draft, merger, ends, tokens, ids) = Default::default();
-        let scratch = longest_match::Scratch::expecting(encoder.expected);
-        let memory = Memory {
+        let scratch = backtrack::BacktrackScratch::expecting(encoder.expected);
+        let memory = WorkerMemory {
             cache,
             lookups,
             novelty,
@@ -157,12 +168,12 @@ impl<'e> Worker<'e> {
     }
 
     /// Creates a worker with the memory of an earlier worker of the same encoder.
-    pub(super) fn with_memory(encoder: &'e Encoder, memory: Memory) -> Worker<'e> {
+    pub(super) fn with_memory(encoder: &'e Encoder, memory: WorkerMemory) -> Worker<'e> {
         Worker { encoder, observer: &Silent, memory, specials: 0 }
     }
 
     /// Returns the memory, for a later worker.
-    pub(super) fn into_memory(mut self) -> Memory {
+    pub(super) fn into_memory(mut self) -> WorkerMemory {
         if self.memory.ids.capacity() > KEPT_IDS {
             self.memory.ids = Vec::new();
         }
@@ -214,12 +225,12 @@ impl<'e> Worker<'e> {
     }
 
     /// Pending output that continues after `ids`. End it with [`finish`](Worker::finish).
-    pub(super) fn draft<'t>(&mut self, ids: TokenIds) -> Draft<'t> {
-        Draft::new(ids, std::mem::take(&mut self.memory.draft))
+    pub(super) fn draft<'t>(&mut self, ids: TokenIds) -> PendingOutput<'t> {
+        PendingOutput::new(ids, std::mem::take(&mut self.memory.draft))
     }
 
     /// Fills the remaining holes, and returns the tokens and the end of each document in them.
-    pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (TokenIds, Vec<usize>) {
+    pub(super) fn finish(&mut self, mut draft: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut draft);
         let (ids, ends, memory) = draft.into_parts();
         self.memory.draft = memory;
@@ -230,7 +241,7 @@ impl<'e> Worker<'e> {
     fn drafted<'t>(
         &mut self,
         ids: &mut TokenIds,
-        write: impl FnOnce(&mut Self, &mut Draft<'t>) -> Result<()>,
+        write: impl FnOnce(&mut Self, &mut PendingOutput<'t>) -> Result<()>,
     ) -> Result<()> {
         let mut draft = self.draft(std::mem::take(ids));
         let outcome = write(self, &mut draft);
@@ -242,7 +253,7 @@ impl<'e> Worker<'e> {
     ///
     /// # Errors
     /// Those of [`encode`](Worker::encode). The output may then contain some of the document's tokens.
-    pub(super) fn document<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+    pub(super) fn document<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
         encoder.config.bos.into_iter().for_each(|bos| draft.push(bos));
         match &encoder.preparation {
@@ -253,8 +264,10 @@ impl<'e> Worker<'e> {
                 self.memory.draft = std::mem::take(&mut draft.memory);
                 let ids = &mut draft.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
-                    Part::Text(text) => self.drafted(ids, |worker, draft| worker.ordinary(text, draft)),
-                    Part::Token(token) => {
+                    TextOrToken::Text(text) => {
+                        self.drafted(ids, |worker, draft| worker.ordinary(text, draft))
+                    }
+                    TextOrToken::Token(token) => {
                         self.specials += u64::from(token.special);
                         ids.push(token.id);
                         Ok(())
@@ -271,7 +284,7 @@ impl<'e> Worker<'e> {
     }
 
     /// Ends a document, and fills the holes if enough output is pending.
-    pub(super) fn end(&mut self, draft: &mut Draft<'_>) {
+    pub(super) fn end(&mut self, draft: &mut PendingOutput<'_>) {
         draft.end();
         if draft.is_full() {
             self.fill(draft);
@@ -289,7 +302,7 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes text in which no added token is searched for.
-    fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+    fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
         let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
         let Some(splitter) = encoder.splitter.as_deref() else {
@@ -326,10 +339,10 @@ impl<'e> Worker<'e> {
     /// and `ends` are relative to it.
     fn incomplete(
         &mut self,
-        missing: &Missing,
+        missing: &MissingByteTable,
         (text, start): (&[u8], usize),
         ends: &[usize],
-        draft: &mut Draft<'_>,
+        draft: &mut PendingOutput<'_>,
     ) -> Result<()> {
         self.fill(draft);
         let mut begin = start;
@@ -344,7 +357,7 @@ impl<'e> Worker<'e> {
     /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
     fn incomplete_pretoken(
         &mut self,
-        missing: &Missing,
+        missing: &MissingByteTable,
         text: &[u8],
         range: Range<usize>,
         ids: &mut TokenIds,
@@ -355,7 +368,7 @@ impl<'e> Worker<'e> {
         if let Some(at) = missing.first_in(pretoken) {
             if let Some(id) = encoder.whole(pretoken) {
                 tokens.push(id);
-            } else if pretoken.len() >= long::LIMIT {
+            } else if pretoken.len() >= merge::LIMIT {
                 return Err(too_long(pretoken.len()));
             } else if let Some((left, byte_ids)) = missing.substituted(pretoken) {
                 self.memory.merger.merge(&encoder.pairs, byte_ids, &left, &mut tokens, self.observer)?;
@@ -373,12 +386,12 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a text that is not split: now, or later in a batch.
-    fn whole<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+    fn whole<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        let matches = self.encoder.matches();
-        if matches.is_some_and(|matches| self.memory.scratch.is_for_together(matches, text)) {
+        let tables = self.encoder.tables();
+        if tables.is_some_and(|tables| self.memory.scratch.is_for_together(tables, text)) {
             draft.leave(text);
             return Ok(());
         }
@@ -387,24 +400,24 @@ impl<'e> Worker<'e> {
 
     /// Encodes a chunk of a text as if the text began at the chunk. Either the chunk ends at a safe split point,
     /// or the text is one pre-token and the vocabulary allows longest matches.
-    pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<Stretched> {
+    pub(super) fn chunk(&mut self, text: &[u8], range: Range<usize>) -> Result<EncodedChunk> {
         let encoder = self.encoder;
-        match encoder.matches() {
-            Some(matches) if encoder.splitter.is_none() => {
-                self.part(matches, text, range).map(Stretched::Part)
+        match encoder.tables() {
+            Some(tables) if encoder.splitter.is_none() => {
+                self.part(tables, text, range).map(EncodedChunk::Overlapping)
             }
             _ => {
                 let text = &text[range];
                 let mut ids = self.room(text.len());
                 self.drafted(&mut ids, |worker, draft| worker.ordinary(text, draft))?;
                 self.settle(&mut ids, text.len());
-                Ok(Stretched::Ids(ids))
+                Ok(EncodedChunk::Independent(ids))
             }
         }
     }
 
     /// Encodes consecutive pre-tokens that end at `ends`. `text` may continue after the last one.
-    fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
+    fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut PendingOutput<'t>) -> Result<()> {
         let mut lookups = std::mem::take(&mut self.memory.lookups);
         lookups.resize(PIECES, NOT_SHORT);
         let mut start = 0;
@@ -422,7 +435,7 @@ impl<'e> Worker<'e> {
     /// Computes the cache lines of at most [`PIECES`] pre-tokens and prefetches them, before the first one is
     /// read.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
-        let Memory { cache, novelty, .. } = &mut self.memory;
+        let WorkerMemory { cache, novelty, .. } = &mut self.memory;
         cache.make_room(self.encoder.seeds());
         novelty.count(ends.len());
         cache.look_up(text, start, ends, lookups);
@@ -435,7 +448,7 @@ impl<'e> Worker<'e> {
         mut start: usize,
         ends: &[u32],
         lookups: &[Lookup],
-        draft: &mut Draft<'t>,
+        draft: &mut PendingOutput<'t>,
     ) -> Result<usize> {
         let mut done = 0;
         loop {
@@ -455,14 +468,19 @@ impl<'e> Worker<'e> {
     /// Encodes a pre-token that the fast lookup did not find: now, or in a batch if it would otherwise wait for
     /// memory many times.
     #[inline(never)]
-    fn new_pretoken<'t>(&mut self, pretoken: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
+    fn new_pretoken<'t>(
+        &mut self,
+        pretoken: &'t [u8],
+        lookup: Lookup,
+        draft: &mut PendingOutput<'t>,
+    ) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
             tokens[..number].iter().for_each(|&token| draft.push(token));
             return Ok(());
         }
         let novelty = &mut self.memory.novelty;
-        let waits = |matches: &Matches| pretoken.len() <= TOGETHER && !matches.by_characters(pretoken);
-        if novelty.is_rare() && self.encoder.matches().is_some_and(waits) {
+        let waits = |tables: &BacktrackTables| pretoken.len() <= TOGETHER && !tables.by_characters(pretoken);
+        if novelty.is_rare() && self.encoder.tables().is_some_and(waits) {
             novelty.new += u32::from(draft.leave(pretoken));
             return Ok(());
         }
@@ -471,7 +489,7 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a pre-token that is not in the cache.
-    fn alone(&mut self, pretoken: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
+    fn alone(&mut self, pretoken: &[u8], (short, line): Lookup, draft: &mut PendingOutput<'_>) -> Result<()> {
         if pretoken.len() >= WINDOW {
             self.fill(draft);
             // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
@@ -480,9 +498,9 @@ impl<'e> Worker<'e> {
                 return self.merge(pretoken, ids);
             }
             if pretoken.len() >= 2 * PART
-                && let Some(matches) = self.encoder.matches_for(pretoken.len())
+                && let Some(tables) = self.encoder.tables_for(pretoken.len())
             {
-                return self.in_parts(matches, pretoken, &mut draft.ids);
+                return self.in_parts(tables, pretoken, &mut draft.ids);
             }
         }
         let mut tokens = std::mem::take(&mut self.memory.tokens);
@@ -505,38 +523,39 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token chunk by chunk, as long texts are, so that few of its tokens are held in four bytes at
     /// a time.
-    fn in_parts(&mut self, matches: &Matches, pretoken: &[u8], ids: &mut TokenIds) -> Result<()> {
-        let mut ending = longest_match::Ending::new();
-        for start in (0..pretoken.len()).step_by(PART) {
-            let end = pretoken.len().min(start + PART);
-            let part = self.part(matches, pretoken, start..end)?;
-            ending.join(ids, (matches, &mut self.memory.scratch), (pretoken, start), part);
-        }
-        Ok(())
+    fn in_parts(&mut self, tables: &BacktrackTables, pretoken: &[u8], ids: &mut TokenIds) -> Result<()> {
+        let mut stitcher = Stitcher::new(std::mem::take(ids));
+        let outcome = (0..pretoken.len()).step_by(PART).try_for_each(|start| {
+            let chunk = self.part(tables, pretoken, start..pretoken.len().min(start + PART))?;
+            stitcher.push(Some(tables), pretoken, start, EncodedChunk::Overlapping(chunk));
+            Ok(())
+        });
+        *ids = stitcher.into_ids();
+        outcome
     }
 
     /// Encodes a chunk of a text as if the text began there.
-    fn part(&mut self, matches: &Matches, text: &[u8], range: Range<usize>) -> Result<EncodedPart> {
+    fn part(&mut self, tables: &BacktrackTables, text: &[u8], range: Range<usize>) -> Result<ChunkTokens> {
         let mut ids = std::mem::take(&mut self.memory.ids);
         ids.clear();
-        let mut path = longest_match::Path::new(ids, range.start);
-        let outcome = self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer);
-        let part = EncodedPart::new(&path, self.encoder.room(0));
+        let mut path = backtrack::Path::new(ids, range.start);
+        let outcome = self.memory.scratch.go_on(tables, text, &mut path, range.end, self.observer);
+        let part = ChunkTokens::new(&path, self.encoder.room(0));
         self.memory.ids = path.ids;
         outcome.map(|()| part)
     }
 
     /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
-    fn fill(&mut self, draft: &mut Draft<'_>) {
-        let Memory { cache, together, scratch, .. } = &mut self.memory;
+    fn fill(&mut self, draft: &mut PendingOutput<'_>) {
+        let WorkerMemory { cache, together, scratch, .. } = &mut self.memory;
         let pretokens = draft.new_pretokens();
-        match self.encoder.matches() {
-            Some(matches) if self.encoder.splitter.is_none() => {
-                scratch.encode_together(matches, pretokens);
+        match self.encoder.tables() {
+            Some(tables) if self.encoder.splitter.is_none() => {
+                scratch.encode_together(tables, pretokens);
                 draft.close(|text| scratch.ids(text));
             }
-            Some(matches) => {
-                together.encode(matches, pretokens);
+            Some(tables) => {
+                together.encode(tables, pretokens);
                 pretokens
                     .iter()
                     .zip(0..)
@@ -553,11 +572,11 @@ impl<'e> Worker<'e> {
     fn merge(&mut self, pretoken: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
         self.memory.merged = self.memory.merged.saturating_add(pretoken.len());
-        if let Some(matches) = encoder.matches_for(self.memory.merged) {
-            self.memory.scratch.encode(matches, pretoken, ids, self.observer)?;
+        if let Some(tables) = encoder.tables_for(self.memory.merged) {
+            self.memory.scratch.encode(tables, pretoken, ids, self.observer)?;
         } else if let Some(id) = encoder.whole(pretoken) {
             ids.push(id);
-        } else if pretoken.len() >= long::LIMIT {
+        } else if pretoken.len() >= merge::LIMIT {
             return Err(too_long(pretoken.len()));
         } else {
             self.memory.merger.merge(&encoder.pairs, &encoder.byte_ids, pretoken, ids, self.observer)?;
@@ -567,7 +586,7 @@ impl<'e> Worker<'e> {
 }
 
 /// Stores the tokens of a pre-token in the cache, if it is short enough.
-fn remember(cache: &mut Cache, pretoken: &[u8], ids: &[TokenId]) {
+fn remember(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
     if pretoken.len() <= SHORT {
         let pretoken = ShortPretoken::new(pretoken);
         cache.put(pretoken, cache.line(pretoken), ids);
@@ -576,6 +595,6 @@ fn remember(cache: &mut Cache, pretoken: &[u8], ids: &[TokenId]) {
 
 /// The error for a pre-token that is too long to be merged.
 fn too_long(bytes: usize) -> Error {
-    Error::new(ErrorKind::Failed, Fault::PretokenTooLong { bytes, most: long::LIMIT - 1 })
+    Error::new(ErrorKind::Failed, EncodeError::PretokenTooLong { bytes, most: merge::LIMIT - 1 })
         .with_help("use a vocabulary with a split pattern, or cut the document")
 }

@@ -13,7 +13,7 @@ use super::plan::TrainPlan;
 use super::recipe::{Extended, Field, FixedSettings, Given, Mistake, Recipe, TrainKeys};
 use crate::base::int::{Count, to_u64, truncate_to_u32};
 use crate::count::{Boundary, Prepare, Prepared, PretokenCounts};
-use crate::encode::{Part, Preparation, SpecialPolicy};
+use crate::encode::{Preprocessor, SpecialPolicy, TextOrToken};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{OpenContext, tokenizer_path};
@@ -117,12 +117,12 @@ pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prep
     if !vocabulary.prepares_text() {
         return Ok(None);
     }
-    let preparation = Preparation::new(vocabulary, SpecialPolicy::Allow)?;
+    let preparation = Preprocessor::new(vocabulary, SpecialPolicy::Allow)?;
     Ok(preparation.map(|preparation| -> Arc<dyn Prepare> { Arc::new(EncodePreparation(preparation)) }))
 }
 
 /// Prepares text for counting as encoding does.
-struct EncodePreparation(Preparation);
+struct EncodePreparation(Preprocessor);
 
 impl std::fmt::Debug for EncodePreparation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -133,8 +133,8 @@ impl std::fmt::Debug for EncodePreparation {
 impl Prepare for EncodePreparation {
     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
         self.0.each(text, &mut |part| match part {
-            Part::Text(text) => take(Prepared::Text(text)),
-            Part::Token(token) => take(Prepared::Token(token.text.as_bytes())),
+            TextOrToken::Text(text) => take(Prepared::Text(text)),
+            TextOrToken::Token(token) => take(Prepared::Token(token.text.as_bytes())),
         })
     }
 }

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 
-use super::super::batches::encode_in_stretches;
-use super::super::stretches;
 use super::*;
 use crate::base::int::to_u64;
 use crate::base::test_support::{one_case_in, with_threads};
+use crate::encode::batch::encode_in_chunks;
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::Batch;
@@ -142,7 +141,7 @@ fn rows_without_text_make_no_room_for_those_after_them() {
 
 /// Documents that are cut into chunks of any size encode as whole ones.
 #[test]
-fn stretches_of_long_documents_change_nothing() {
+fn chunks_of_long_documents_change_nothing() {
     let inputs = (
         vec(proptest::option::weighted(0.9, text()), 1..8),
         1..40usize,
@@ -150,7 +149,7 @@ fn stretches_of_long_documents_change_nothing() {
         proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
         any::<bool>(),
     );
-    one_case_in(4, &inputs, |(mut texts, stretch, bos, split, found)| {
+    one_case_in(4, &inputs, |(mut texts, chunk_bytes, bos, split, found)| {
         let learned_from = texts.iter().flatten().flatten().copied().collect::<Vec<u8>>();
         let vocabulary = trained_beside(&["<s>".to_owned()], &learned_from, split);
         // Some texts have none of the tokens that are searched for, and some have one.
@@ -169,10 +168,10 @@ fn stretches_of_long_documents_change_nothing() {
             let mut cut = Vec::new();
             let facts_cut = with_threads(threads, || {
                 let documents = Box::new(documents(&texts, 1).into_iter().map(Ok));
-                encode_in_stretches(
+                encode_in_chunks(
                     documents,
                     &encoder,
-                    stretch,
+                    chunk_bytes,
                     |_, _| String::new(),
                     &Silent,
                     |batch| {
@@ -215,13 +214,11 @@ fn a_long_pretoken_encodes_as_its_merges_do() {
 
 /// Chunks end at safe split points, and a chunk without one continues to the next.
 #[test]
-fn stretches_end_at_safe_split_points_and_go_on_where_there_is_none() {
+fn chunks_end_at_safe_split_points() {
     let text = b"ab cd efghijklmn op";
     let vocabulary = trained(text, SplitPattern::Named(Named::Gpt2));
     let encoder = prepared(&vocabulary, EncodeConfig::default());
-    let after = |start: usize| stretches::next(&encoder, text, start, 4);
-    let found = std::iter::successors(after(0), |last| after(last.end));
-    assert!(found.eq([0..2, 2..5, 5..16, 16..19]));
+    assert_eq!(encoder.chunks(text, 4), [0..2, 2..5, 5..16, 16..19]);
 }
 
 /// Work items have at most 4 MiB of text, or one row.

@@ -3,13 +3,13 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::abreast::Abreast;
-use super::path::{DeadEnds, Finder};
+use super::batched::Interleaved;
+use super::path::{Backtracker, DeadEnds};
 use super::*;
 use crate::base::int::{ByteCount, Count, TokenId};
 use crate::base::test_support::one_case_in;
 use crate::count::PretokenCounts;
-use crate::encode::method::TOO_MUCH;
+use crate::encode::encoder::TOO_MUCH;
 use crate::encode::tests::{decoded, prepared, text};
 use crate::encode::{EncodeConfig, Method, TokenIds, reference};
 use crate::observer::Silent;
@@ -103,8 +103,8 @@ pub(super) fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> 
 }
 
 /// The tables of a vocabulary for whole texts.
-pub(super) fn matches(vocabulary: &Vocabulary) -> Matches {
-    Matches::new(vocabulary, true).expect("not too large")
+pub(super) fn tables(vocabulary: &Vocabulary) -> BacktrackTables {
+    BacktrackTables::new(vocabulary, true).expect("not too large")
 }
 
 /// The vocabulary of these merges.
@@ -131,7 +131,7 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     let behind = numbers.map(|pair| (pair, end));
     let vocabulary = vocabulary(pairs.chain(ahead).chain(behind));
     assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
-    assert!(Matches::new(&vocabulary, true).is_none());
+    assert!(BacktrackTables::new(&vocabulary, true).is_none());
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     assert_eq!(encoder.method(), TOO_MUCH);
     let text = [1, 2, 200, 3, 4, 200, 200, 54, 54, 55, 54];
@@ -145,23 +145,23 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
 fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
     let ends_of_runs =
         |most: u32| vocabulary((0..most).map(|number| (0, if number == 0 { 1 } else { 255 + number })));
-    assert!(Matches::new(&ends_of_runs(100), false).is_some());
+    assert!(BacktrackTables::new(&ends_of_runs(100), false).is_some());
     let slow = ends_of_runs(400);
     assert_eq!(Method::of(&crate::vocab::check(&slow)), Method::LongestMatches);
-    assert!(Matches::new(&slow, false).is_none());
+    assert!(BacktrackTables::new(&slow, false).is_none());
     let runs = vocabulary((0..400).map(|number| (0, if number == 0 { 0 } else { 255 + number })));
-    assert!(Matches::new(&runs, false).is_some());
+    assert!(BacktrackTables::new(&runs, false).is_some());
 }
 
 proptest! {
     /// Pre-tokens in a batch encode as they do alone.
     #[test]
     fn pretokens_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
-        let (matches, mut together) = (matches(&vocabulary), Together::default());
+        let (tables, mut together) = (tables(&vocabulary), BatchedBacktrack::default());
         // Few pre-tokens after many, and many after few.
         for cut in [cut, 300, cut] {
             let pretokens: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            together.encode(&matches, &pretokens);
+            together.encode(&tables, &pretokens);
             for (number, pretoken) in pretokens.iter().enumerate() {
                 prop_assert_eq!(together.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
             }
@@ -174,7 +174,7 @@ proptest! {
         vocabulary in learned(),
         pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),
     ) {
-        let matches = matches(&vocabulary);
+        let tables = tables(&vocabulary);
         // From the letters on, since most bytes are in no merge.
         let letters = b"ab c".iter().map(|&letter| TokenId::from_index(usize::from(letter)));
         let ids: Vec<TokenId> =
@@ -184,7 +184,7 @@ proptest! {
             let (left, right) = (token(left), token(right));
             let bytes = |id| vocabulary.bytes(id).expect("in use");
             let alone = reference::merge_pretoken(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
-            prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
+            prop_assert_eq!(tables.fit(left.get(), right.get()), alone, "{} {}", left, right);
         }
     }
 
@@ -194,10 +194,10 @@ proptest! {
         (vocabulary, texts) in learned_from(characters()).prop_flat_map(|vocabulary| (Just(vocabulary), vec(characters(), 1..4))),
         begin in 0..4usize,
     ) {
-        let (matches, mut scratch) = (matches(&vocabulary), Scratch::default());
+        let (tables, mut scratch) = (tables(&vocabulary), BacktrackScratch::default());
         for text in texts.iter().chain(&texts).filter(|text| text.len() > begin) {
             let mut ids = vec![TokenId::new(7)];
-            scratch.encode_characters(&matches, &text[begin..], &mut ids);
+            scratch.encode_characters(&tables, &text[begin..], &mut ids);
             prop_assert_eq!(&ids[1..], reference::encode_pretoken(&vocabulary, &text[begin..]));
         }
     }
@@ -205,33 +205,33 @@ proptest! {
     /// The trie finds the longest token at every position.
     #[test]
     fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
-        let matches = matches(&vocabulary);
+        let tables = tables(&vocabulary);
         for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
             let text = &text[at..];
             let (length, token) = longest(&vocabulary, text);
-            prop_assert_eq!(matches.longest(text), (token, length));
+            prop_assert_eq!(tables.longest(text), (token, length));
         }
     }
 
     /// The byte classes of followers exclude no compatible token.
     #[test]
     fn what_cannot_follow_never_does(vocabulary in learned()) {
-        let matches = matches(&vocabulary);
+        let tables = tables(&vocabulary);
         let ids: Vec<u32> = vocabulary.tokens().map(|(id, _)| id.get()).filter(|id| id % 7 == 0 || *id > 255).collect();
         for (&left, &right) in ids.iter().flat_map(|left| ids.iter().map(move |right| (left, right))) {
             let first = vocabulary.bytes(TokenId::new(right)).expect("in use")[0];
-            prop_assert!(!matches.fit(left, right) || matches.can_follow(left, first), "{} {}", left, right);
+            prop_assert!(!tables.fit(left, right) || tables.can_follow(left, first), "{} {}", left, right);
         }
     }
 
     /// More texts than are encoded at a time, and fewer, each with its own length.
     #[test]
     fn texts_are_encoded_abreast_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
-        let matches = matches(&vocabulary);
-        let mut abreast = Abreast::default();
+        let tables = tables(&vocabulary);
+        let mut abreast = Interleaved::default();
         for cut in cuts {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            abreast.encode(&matches, &texts);
+            abreast.encode(&tables, &texts);
             for (nth, text) in texts.iter().enumerate() {
                 let whole = reference::encode_pretoken(&vocabulary, text);
                 prop_assert!(abreast.ids(nth).is_none_or(|ids| ids == whole));
@@ -295,10 +295,10 @@ fn learned_vocabularies_are_encoded_by_longest_matches() {
 fn a_path_goes_on_by_parts_abreast() {
     let inputs = (with_texts(), any::<prop::sample::Index>(), any::<prop::sample::Index>());
     one_case_in(4, &inputs, |((vocabulary, texts), begun, end)| {
-        let (matches, mut abreast, mut dead) =
-            (matches(&vocabulary), Abreast::default(), DeadEnds::default());
+        let (tables, mut abreast, mut dead) =
+            (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
         let text = texts.concat().repeat(4);
-        let mut finder = Finder { matches: &matches, text: &text, dead: &mut dead };
+        let mut finder = Backtracker { tables: &tables, text: &text, dead: &mut dead };
         // The path must not touch ids before its own.
         let mut path = Path::new(vec![TokenId::new(7)], 0);
         finder.go_on(&mut path, begun.index(text.len() + 1).min(40));
@@ -316,9 +316,9 @@ fn a_path_goes_on_by_parts_abreast() {
 #[test]
 fn an_easy_text_goes_on_by_parts() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
-    let (matches, mut abreast, mut dead) = (matches(&vocabulary), Abreast::default(), DeadEnds::default());
+    let (tables, mut abreast, mut dead) = (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
     let text = b"abab cab ".repeat(30);
-    let mut finder = Finder { matches: &matches, text: &text, dead: &mut dead };
+    let mut finder = Backtracker { tables: &tables, text: &text, dead: &mut dead };
     let mut path = Path::new(Vec::new(), 0);
     for windows in 1..=2 {
         assert!(abreast.parts(&mut finder, &mut path, 20));
@@ -329,19 +329,19 @@ fn an_easy_text_goes_on_by_parts() {
 
 /// Encodes the chunks of a text, which end at `ends`, separately, and stitches them.
 fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId> {
-    let (matches, mut scratch) = (matches(vocabulary), Scratch::default());
+    let (tables, mut scratch) = (tables(vocabulary), BacktrackScratch::default());
     // The path must not touch ids before its own.
     let before = TokenId::new(7);
-    let (mut joined, mut ids) = (Ending::new(), TokenIds::from_iter([before]));
+    let mut stitcher = Stitcher::new(TokenIds::from_iter([before]));
     let mut start = 0;
     for &end in ends {
         let mut path = Path::new(vec![before], start);
-        scratch.go_on(&matches, text, &mut path, end, &Silent).expect("nobody stops it");
-        let part = EncodedPart::new(&path, TokenIds::default());
-        joined.join(&mut ids, (&matches, &mut scratch), (text, start), part);
+        scratch.go_on(&tables, text, &mut path, end, &Silent).expect("nobody stops it");
+        let chunk = EncodedChunk::Overlapping(ChunkTokens::new(&path, TokenIds::default()));
+        stitcher.push(Some(&tables), text, start, chunk);
         start = end;
     }
-    let mut ids = ids.into_wide();
+    let mut ids = stitcher.into_ids().into_wide();
     assert_eq!(ids[0], before);
     ids.split_off(1)
 }
@@ -393,10 +393,10 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
 #[test]
 fn an_automaton_begins_at_once_if_much_text_is_expected() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
-    let (matches, text) = (matches(&vocabulary), b"abab");
+    let (tables, text) = (tables(&vocabulary), b"abab");
     for (expected, begins) in [(0, false), (1 << 20, true)] {
-        let (mut scratch, mut ids) = (Scratch::expecting(expected), Vec::new());
-        scratch.encode(&matches, text, &mut ids, &Silent).expect("nobody stops it");
+        let (mut scratch, mut ids) = (BacktrackScratch::expecting(expected), Vec::new());
+        scratch.encode(&tables, text, &mut ids, &Silent).expect("nobody stops it");
         assert_eq!(scratch.has_automaton(), begins);
         assert_eq!(ids, reference::encode_pretoken(&vocabulary, text));
     }

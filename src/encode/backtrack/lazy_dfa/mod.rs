@@ -11,7 +11,7 @@
 //! The rest of the encoding depends only on the last token, and on the partial tokens: each prefix of a token
 //! that the text so far ends with, with the completions of it that are compatible with the token before. Together
 //! they are a [state](states::States). Real vocabularies need two to four states per token. So the table of
-//! [transitions](steps::Places) is small, and each byte costs one lookup without an unpredictable branch. Each
+//! [transitions](steps::Transitions) is small, and each byte costs one lookup without an unpredictable branch. Each
 //! lookup depends on the one before; this latency is hidden by [interleaving](lanes) several positions: several
 //! short texts, or chunks of a long one, since automata that begin at different positions soon reach the same
 //! state.
@@ -21,47 +21,40 @@
 //! misses one computes it under a lock. Most missing transitions need no lock: if everything that begins with the
 //! next byte is compatible with the last token, nothing else matters.
 //!
-//! For large vocabularies the automaton finds only the tokens of the [early merges](later::Later), so it stays
+//! For large vocabularies the automaton finds only the tokens of the [early merges](later::LateMerges), so it stays
 //! small and is soon complete. The sequence of these tokens is cut into segments where no late merge can cross,
 //! and a [reader] looks these up in a cache, like the pre-tokens of split text.
 //!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), prove that such an
 //! automaton exists, and construct all of one that tells correct token sequences from incorrect ones.
 
-mod prefixes;
-mod after;
 mod states;
-mod steps;
 mod lanes;
-mod merges;
-mod later;
-mod tokens;
-mod reader;
-
 #[cfg(test)]
 mod tests;
 
-pub(super) use later::early_merges;
-pub(super) use tokens::Tokens;
+mod transitions;
+mod late_merges;
 
-use std::array;
-use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::{array, hint};
 
+use lanes::{DfaLane, LANES, WINDOW};
+use late_merges::{EarlyId, LateMerges, SegmentReader};
+use states::{IncompatibleAfter, PrefixTable, START, States};
+use transitions::{StateBase, Transition, TransitionPlacer, Transitions};
+
+use super::compatible::{FollowOrder, IncompatibleRange};
 use super::path::Path;
-use super::{Matches, NONE};
+use super::{BacktrackTables, NONE};
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::base::pools::lock;
 use crate::error::Result;
 use crate::observer::Observer;
-use after::{After, NO_MISFITS};
-use lanes::{Lane, WINDOW};
-use later::{Early, Later};
-use prefixes::Prefixes;
-use reader::Reader;
-use states::{START, States};
-use steps::{Base, Places, Step, Steps};
+use crate::vocab::Vocabulary;
+
+pub(super) use late_merges::early_merges;
 
 /// Most partial tokens, of 16 bytes each, in the new states between two checks of whether the automaton is full.
 /// The bytes between two checks are limited accordingly. States that are met while the beginnings of lanes are
@@ -77,19 +70,19 @@ pub(super) const LONGEST: usize = 1 << 12;
 /// finds it full: for a constructed vocabulary of long tokens, at worst about 120 MiB per thread. 8 192 tokens
 /// usually need 14 MiB. The first transition takes 6 MiB.
 #[derive(Debug)]
-pub(super) struct Automaton {
-    places: Places,
+pub(super) struct LazyDfa {
+    places: Transitions,
     /// For each byte, the state in which it is the only partial token and every completion of it is compatible.
     fresh: [u32; 256],
-    learned: Mutex<Learned>,
+    learned: Mutex<DfaBuilder>,
     full: AtomicBool,
 }
 
 /// What transitions are computed from.
 #[derive(Debug)]
-struct Learned {
+struct DfaBuilder {
     states: States,
-    steps: Steps,
+    steps: TransitionPlacer,
 }
 
 /// Attempts to take the lock before a thread sleeps on it. They are many because the thread that holds the lock
@@ -103,36 +96,36 @@ const SHARING: usize = 2;
 
 /// The automata that threads use, and those that no thread uses any more and others may take over.
 #[derive(Debug, Default)]
-pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
+pub(super) struct SharedDfas(Mutex<Vec<Arc<LazyDfa>>>);
 
-impl Automata {
+impl SharedDfas {
     /// An automaton that fewer than [`SHARING`] threads use, if necessary a new one.
-    pub(super) fn get(&self, tokens: &Tokens) -> Arc<Automaton> {
+    pub(super) fn get(&self, tokens: &EarlyTokens) -> Arc<LazyDfa> {
         let mut all = lock(&self.0);
         all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
         // One reference to each automaton is the list's own.
         if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
             return Arc::clone(known);
         }
-        let new = Arc::new(Automaton::new(tokens));
+        let new = Arc::new(LazyDfa::new(tokens));
         all.push(Arc::clone(&new));
         new
     }
 
     /// Removes an automaton from the list. Threads that use it keep it.
-    pub(super) fn forget(&self, full: &Arc<Automaton>) {
+    pub(super) fn forget(&self, full: &Arc<LazyDfa>) {
         lock(&self.0).retain(|automaton| !Arc::ptr_eq(automaton, full));
     }
 }
 
 /// A token, and in the low 8 bits its length in bytes; 0 means 256 or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Found(u32);
+struct FoundToken(u32);
 
-impl Found {
+impl FoundToken {
     /// Packs a token and its length.
-    fn new(token: u32, length: usize) -> Found {
-        Found(token << 8 | u32::from(u8::try_from(length).unwrap_or(0)))
+    fn new(token: u32, length: usize) -> FoundToken {
+        FoundToken(token << 8 | u32::from(u8::try_from(length).unwrap_or(0)))
     }
 
     /// The token's id or number.
@@ -142,9 +135,9 @@ impl Found {
 
     /// The token as an early one.
     #[inline(always)]
-    fn early(self) -> Early {
+    fn early(self) -> EarlyId {
         let [_, low, high, _] = self.0.to_le_bytes();
-        Early::from_le_bytes([low, high])
+        EarlyId::from_le_bytes([low, high])
     }
 
     /// The token's length in bytes, given the lengths of all tokens.
@@ -157,15 +150,15 @@ impl Found {
     }
 }
 
-impl Automaton {
+impl LazyDfa {
     /// An automaton with the start state and the states of single bytes.
-    fn new(tokens: &Tokens) -> Automaton {
-        let places = Places::new();
-        let mut learned = Learned { states: States::new(), steps: Steps::new() };
+    fn new(tokens: &EarlyTokens) -> LazyDfa {
+        let places = Transitions::new();
+        let mut learned = DfaBuilder { states: States::new(), steps: TransitionPlacer::new() };
         let fresh =
             array::from_fn(|byte| learned.states.fresh(tokens, truncate_to_u32(byte).to_le_bytes()[0]));
         learned.add_states(&places);
-        Automaton { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
+        LazyDfa { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
     }
 
     /// Whether there was no memory for further states or transitions. A full automaton still works, but is slow
@@ -175,25 +168,25 @@ impl Automaton {
     }
 
     /// A lane at the start of a text.
-    fn start(&self) -> Lane {
-        Lane::new(self.places.home(START).base)
+    fn start(&self) -> DfaLane {
+        DfaLane::new(self.places.home(START).base)
     }
 
     /// Follows the transition by a byte, computing it if necessary, and returns the token of the next position.
-    fn step(&self, tokens: &Tokens, lane: &mut Lane, byte: u8) -> Found {
+    fn step(&self, tokens: &EarlyTokens, lane: &mut DfaLane, byte: u8) -> FoundToken {
         let code = tokens.prefixes.code(byte);
         let (base, step) = match self.places.step(lane.base, code) {
             Some(step) => (lane.base, step),
             None => self.look_up(tokens, *lane, byte),
         };
-        *lane = Lane { base: step.next, by: (base, code) };
+        *lane = DfaLane { base: step.next, by: (base, code) };
         step.found
     }
 
     /// Handles a lane that looks where its state's transitions no longer are, or a state that has no transition
     /// by this byte. Returns the state's present base and the transition.
     #[cold]
-    fn look_up(&self, tokens: &Tokens, lane: Lane, byte: u8) -> (Base, Step) {
+    fn look_up(&self, tokens: &EarlyTokens, lane: DfaLane, byte: u8) -> (StateBase, Transition) {
         let state = self.places.state(lane.base);
         let home = self.places.home(state);
         let known = self.places.step(home.base, tokens.prefixes.code(byte));
@@ -206,7 +199,7 @@ impl Automaton {
     }
 
     /// Computes a transition that is missing.
-    fn missing(&self, tokens: &Tokens, state: u32, kept_off: u32, byte: u8) -> Step {
+    fn missing(&self, tokens: &EarlyTokens, state: u32, kept_off: u32, byte: u8) -> Transition {
         let code = tokens.prefixes.code(byte);
         let learned = self.try_learned();
         if let Some(learned) = &learned {
@@ -221,27 +214,27 @@ impl Automaton {
         // across this position: its bytes would then have two encodings. The result follows without the lock, and
         // no thread has to wait.
         let next = self.fresh[usize::from(byte)];
-        let found = Found::new(tokens.prefixes.token(Prefixes::byte(byte)), 1);
+        let found = FoundToken::new(tokens.prefixes.token(PrefixTable::byte(byte)), 1);
         match learned {
             Some(mut learned) => self.learn(&mut learned, code, state, |_| (next, found)),
-            None => Step { next: self.places.home(next).base, found },
+            None => Transition { next: self.places.home(next).base, found },
         }
     }
 
     /// Stores the transition by a code if there is memory for it, unless another thread has stored it meanwhile.
     fn learn(
         &self,
-        learned: &mut Learned,
+        learned: &mut DfaBuilder,
         code: u8,
         state: u32,
-        step: impl FnOnce(&mut States) -> (u32, Found),
-    ) -> Step {
+        step: impl FnOnce(&mut States) -> (u32, FoundToken),
+    ) -> Transition {
         if let Some(step) = self.places.step(self.places.home(state).base, code) {
             return step;
         }
         let (next, found) = step(&mut learned.states);
         learned.add_states(&self.places);
-        let step = Step { next: self.places.home(next).base, found };
+        let step = Transition { next: self.places.home(next).base, found };
         learned.steps.put(&self.places, state, code, step);
         if learned.is_full() {
             self.full.store(true, Ordering::Relaxed);
@@ -254,7 +247,7 @@ impl Automaton {
     /// A transition is computed within a microsecond, and where one is missing, others usually are. A mutex lets
     /// a thread sleep after about a hundred nanoseconds, and sleeping and waking take far longer, so this first
     /// spins.
-    fn learned(&self) -> MutexGuard<'_, Learned> {
+    fn learned(&self) -> MutexGuard<'_, DfaBuilder> {
         for _ in 0..TRIES {
             if let Some(learned) = self.try_learned() {
                 return learned;
@@ -265,7 +258,7 @@ impl Automaton {
     }
 
     /// Takes the lock, unless another thread holds it.
-    fn try_learned(&self) -> Option<MutexGuard<'_, Learned>> {
+    fn try_learned(&self) -> Option<MutexGuard<'_, DfaBuilder>> {
         match self.learned.try_lock() {
             Err(TryLockError::WouldBlock) => None,
             learned => Some(learned.expect(NO_PANIC)),
@@ -273,18 +266,18 @@ impl Automaton {
     }
 
     /// The length in bytes of each partial token of the state that a lane is in.
-    fn begun(&self, prefixes: &Prefixes, lane: Lane) -> Vec<usize> {
+    fn begun(&self, prefixes: &PrefixTable, lane: DfaLane) -> Vec<usize> {
         self.learned().states.begun(prefixes, self.places.state(lane.base)).collect()
     }
 }
 
-impl Learned {
+impl DfaBuilder {
     fn is_full(&self) -> bool {
         self.steps.are_full() || self.states.are_full()
     }
 
     /// Gives new states their positions.
-    fn add_states(&mut self, places: &Places) {
+    fn add_states(&mut self, places: &Transitions) {
         for state in self.steps.states()..self.states.len() {
             self.steps.add_state(places, self.states.kept_off(truncate_to_u32(state)));
         }
@@ -292,21 +285,21 @@ impl Learned {
 }
 
 /// Encodes texts with an automaton, for one thread.
-pub(super) struct Walk<'a> {
-    pub(super) automaton: &'a Automaton,
-    pub(super) matches: &'a Matches,
-    pub(super) tokens: &'a Tokens,
-    pub(super) tail: &'a mut Tail,
+pub(super) struct DfaEncoder<'a> {
+    pub(super) automaton: &'a LazyDfa,
+    pub(super) tables: &'a BacktrackTables,
+    pub(super) tokens: &'a EarlyTokens,
+    pub(super) tail: &'a mut PendingPositions,
 }
 
 /// The early token of each position after the last segment that is certain; for short texts, of all positions.
 ///
 /// **Memory:** 4 bytes for each byte of short texts, or for each position of a long text with a token that may
-/// still change, usually few; and that of the [`Reader`].
+/// still change, usually few; and that of the [`SegmentReader`].
 #[derive(Debug, Default)]
-pub(super) struct Tail {
-    found: Vec<Found>,
-    reader: Reader,
+pub(super) struct PendingPositions {
+    found: Vec<FoundToken>,
+    reader: SegmentReader,
 }
 
 /// Positions that are kept allocated from text to text (4 MiB).
@@ -315,7 +308,7 @@ const KEPT: usize = 1 << 20;
 /// Length in bytes of a segment from which a text is encoded without the automaton.
 const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 64 << 10 };
 
-impl Walk<'_> {
+impl DfaEncoder<'_> {
     /// Extends a path that has just begun: to the end of the text, or else as far as the tokens before `end` are
     /// certain. Stops earlier if the automaton is full or a segment is very long.
     ///
@@ -357,12 +350,12 @@ impl Walk<'_> {
     pub(super) fn encode(&mut self, texts: &[&[u8]], ids: &mut Vec<TokenId>, ends: &mut Vec<usize>) {
         let mut found = std::mem::take(&mut self.tail.found);
         found.clear();
-        found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
+        found.resize(texts.iter().map(|text| text.len()).sum(), FoundToken::default());
         let done = self.texts(texts, &mut found);
         let mut rest = &found[..];
         for &text in &texts[..done] {
             let own = rest.split_off(..text.len()).expect("there is room for all");
-            self.tail.reader.read((self.matches, self.tokens), (text, own), false, ids);
+            self.tail.reader.read((self.tables, self.tokens), (text, own), false, ids);
             ends.push(ids.len());
         }
         self.tail.found = found;
@@ -372,7 +365,7 @@ impl Walk<'_> {
     /// How many of the pending positions have only tokens before them that no further byte can change. The
     /// candidates for the text's encoding end where partial tokens begin; traced backwards, they meet at that
     /// position.
-    fn certain(&self, lane: Lane) -> usize {
+    fn certain(&self, lane: DfaLane) -> usize {
         let found = &self.tail.found;
         let begun = self.automaton.begun(&self.tokens.prefixes, lane);
         let mut ends: Vec<usize> = begun.into_iter().map(|bytes| found.len() - bytes).collect();
@@ -391,11 +384,69 @@ impl Walk<'_> {
     /// Appends the encoding up to the last segment border at or before `end` to a path, and forgets the pending
     /// positions before it.
     fn move_to(&mut self, text: &[u8], path: &mut Path, end: usize) {
-        let Tail { found, reader } = &mut *self.tail;
+        let PendingPositions { found, reader } = &mut *self.tail;
         let (text, goes_on) = (&text[path.at..], path.at + end < text.len());
-        let read = reader.read((self.matches, self.tokens), (text, &found[..end]), goes_on, &mut path.ids);
+        let read = reader.read((self.tables, self.tokens), (text, &found[..end]), goes_on, &mut path.ids);
         path.at += read;
         path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
         found.drain(..read);
+    }
+}
+
+/// The early tokens of a vocabulary, which the automaton finds, and what the late merges make of them.
+///
+/// **Memory:** 17 bytes per prefix of an early token, about 100 per early token, and that of [`LateMerges`].
+#[derive(Debug)]
+pub(super) struct EarlyTokens {
+    pub(self) prefixes: PrefixTable,
+    pub(self) after: IncompatibleAfter,
+    /// The intervals of all sets of incompatible tokens.
+    misfits: Box<[IncompatibleRange]>,
+    /// Length of each early token in bytes.
+    lengths: Box<[u32]>,
+    pub(self) later: LateMerges,
+}
+
+impl EarlyTokens {
+    /// Uses at most `early_merges` merges for the early tokens. `None` if one of these is too long, or if they
+    /// have too many incompatible pairs.
+    pub(super) fn new(vocabulary: &Vocabulary, early_merges: usize) -> Option<EarlyTokens> {
+        let (early, later) = LateMerges::new(vocabulary, early_merges)?;
+        let order = FollowOrder::new(&early);
+        let prefixes = PrefixTable::new(&early, |token| order.number(token));
+        if prefixes.longest() > LONGEST {
+            return None;
+        }
+        let (sets_after, sets) = order.sets_after()?;
+        let after = IncompatibleAfter::new(&prefixes, sets_after, &sets);
+        let lengths = early.ordinary().map(|(_, bytes)| truncate_to_u32(bytes.len())).collect();
+        Some(EarlyTokens { prefixes, after, misfits: sets.into_items().into(), lengths, later })
+    }
+
+    /// Number of early tokens.
+    pub(super) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether all tokens are early.
+    pub(super) fn are_all(&self) -> bool {
+        self.len() == self.later.tokens()
+    }
+
+    /// Bytes per lane between two checks of whether the automaton is full. At most as many as a window of a long
+    /// text has, so that there are never [too many states](transitions::MOST_STATES).
+    pub(self) fn bytes_at_a_time(&self) -> usize {
+        (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
+    }
+
+    /// The intervals of one of the sets of tokens that are not compatible after a token.
+    pub(self) fn misfits(&self, set: u32) -> &[IncompatibleRange] {
+        &self.misfits[self.after.misfits(set)]
+    }
+
+    /// Length of a token in bytes.
+    #[inline(always)]
+    pub(self) fn length(&self, found: FoundToken) -> usize {
+        found.length(&self.lengths)
     }
 }

@@ -23,17 +23,17 @@ const TOKENS: usize = 16 << 10;
 
 /// The tokens of documents in order, with holes for pre-tokens that are not encoded yet. New pre-tokens are rare,
 /// and encoding many in a batch takes much less time than one by one.
-pub(super) struct Draft<'t> {
+pub(super) struct PendingOutput<'t> {
     /// Tokens up to the first hole.
     pub(super) ids: TokenIds,
     /// Ends of documents in `ids`.
     pub(super) ends: Vec<usize>,
     /// Documents that ended since: the number of holes, and of known tokens, before each end.
     open_ends: Vec<(usize, usize)>,
-    gaps: Vec<Gap>,
+    gaps: Vec<Hole>,
     /// The pre-tokens that belong in the holes, each once if possible.
     new: Vec<&'t [u8]>,
-    pub(super) memory: Memory,
+    pub(super) memory: PendingBuffers,
     known: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Draft<'t> {
 ///
 /// **Memory:** 68 KiB.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct PendingBuffers {
     /// Known tokens since the last fill, and space for more.
     room: Vec<TokenId>,
     /// For each hash, the index of the new pre-token that may have it. Entries of earlier output can remain, so
@@ -50,31 +50,31 @@ pub(super) struct Memory {
 }
 
 /// A position at which tokens are missing.
-struct Gap {
+struct Hole {
     /// Number of known tokens before the hole.
     at: usize,
     /// Index of the new pre-token that belongs in the hole.
     pretoken: usize,
 }
 
-impl<'t> Draft<'t> {
+impl<'t> PendingOutput<'t> {
     /// Pending output that continues after `ids`.
-    pub(super) fn new(ids: TokenIds, mut memory: Memory) -> Draft<'t> {
+    pub(super) fn new(ids: TokenIds, mut memory: PendingBuffers) -> PendingOutput<'t> {
         // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PIECES` pre-tokens,
         // can follow before the next check of whether the output is full.
         memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
         let (ends, open_ends, gaps, new) = Default::default();
-        Draft { ids, ends, open_ends, gaps, new, memory, known: 0 }
+        PendingOutput { ids, ends, open_ends, gaps, new, memory, known: 0 }
     }
 
-    /// Whether the holes should be [filled](Draft::close) now.
+    /// Whether the holes should be [filled](PendingOutput::close) now.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.known > TOKENS || self.new.len() > NEW || self.gaps.len().max(self.open_ends.len()) > GAPS
     }
 
-    /// The pre-tokens to encode before [`close`](Draft::close), in the order of their indices.
+    /// The pre-tokens to encode before [`close`](PendingOutput::close), in the order of their indices.
     pub(super) fn new_pretokens(&self) -> &[&'t [u8]] {
         &self.new
     }
@@ -100,7 +100,7 @@ impl<'t> Draft<'t> {
             *near = u16::try_from(self.new.len()).expect("it would be full");
             self.new.push(pretoken);
         }
-        self.gaps.push(Gap { at: self.known, pretoken: usize::from(*near) });
+        self.gaps.push(Hole { at: self.known, pretoken: usize::from(*near) });
         is_new
     }
 
@@ -148,7 +148,7 @@ impl<'t> Draft<'t> {
     }
 
     /// The tokens, the ends of the documents in them, and the buffers. All holes must be filled.
-    pub(super) fn into_parts(self) -> (TokenIds, Vec<usize>, Memory) {
+    pub(super) fn into_parts(self) -> (TokenIds, Vec<usize>, PendingBuffers) {
         (self.ids, self.ends, self.memory)
     }
 }

@@ -8,44 +8,48 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::test_support::one_case_in;
-use crate::encode::longest_match::Scratch;
-use crate::encode::longest_match::follow::Misfits;
-use crate::encode::longest_match::tests::{matches, vocabulary, with_texts};
+use crate::encode::backtrack::BacktrackScratch;
+use crate::encode::backtrack::compatible::IncompatibleRange;
+use crate::encode::backtrack::tests::{tables, vocabulary, with_texts};
 use crate::encode::reference;
 use crate::observer::Silent;
 use crate::vocab::Vocabulary;
 
 /// The tables with a lazy DFA for the usual number of early merges, and with one for all merges.
-fn each_way(vocabulary: &Vocabulary) -> [Matches; 2] {
-    [matches(vocabulary), all_early(vocabulary)]
+fn each_way(vocabulary: &Vocabulary) -> [BacktrackTables; 2] {
+    [tables(vocabulary), all_early(vocabulary)]
 }
 
 /// The tables with a lazy DFA for all merges.
-fn all_early(vocabulary: &Vocabulary) -> Matches {
-    Matches { whole: Tokens::new(vocabulary, usize::MAX), ..matches(vocabulary) }
+fn all_early(vocabulary: &Vocabulary) -> BacktrackTables {
+    BacktrackTables { whole: EarlyTokens::new(vocabulary, usize::MAX), ..tables(vocabulary) }
 }
 
 /// The tokens that the lazy DFA finds.
-fn tokens(matches: &Matches) -> &Tokens {
-    matches.whole.as_ref().expect("short tokens")
+fn tokens(tables: &BacktrackTables) -> &EarlyTokens {
+    tables.whole.as_ref().expect("short tokens")
 }
 
 /// A new lazy DFA.
-fn automaton(matches: &Matches) -> Automaton {
-    Automaton::new(tokens(matches))
+fn automaton(tables: &BacktrackTables) -> LazyDfa {
+    LazyDfa::new(tokens(tables))
 }
 
 /// Encodes with this lazy DFA.
-fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) -> Walk<'a> {
-    Walk { automaton, matches, tokens: tokens(matches), tail }
+fn walk<'a>(
+    automaton: &'a LazyDfa,
+    tables: &'a BacktrackTables,
+    tail: &'a mut PendingPositions,
+) -> DfaEncoder<'a> {
+    DfaEncoder { automaton, tables, tokens: tokens(tables), tail }
 }
 
 /// Encodes a text from `start` to `end` with a lazy DFA, and returns the path.
-fn path(automaton: &Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
+fn path(automaton: &LazyDfa, tables: &BacktrackTables, text: &[u8], start: usize, end: usize) -> Path {
     // The path must not touch ids before its own.
     let mut path = Path::new(vec![TokenId::new(7)], start);
-    let mut tail = Tail::default();
-    walk(automaton, matches, &mut tail).go_on(text, &mut path, end, &Silent).expect("nobody stops it");
+    let mut tail = PendingPositions::default();
+    walk(automaton, tables, &mut tail).go_on(text, &mut path, end, &Silent).expect("nobody stops it");
     assert_eq!(path.ids[0], TokenId::new(7));
     path
 }
@@ -54,11 +58,11 @@ proptest! {
     /// More texts than there are lanes, and fewer, each with its own length.
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
-        for (matches, &cut) in each_way(&vocabulary).iter().flat_map(|matches| cuts.iter().map(move |cut| (matches, cut))) {
-            let (automaton, mut tail) = (automaton(matches), Tail::default());
+        for (tables, &cut) in each_way(&vocabulary).iter().flat_map(|tables| cuts.iter().map(move |cut| (tables, cut))) {
+            let (automaton, mut tail) = (automaton(tables), PendingPositions::default());
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             let (mut ids, mut ends) = (Vec::new(), Vec::new());
-            walk(&automaton, matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+            walk(&automaton, tables, &mut tail).encode(&texts, &mut ids, &mut ends);
             prop_assert!(ends.len() == texts.len() || automaton.is_full());
             let starts = [0].into_iter().chain(ends.iter().copied());
             for ((text, start), &end) in texts.iter().zip(starts).zip(&ends) {
@@ -79,9 +83,9 @@ proptest! {
         let intervals = |set: &BTreeSet<u32>| {
             let set: Vec<u32> = set.iter().copied().collect();
             let apart = set.chunk_by(|one, next| one + 1 == *next);
-            apart.map(|numbers| (numbers[0], numbers[numbers.len() - 1] + 1)).collect::<Vec<Misfits>>()
+            apart.map(|numbers| (numbers[0], numbers[numbers.len() - 1] + 1)).collect::<Vec<IncompatibleRange>>()
         };
-        let among = |numbers: &[u32], set: &[Misfits]| {
+        let among = |numbers: &[u32], set: &[IncompatibleRange]| {
             let mut found = Vec::new();
             states::among(numbers, set, &mut found);
             found
@@ -104,7 +108,7 @@ proptest! {
     fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
         for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
             let first = bytes.iter().position(|&other| other == byte).unwrap_or(8);
-            prop_assert_eq!(prefixes::first_of(u64::from_le_bytes(bytes), byte), first);
+            prop_assert_eq!(states::first_of(u64::from_le_bytes(bytes), byte), first);
         }
     }
 
@@ -112,12 +116,12 @@ proptest! {
     /// that they had, until other states take the positions.
     #[test]
     fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
-        let (places, mut steps) = (Places::new(), Steps::new());
+        let (places, mut steps) = (Transitions::new(), TransitionPlacer::new());
         (0..3).for_each(|set| steps.add_state(&places, 7 * set));
         let base = |state: u32| places.home(state).base;
-        let step = |state: u32, byte: u8| Step {
+        let step = |state: u32, byte: u8| Transition {
             next: base((state + u32::from(byte)) % 3),
-            found: Found::new(state, usize::from(byte)),
+            found: FoundToken::new(state, usize::from(byte)),
         };
         let (mut first, mut stale) = (None, 0);
         for (nth, &byte) in order.iter().enumerate() {
@@ -129,7 +133,7 @@ proptest! {
                 let known = order[..nth].iter().filter(|_| nth < few || state == 1);
                 for &byte in known {
                     let found = places.step(base(state), byte).expect("was put").found;
-                    prop_assert_eq!(found, Found::new(state, usize::from(byte)));
+                    prop_assert_eq!(found, FoundToken::new(state, usize::from(byte)));
                     if let Some(step) = places.step(before, byte).filter(|_| before != base(state)) {
                         prop_assert_eq!(step.found, found);
                         stale += 1;
@@ -158,7 +162,7 @@ proptest! {
     /// Exclusive-or of a set of codes gives the set of the exclusive-ors.
     #[test]
     fn bytes_are_found_at_their_exclusive_or(bytes in btree_set(any::<u8>(), 0..256), by in any::<u8>()) {
-        prop_assert!(steps::exclusive_or(&bytes, by).eq(&bytes.iter().map(|byte| byte ^ by).collect()));
+        prop_assert!(transitions::exclusive_or(&bytes, by).eq(&bytes.iter().map(|byte| byte ^ by).collect()));
     }
 }
 
@@ -167,10 +171,10 @@ proptest! {
 #[test]
 fn whole_texts_are_encoded_exactly() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
-        for matches in &each_way(&vocabulary) {
-            let automaton = automaton(matches);
+        for tables in &each_way(&vocabulary) {
+            let automaton = automaton(tables);
             for text in [&texts.concat()].into_iter().chain(&texts) {
-                let path = path(&automaton, matches, text, 0, text.len());
+                let path = path(&automaton, tables, text, 0, text.len());
                 let whole = reference::encode_pretoken(&vocabulary, text);
                 prop_assert!(whole.starts_with(&path.ids[1..]));
                 prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
@@ -178,7 +182,7 @@ fn whole_texts_are_encoded_exactly() {
                     break;
                 }
                 let is_whole = (path.at, path.ids.len()) == (text.len(), 1 + whole.len());
-                prop_assert!(is_whole || !tokens(matches).are_all() && text.len() - path.at > LONGEST_PIECE);
+                prop_assert!(is_whole || !tokens(tables).are_all() && text.len() - path.at > LONGEST_PIECE);
             }
         }
         Ok(())
@@ -191,17 +195,17 @@ fn tokens_are_certain_whatever_follows() {
     let inputs = (with_texts(), vec(any::<prop::sample::Index>(), 3));
     one_case_in(4, &inputs, |((vocabulary, texts), cuts)| {
         let (ways, text) = (each_way(&vocabulary), texts.concat());
-        for (matches, cut) in ways.iter().flat_map(|matches| cuts.iter().map(move |cut| (matches, cut))) {
-            let automaton = automaton(matches);
+        for (tables, cut) in ways.iter().flat_map(|tables| cuts.iter().map(move |cut| (tables, cut))) {
+            let automaton = automaton(tables);
             let end = cut.index(text.len().max(1));
             let start = cut.index(end + 1);
-            let path = path(&automaton, matches, &text, start, end);
+            let path = path(&automaton, tables, &text, start, end);
             // Any text may follow.
             for after in [&text[end..], b"", b"a", b"ab c"] {
                 let whole = reference::encode_pretoken(&vocabulary, &[&text[start..end], after].concat());
                 prop_assert!(whole.starts_with(&path.ids[1..]));
             }
-            let bytes: usize = path.ids[1..].iter().map(|id| matches.length(id.get())).sum();
+            let bytes: usize = path.ids[1..].iter().map(|id| tables.length(id.get())).sum();
             prop_assert_eq!(path.at, start + bytes);
         }
         Ok(())
@@ -214,11 +218,11 @@ fn long_runs_are_encoded_exactly() {
     let a = u32::from(b'a');
     let doubled = (256..264).map(|token| (token, token));
     let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
-    let matches = all_early(&vocabulary);
-    let automaton = automaton(&matches);
+    let tables = all_early(&vocabulary);
+    let automaton = automaton(&tables);
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
-        let path = path(&automaton, &matches, text, 0, length);
+        let path = path(&automaton, &tables, text, 0, length);
         assert!(path.ids[1..] == reference::encode_pretoken(&vocabulary, text), "{length} bytes");
     }
 }
@@ -234,16 +238,16 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 #[test]
 fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
-    let full = automaton(&matches);
-    let path = path(&full, &matches, &text, 0, text.len());
+    let (tables, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
+    let full = automaton(&tables);
+    let path = path(&full, &tables, &text, 0, text.len());
     assert!(full.is_full() && path.at < text.len());
     assert!(whole.starts_with(&path.ids[1..]));
 
     let (texts, automaton, mut tail): (Vec<&[u8]>, _, _) =
-        (text.chunks(100).collect(), automaton(&matches), Tail::default());
+        (text.chunks(100).collect(), automaton(&tables), PendingPositions::default());
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
-    walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+    walk(&automaton, &tables, &mut tail).encode(&texts, &mut ids, &mut ends);
     assert!(automaton.is_full() && !ends.is_empty() && ends.len() < texts.len());
     let encoded = texts[..ends.len()].iter();
     let parts: Vec<TokenId> =
@@ -256,14 +260,14 @@ fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
 fn threads_that_share_an_automaton_encode_exactly() {
     let (vocabulary, text) = many_steps();
     let vocabulary = &vocabulary;
-    let matches = &all_early(vocabulary);
+    let tables = &all_early(vocabulary);
     for part in text.chunks(3000) {
-        let automaton = &automaton(matches);
+        let automaton = &automaton(tables);
         std::thread::scope(|scope| {
             for begin in 0..8 {
                 scope.spawn(move || {
                     let text = [&part[100 * begin..], part].concat();
-                    let path = path(automaton, matches, &text, 0, text.len());
+                    let path = path(automaton, tables, &text, 0, text.len());
                     assert!(reference::encode_pretoken(vocabulary, &text).starts_with(&path.ids[1..]));
                     assert!(path.at == text.len() || automaton.is_full());
                 });
@@ -276,12 +280,12 @@ fn threads_that_share_an_automaton_encode_exactly() {
 #[test]
 fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
     let (vocabulary, _) = many_steps();
-    let matches = all_early(&vocabulary);
-    let (automaton, tokens) = (automaton(&matches), tokens(&matches));
+    let tables = all_early(&vocabulary);
+    let (automaton, tokens) = (automaton(&tables), tokens(&tables));
     for byte in 0..=u8::MAX {
         let mut lane = automaton.start();
         let learning = automaton.learned();
-        assert_eq!(automaton.step(tokens, &mut lane, byte), Found::new(byte.into(), 1));
+        assert_eq!(automaton.step(tokens, &mut lane, byte), FoundToken::new(byte.into(), 1));
         drop(learning);
         let twice = reference::encode_pretoken(&vocabulary, &[byte, byte]);
         assert_eq!([TokenId::new(automaton.step(tokens, &mut lane, byte).token())], twice[..]);
@@ -292,14 +296,14 @@ fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
 #[test]
 fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
     let (vocabulary, _) = many_steps();
-    let matches = all_early(&vocabulary);
-    let (automaton, tokens) = (automaton(&matches), tokens(&matches));
+    let tables = all_early(&vocabulary);
+    let (automaton, tokens) = (automaton(&tables), tokens(&tables));
     let after = |first: u8| {
         let mut lane = automaton.start();
         automaton.step(tokens, &mut lane, first);
         lane
     };
-    let step = |mut lane: Lane, byte: u8| automaton.step(tokens, &mut lane, byte);
+    let step = |mut lane: DfaLane, byte: u8| automaton.step(tokens, &mut lane, byte);
     let (mut lanes, mut steps) = (Vec::new(), Vec::new());
     for byte in 0..=u8::MAX {
         lanes.push(after(b'x'));
@@ -322,8 +326,8 @@ fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
 /// Two threads get the same automaton and a third one another; a full one is not given out again.
 #[test]
 fn two_threads_share_an_automaton_until_it_is_full() {
-    let matches = matches(&vocabulary([]));
-    let (automata, tokens) = (Automata::default(), tokens(&matches));
+    let tables = tables(&vocabulary([]));
+    let (automata, tokens) = (SharedDfas::default(), tokens(&tables));
     let [one, other, third] = [automata.get(tokens), automata.get(tokens), automata.get(tokens)];
     assert!(Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &third));
     drop(other);
@@ -336,12 +340,12 @@ fn two_threads_share_an_automaton_until_it_is_full() {
 #[test]
 fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
-    let matches = all_early(&vocabulary);
-    let mut scratch = Scratch::expecting(1 << 20);
-    scratch.encode(&matches, b"first", &mut Vec::new(), &Silent).expect("nobody stops it");
+    let tables = all_early(&vocabulary);
+    let mut scratch = BacktrackScratch::expecting(1 << 20);
+    scratch.encode(&tables, b"first", &mut Vec::new(), &Silent).expect("nobody stops it");
     assert!(scratch.has_automaton());
     let texts: Vec<&[u8]> = text.chunks(100).collect();
-    scratch.encode_together(&matches, &texts);
+    scratch.encode_together(&tables, &texts);
     assert!(!scratch.has_automaton());
     for (number, text) in texts.iter().enumerate() {
         assert_eq!(scratch.ids(number), reference::encode_pretoken(&vocabulary, text));
@@ -352,18 +356,18 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
 #[test]
 fn texts_that_fill_it_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
-    let mut scratch = Scratch::default();
+    let (tables, whole) = (all_early(&vocabulary), reference::encode_pretoken(&vocabulary, &text));
+    let mut scratch = BacktrackScratch::default();
     for _ in 0..4 {
         let mut ids = Vec::new();
-        scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
+        scratch.encode(&tables, &text, &mut ids, &Silent).expect("nobody stops it");
         assert_eq!(ids, whole);
     }
     // Used from the first text on, and again after twice as much text.
     assert!(!scratch.has_automaton());
     // Short texts may be collected before a long one that fills the automaton.
     let texts: Vec<&[u8]> = text.chunks(100).collect();
-    scratch.encode_together(&matches, &texts);
+    scratch.encode_together(&tables, &texts);
     for (number, text) in texts.iter().enumerate() {
         assert_eq!(scratch.ids(number), reference::encode_pretoken(&vocabulary, text));
     }
@@ -377,21 +381,21 @@ fn later_merges_go_on_from_early_tokens() {
     let early = (128..192).map(|byte| (byte, byte));
     let [ab, pq] = [256 + 64, 256 + 66];
     let vocabulary = vocabulary(early.chain([(a, b), (ab, ab), (p, q), (pq, q)]));
-    let matches = matches(&vocabulary);
-    let (automaton, mut tail) = (automaton(&matches), Tail::default());
+    let tables = tables(&vocabulary);
+    let (automaton, mut tail) = (automaton(&tables), PendingPositions::default());
     let lengths = || (1..=10).chain([14, 15, 30, 31, 32, 61, 62, 63, 64, 65, 700]);
     let runs = lengths().flat_map(|length| [b"ab".repeat(length), b"q".repeat(length)]);
     let texts: Vec<Vec<u8>> = runs.map(|run| [b"\x80\x80", &run[..], b"\xa0\xa0\xa0pqqq"].concat()).collect();
     let texts: Vec<&[u8]> = texts.iter().chain(&texts).map(Vec::as_slice).collect();
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
-    walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+    walk(&automaton, &tables, &mut tail).encode(&texts, &mut ids, &mut ends);
     let expected: Vec<TokenId> =
         texts.iter().flat_map(|text| reference::encode_pretoken(&vocabulary, text)).collect();
     assert_eq!((ends.len(), ids), (texts.len(), expected));
     // As parts of one text, in which some segments are too long.
-    let scratch = &mut Scratch::expecting(1 << 20);
+    let scratch = &mut BacktrackScratch::expecting(1 << 20);
     let (text, mut ids) = (texts.concat(), Vec::new());
-    scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
+    scratch.encode(&tables, &text, &mut ids, &Silent).expect("nobody stops it");
     assert!(scratch.has_automaton());
     assert!(ids == reference::encode_pretoken(&vocabulary, &text));
 }

@@ -1,18 +1,17 @@
 //! Cuts pre-tokens at borders between characters that no token spans.
 
-use super::document::Scratch;
 use super::path::Path;
-use super::{Matches, NONE};
+use super::{BacktrackScratch, BacktrackTables, NONE};
 use crate::base::int::{TokenId, to_u64, truncate_to_u32, u64_to_usize};
 use crate::vocab::Vocabulary;
 
 /// Longest pre-token, in bytes, that is cut into characters. Longer ones check in between whether to stop.
 const LONGEST: usize = 1 << 12;
 
-/// Bits for each token id in [`Known`].
+/// Bits for each token id in [`CharFacts`].
 const ID_BITS: usize = 20;
 /// Bit where the ids begin. Below them are two bits for their number, and two for the sides on which the
-/// character is [open](Borders::open).
+/// character is [open](CharBounds::open).
 const IDS_AT: usize = 4;
 
 /// Bits of the hash of a pair of characters.
@@ -29,7 +28,7 @@ const MOST_BYTES: usize = 3;
 /// The bytes of a character that a token contains at one of its ends: all of them, or some at the character's end
 /// or beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part(usize);
+struct CharPart(usize);
 
 impl Character {
     /// The character that a text begins with, if any, and its length in bytes.
@@ -62,54 +61,54 @@ impl Character {
     }
 
     /// All of the character, its last two bytes if it has three, and its last byte if it has several.
-    fn ends(self) -> impl Iterator<Item = Part> {
-        let two = (self.length() > 2).then(|| Part::two(self.0 & 0xFFF));
-        let one = (self.length() > 1).then(|| Part::one(self.0 & 0x3F));
-        [Some(Part::whole(self)), two, one].into_iter().flatten()
+    fn ends(self) -> impl Iterator<Item = CharPart> {
+        let two = (self.length() > 2).then(|| CharPart::two(self.0 & 0xFFF));
+        let one = (self.length() > 1).then(|| CharPart::one(self.0 & 0x3F));
+        [Some(CharPart::whole(self)), two, one].into_iter().flatten()
     }
 
     /// All of the character, its first two bytes if it has three, and its first byte if it has several.
-    fn beginnings(self) -> impl Iterator<Item = Part> {
+    fn beginnings(self) -> impl Iterator<Item = CharPart> {
         let (two, one) = match self.length() {
             1 => (None, None),
-            2 => (None, Some(Part::one(0xC0 | self.0 >> 6))),
-            _ => (Some(Part::two(self.0 >> 6)), Some(Part::one(0xE0 | self.0 >> 12))),
+            2 => (None, Some(CharPart::one(0xC0 | self.0 >> 6))),
+            _ => (Some(CharPart::two(self.0 >> 6)), Some(CharPart::one(0xE0 | self.0 >> 12))),
         };
-        [Some(Part::whole(self)), two, one].into_iter().flatten()
+        [Some(CharPart::whole(self)), two, one].into_iter().flatten()
     }
 }
 
-impl Part {
+impl CharPart {
     #[inline(always)]
-    fn whole(character: Character) -> Part {
-        Part(character.0)
+    fn whole(character: Character) -> CharPart {
+        CharPart(character.0)
     }
 
-    fn two(bits: usize) -> Part {
-        Part(CHARACTERS + bits)
+    fn two(bits: usize) -> CharPart {
+        CharPart(CHARACTERS + bits)
     }
 
-    fn one(bits: usize) -> Part {
-        Part(2 * CHARACTERS + bits)
+    fn one(bits: usize) -> CharPart {
+        CharPart(2 * CHARACTERS + bits)
     }
 
     /// The last character of `bytes`, which are the bytes of a token before a border; only a part of it if the token
     /// begins within that character.
-    fn before(bytes: &[u8]) -> Option<Part> {
+    fn before(bytes: &[u8]) -> Option<CharPart> {
         match *bytes {
-            [b, c] if is_inner(b) && is_inner(c) => Some(Part::two(low(b, 6) << 6 | low(c, 6))),
-            [c] if is_inner(c) => Some(Part::one(low(c, 6))),
-            _ => Character::last(bytes).map(Part::whole),
+            [b, c] if is_inner(b) && is_inner(c) => Some(CharPart::two(low(b, 6) << 6 | low(c, 6))),
+            [c] if is_inner(c) => Some(CharPart::one(low(c, 6))),
+            _ => Character::last(bytes).map(CharPart::whole),
         }
     }
 
     /// The first character of `bytes`, which are the bytes of a token after a border; only a part of it if the token
     /// ends within that character.
-    fn behind(bytes: &[u8]) -> Option<Part> {
+    fn behind(bytes: &[u8]) -> Option<CharPart> {
         match *bytes {
-            [a, b] if a & 0xF0 == 0xE0 && is_inner(b) => Some(Part::two(low(a, 4) << 6 | low(b, 6))),
-            [a] if (0xC0..0xF0).contains(&a) => Some(Part::one(a.into())),
-            _ => Character::first(bytes).map(|(character, _)| Part::whole(character)),
+            [a, b] if a & 0xF0 == 0xE0 && is_inner(b) => Some(CharPart::two(low(a, 4) << 6 | low(b, 6))),
+            [a] if (0xC0..0xF0).contains(&a) => Some(CharPart::one(a.into())),
+            _ => Character::first(bytes).map(|(character, _)| CharPart::whole(character)),
         }
     }
 
@@ -143,7 +142,7 @@ fn low(byte: u8, bits: usize) -> usize {
 ///
 /// **Memory:** 48 KiB.
 #[derive(Debug)]
-pub(super) struct Borders {
+pub(super) struct CharBounds {
     /// A bit for each hash of two parts: whether a token spans a border with these parts beside it. Hashes can
     /// collide, so a set bit means "maybe".
     spanned: Box<[u64]>,
@@ -152,16 +151,16 @@ pub(super) struct Borders {
     open: [Box<[u64]>; 2],
 }
 
-impl Borders {
+impl CharBounds {
     /// Finds the borders that tokens of a vocabulary span.
-    pub(super) fn new(vocabulary: &Vocabulary) -> Borders {
+    pub(super) fn new(vocabulary: &Vocabulary) -> CharBounds {
         let none = |bits: usize| vec![0; bits / 64].into_boxed_slice();
         let mut borders =
-            Borders { spanned: none(1 << PAIR_BITS), open: [none(CHARACTERS), none(CHARACTERS)] };
+            CharBounds { spanned: none(1 << PAIR_BITS), open: [none(CHARACTERS), none(CHARACTERS)] };
         for merge in vocabulary.merges() {
             let bytes = vocabulary.bytes(merge.result).unwrap_or_default();
             for (before, behind) in (1..bytes.len()).map(|at| bytes.split_at(at)) {
-                if let (Some(left), Some(right)) = (Part::before(before), Part::behind(behind)) {
+                if let (Some(left), Some(right)) = (CharPart::before(before), CharPart::behind(behind)) {
                     borders.span(left, right);
                 }
             }
@@ -170,7 +169,7 @@ impl Borders {
     }
 
     /// Records that a token spans the border between two parts.
-    fn span(&mut self, left: Part, right: Part) {
+    fn span(&mut self, left: CharPart, right: CharPart) {
         // Two ASCII characters are always treated as spanned.
         if left.0.max(right.0) >= 0x80 {
             set(&mut self.spanned, pair(left, right));
@@ -186,9 +185,9 @@ impl Borders {
 
     /// Whether some token may have bytes of both characters, given the cached facts about them.
     #[inline(always)]
-    fn may_be_spanned(&self, left: (Character, Known), right: (Character, Known)) -> bool {
+    fn may_be_spanned(&self, left: (Character, CharFacts), right: (Character, CharFacts)) -> bool {
         left.0.0.max(right.0.0) < 0x80
-            || has(&self.spanned, pair(Part::whole(left.0), Part::whole(right.0)))
+            || has(&self.spanned, pair(CharPart::whole(left.0), CharPart::whole(right.0)))
             || left.1.is_open_to(right.1) && self.by_parts(left.0, right.0)
     }
 
@@ -211,22 +210,22 @@ fn has(bits: &[u64], at: usize) -> bool {
 
 /// The hash of a pair of parts.
 #[inline(always)]
-fn pair(left: Part, right: Part) -> usize {
+fn pair(left: CharPart, right: CharPart) -> usize {
     let hash = to_u64(left.0 << PAIR_BITS | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u64_to_usize(hash >> (u64::BITS - PAIR_BITS))
 }
 
 /// Cached facts about a character: the tokens that it encodes to by itself, and the sides on which it is
-/// [open](Borders::open). No character has zero tokens, so the default value means that nothing is known yet.
+/// [open](CharBounds::open). No character has zero tokens, so the default value means that nothing is known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known(u64);
+pub(super) struct CharFacts(u64);
 
-impl Known {
+impl CharFacts {
     /// Packs the tokens of a character, and whether it is open before and after.
-    fn new(ids: &[TokenId], open: [bool; 2]) -> Known {
+    fn new(ids: &[TokenId], open: [bool; 2]) -> CharFacts {
         let packed = ids.iter().rfold(0, |packed, id| packed << ID_BITS | u64::from(id.get()));
         let [left, right] = open.map(u64::from);
-        Known(packed << IDS_AT | right << 3 | left << 2 | to_u64(ids.len()))
+        CharFacts(packed << IDS_AT | right << 3 | left << 2 | to_u64(ids.len()))
     }
 
     /// The tokens and their number.
@@ -239,7 +238,7 @@ impl Known {
     /// Whether some token may span the border between this character and the next with a proper part of a
     /// character.
     #[inline(always)]
-    fn is_open_to(self, next: Known) -> bool {
+    fn is_open_to(self, next: CharFacts) -> bool {
         (self.0 >> 2 | next.0 >> 3) & 1 == 1
     }
 }
@@ -248,9 +247,9 @@ impl Known {
 ///
 /// **Memory:** 0.5 MiB once a pre-token was cut.
 #[derive(Debug, Default)]
-pub(super) struct Characters(Vec<Known>);
+pub(super) struct CharacterCache(Vec<CharFacts>);
 
-impl Matches {
+impl BacktrackTables {
     /// Whether a pre-token should be cut into characters: whether it ends with a character of several bytes and
     /// is not too long. English is not cut, since its letters are seldom tokens of their own. Characters of
     /// scripts that a vocabulary has learned little of often are.
@@ -261,63 +260,74 @@ impl Matches {
     }
 }
 
-impl Scratch {
+impl BacktrackScratch {
     /// Appends the tokens of a pre-token to `ids`. Cuts it at borders and looks up characters that are alone
     /// between two borders.
-    pub(super) fn encode_characters(&mut self, matches: &Matches, pretoken: &[u8], ids: &mut Vec<TokenId>) {
-        self.characters.0.resize(CHARACTERS, Known::default());
+    pub(super) fn encode_characters(
+        &mut self,
+        tables: &BacktrackTables,
+        pretoken: &[u8],
+        ids: &mut Vec<TokenId>,
+    ) {
+        self.characters.0.resize(CHARACTERS, CharFacts::default());
         let mut path = Path::new(std::mem::take(ids), 0);
         let (mut start, mut at) = (0, 0);
         // The character that ends at the current position, and its start.
-        let mut before: Option<((Character, Known), usize)> = None;
+        let mut before: Option<((Character, CharFacts), usize)> = None;
         while at < pretoken.len() {
             let Some((character, length)) = Character::first(&pretoken[at..]) else {
                 (at, before) = (at + 1, None);
                 continue;
             };
-            let this = (character, self.known(matches, character, &pretoken[at..at + length]));
+            let this = (character, self.known(tables, character, &pretoken[at..at + length]));
             if let Some((left, left_at)) = before
-                && !matches.borders.may_be_spanned(left, this)
+                && !tables.borders.may_be_spanned(left, this)
             {
                 let alone = (left_at == start).then_some(left.1);
-                self.encode_part(matches, &pretoken[start..at], alone, &mut path);
+                self.encode_part(tables, &pretoken[start..at], alone, &mut path);
                 start = at;
             }
             before = Some((this, at));
             at += length;
         }
         let alone = before.filter(|before| before.1 == start).map(|before| before.0.1);
-        self.encode_part(matches, &pretoken[start..], alone, &mut path);
+        self.encode_part(tables, &pretoken[start..], alone, &mut path);
         *ids = path.ids;
     }
 
     /// The cached facts about a character; determines them if there are none yet.
     #[inline(always)]
-    fn known(&mut self, matches: &Matches, character: Character, bytes: &[u8]) -> Known {
+    fn known(&mut self, tables: &BacktrackTables, character: Character, bytes: &[u8]) -> CharFacts {
         let known = self.characters.0[character.0];
-        if known == Known::default() { self.learn(matches, character, bytes) } else { known }
+        if known == CharFacts::default() { self.learn(tables, character, bytes) } else { known }
     }
 
     /// Determines and caches the facts about a character.
     #[cold]
-    fn learn(&mut self, matches: &Matches, character: Character, bytes: &[u8]) -> Known {
+    fn learn(&mut self, tables: &BacktrackTables, character: Character, bytes: &[u8]) -> CharFacts {
         let mut path = Path::new(Vec::new(), 0);
-        self.encode_part(matches, bytes, None, &mut path);
-        let open = matches.borders.open.each_ref().map(|open| has(open, character.0));
-        self.characters.0[character.0] = Known::new(&path.ids, open);
+        self.encode_part(tables, bytes, None, &mut path);
+        let open = tables.borders.open.each_ref().map(|open| has(open, character.0));
+        self.characters.0[character.0] = CharFacts::new(&path.ids, open);
         self.characters.0[character.0]
     }
 
     /// Encodes the bytes between two borders. `alone` has the cached facts if they are a single character.
     #[inline(always)]
-    fn encode_part(&mut self, matches: &Matches, part: &[u8], alone: Option<Known>, path: &mut Path) {
+    fn encode_part(
+        &mut self,
+        tables: &BacktrackTables,
+        part: &[u8],
+        alone: Option<CharFacts>,
+        path: &mut Path,
+    ) {
         if let Some(known) = alone {
             let (tokens, number) = known.tokens();
             path.ids.extend_from_slice(&tokens);
             path.ids.truncate(path.ids.len() - tokens.len() + number);
         } else {
             (path.base, path.at, path.last) = (path.ids.len(), 0, NONE);
-            self.go_on_in(matches, part, path);
+            self.go_on_in(tables, part, path);
         }
     }
 }
@@ -331,7 +341,7 @@ mod tests {
     use crate::vocab::SpecialTokensAt;
 
     /// A vocabulary of these tokens, each merged byte by byte from its beginning.
-    fn of(tokens: &[&[u8]]) -> Matches {
+    fn of(tokens: &[&[u8]]) -> BacktrackTables {
         let mut made: Vec<&[u8]> = Vec::new();
         let mut merges = Vec::new();
         for token in tokens {
@@ -347,7 +357,7 @@ mod tests {
         }
         let vocabulary =
             Vocabulary::from_merges(&Merges::new(merges), &[], SpecialTokensAt::End, SplitPattern::None);
-        Matches::new(&vocabulary.expect("merges of what was made"), false).expect("not too large")
+        BacktrackTables::new(&vocabulary.expect("merges of what was made"), false).expect("not too large")
     }
 
     /// Of such tokens, each byte may be examined several times, but not the whole token at each byte.
@@ -357,40 +367,40 @@ mod tests {
         let merges = std::iter::once(twice(0x80)).chain((256..276).map(twice)).collect();
         let vocabulary =
             Vocabulary::from_merges(&Merges::new(merges), &[], SpecialTokensAt::End, SplitPattern::None);
-        Borders::new(&vocabulary.expect("merges of what was made"));
+        CharBounds::new(&vocabulary.expect("merges of what was made"));
     }
 
     /// Vocabularies with more than 2²⁰ tokens do not use the cache of characters, since their ids do not fit.
     #[test]
     fn nothing_is_taken_apart_by_more_tokens_than_have_room_beside_each_other() {
-        let mut matches = of(&[]);
-        let mut tokens = std::mem::take(&mut matches.tokens).into_vec();
+        let mut tables = of(&[]);
+        let mut tokens = std::mem::take(&mut tables.tokens).into_vec();
         tokens.resize(1 << ID_BITS, tokens[0].clone());
         for (more, taken_apart) in [(0, true), (1, false)] {
             tokens.resize((1 << ID_BITS) + more, tokens[0].clone());
-            matches.tokens = tokens.clone().into();
-            assert_eq!(matches.by_characters("中国".as_bytes()), taken_apart);
+            tables.tokens = tokens.clone().into();
+            assert_eq!(tables.by_characters("中国".as_bytes()), taken_apart);
         }
     }
 
     /// Whether a token may span two characters, according to the lookup that encoding uses.
-    fn spanned(matches: &Matches, text: &str) -> bool {
-        let mut scratch = Scratch::default();
-        scratch.characters.0.resize(CHARACTERS, Known::default());
+    fn spanned(tables: &BacktrackTables, text: &str) -> bool {
+        let mut scratch = BacktrackScratch::default();
+        scratch.characters.0.resize(CHARACTERS, CharFacts::default());
         let [left, right] =
             text.char_indices().map(|(at, _)| at).collect::<Vec<_>>().try_into().expect("two");
         let [left, right] = [&text.as_bytes()[left..right], &text.as_bytes()[right..]].map(|bytes| {
             let (character, length) = Character::first(bytes).expect("one of at most three bytes");
             assert_eq!((length, Character::last(bytes)), (bytes.len(), Some(character)));
-            (character, scratch.known(matches, character, bytes))
+            (character, scratch.known(tables, character, bytes))
         });
-        matches.borders.may_be_spanned(left, right)
+        tables.borders.may_be_spanned(left, right)
     }
 
     /// Whole and partial characters of tokens mark exactly the expected borders.
     #[test]
     fn borders_are_where_no_token_has_bytes_of_both() {
-        let matches = of(&[
+        let tables = of(&[
             "中国".as_bytes(),
             &"国é".as_bytes()[..4],
             &"д国".as_bytes()[1..],
@@ -418,7 +428,7 @@ mod tests {
             ("人人", false),
             ("ab", true),
         ] {
-            assert_eq!(spanned(&matches, pair), expected, "{pair}");
+            assert_eq!(spanned(&tables, pair), expected, "{pair}");
         }
     }
 

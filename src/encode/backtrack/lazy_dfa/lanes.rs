@@ -1,7 +1,7 @@
 use std::{array, mem};
 
-use super::steps::{Base, Places};
-use super::{Found, Walk};
+use super::transitions::{StateBase, Transitions};
+use super::{DfaEncoder, FoundToken};
 
 /// Bytes per window of text, which is handled by all lanes at once.
 pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
@@ -15,50 +15,50 @@ const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 
 /// The progress of one of several interleaved automata.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
+pub(super) struct DfaLane {
     /// The base of its state, present or former.
-    pub(super) base: Base,
+    pub(super) base: StateBase,
     /// The transition that led here: the base of its state, and its code. At the start it may be any other
     /// transition. That is harmless, since redirecting only exchanges bases of the same state.
-    pub(super) by: (Base, u8),
+    pub(super) by: (StateBase, u8),
 }
 
-impl Lane {
-    pub(super) fn new(base: Base) -> Lane {
-        Lane { base, by: (base, 0) }
+impl DfaLane {
+    pub(super) fn new(base: StateBase) -> DfaLane {
+        DfaLane { base, by: (base, 0) }
     }
 }
 
 /// The rest of a text, and the memory for the tokens of its positions.
-struct Running<'a> {
+struct RunningText<'a> {
     /// Index of the text.
     nth: usize,
-    lane: Lane,
+    lane: DfaLane,
     text: &'a [u8],
-    found: &'a mut [Found],
+    found: &'a mut [FoundToken],
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningText<'a> {
     /// Takes the next `length` bytes, and the memory for their tokens.
-    fn take(&mut self, length: usize) -> (&'a [u8], &'a mut [Found]) {
+    fn take(&mut self, length: usize) -> (&'a [u8], &'a mut [FoundToken]) {
         let text = self.text.split_off(..length).expect("it is as long");
         (text, self.found.split_off_mut(..length).expect("there is room for all"))
     }
 }
 
-impl Walk<'_> {
+impl DfaEncoder<'_> {
     /// Extends a lane to the end of a window, and appends the tokens of its positions to the tail.
-    pub(super) fn window(&mut self, lane: &mut Lane, window: &[u8]) {
+    pub(super) fn window(&mut self, lane: &mut DfaLane, window: &[u8]) {
         let mut found = mem::take(&mut self.tail.found);
         let first = found.len();
-        found.resize(first + window.len(), Found::default());
+        found.resize(first + window.len(), FoundToken::default());
         *lane = self.part(*lane, window, &mut found[first..]);
         self.tail.found = found;
     }
 
     /// Extends a lane through a chunk of a text: interleaved if the chunk is long enough, and the rest byte by
     /// byte.
-    fn part(&mut self, mut lane: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+    fn part(&mut self, mut lane: DfaLane, text: &[u8], found: &mut [FoundToken]) -> DfaLane {
         let length = text.len() / LANES;
         let even = if length < SHORTEST { 0 } else { length * LANES };
         let ((text, rest), (found, rest_found)) = (text.split_at(even), found.split_at_mut(even));
@@ -74,7 +74,7 @@ impl Walk<'_> {
     /// Runs one lane through each part of a text, all but the first as if the text began there. Then runs through
     /// the beginning of each part again from the state in which the part before it ended, until both runs reach
     /// the same state.
-    fn lanes(&mut self, first: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+    fn lanes(&mut self, first: DfaLane, text: &[u8], found: &mut [FoundToken]) -> DfaLane {
         let length = text.len() / LANES;
         let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
         let mut lanes = [self.automaton.start(); LANES];
@@ -98,12 +98,12 @@ impl Walk<'_> {
 
     /// Runs through whole texts, none of them empty, interleaved, with `room` for the tokens of all. Returns how
     /// many of the first texts are complete: not all if the automaton is full.
-    pub(super) fn texts(&mut self, texts: &[&[u8]], mut room: &mut [Found]) -> usize {
+    pub(super) fn texts(&mut self, texts: &[&[u8]], mut room: &mut [FoundToken]) -> usize {
         let mut waiting = texts.iter().enumerate().map(|(nth, text)| {
             let found = room.split_off_mut(..text.len()).expect("there is room for all");
-            Running { nth, lane: self.automaton.start(), text, found }
+            RunningText { nth, lane: self.automaton.start(), text, found }
         });
-        let mut running: Vec<Running<'_>> = Vec::with_capacity(LANES);
+        let mut running: Vec<RunningText<'_>> = Vec::with_capacity(LANES);
         loop {
             let room = LANES - running.len();
             running.extend(waiting.by_ref().take(room));
@@ -121,7 +121,7 @@ impl Walk<'_> {
 
     /// Extends some texts: interleaved, up to the end of the shortest, if there is one for each lane. Goes only
     /// so far that the automaton cannot overflow meanwhile.
-    fn go_on_together(&mut self, running: &mut [Running<'_>]) {
+    fn go_on_together(&mut self, running: &mut [RunningText<'_>]) {
         let most = self.tokens.bytes_at_a_time();
         let Some(running) = running.first_chunk_mut::<LANES>() else {
             for running in running {
@@ -142,9 +142,9 @@ impl Walk<'_> {
     /// Extends all lanes through texts of the same length.
     fn all_lanes(
         &mut self,
-        lanes: &mut [Lane; LANES],
+        lanes: &mut [DfaLane; LANES],
         texts: [&[u8]; LANES],
-        mut found: [&mut [Found]; LANES],
+        mut found: [&mut [FoundToken]; LANES],
     ) {
         let length = texts[0].len();
         let mut at = 0;
@@ -172,11 +172,11 @@ impl Walk<'_> {
 /// No lane waits for another here.
 #[inline(never)]
 fn known_steps(
-    places: &Places,
+    places: &Transitions,
     codes: &[u8; 256],
-    lanes: &mut [Lane; LANES],
+    lanes: &mut [DfaLane; LANES],
     texts: [&[u8]; LANES],
-    found: &mut [&mut [Found]; LANES],
+    found: &mut [&mut [FoundToken]; LANES],
     start: usize,
 ) -> usize {
     let length = texts[0].len();
@@ -196,7 +196,7 @@ fn known_steps(
         at += 1;
     }
     if at > start {
-        *lanes = array::from_fn(|lane| Lane {
+        *lanes = array::from_fn(|lane| DfaLane {
             base: bases[lane],
             by: (before[lane], codes[usize::from(texts[lane][at - 1])]),
         });

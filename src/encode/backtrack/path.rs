@@ -1,9 +1,9 @@
 use rustc_hash::FxHashSet;
 
-use super::{Matches, NONE};
+use super::{BacktrackTables, NONE};
 use crate::base::int::TokenId;
 
-/// Length in bytes from which a token may be part of a run of a shorter one. [`step`](Finder::step) handles it,
+/// Length in bytes from which a token may be part of a run of a shorter one. [`step`](Backtracker::step) handles it,
 /// as it tries the shorter one first.
 const LONG: usize = 16;
 
@@ -38,8 +38,8 @@ impl DeadEnds {
 }
 
 /// What encoding a text needs: tables, text, and known dead ends.
-pub(super) struct Finder<'a> {
-    pub(super) matches: &'a Matches,
+pub(super) struct Backtracker<'a> {
+    pub(super) tables: &'a BacktrackTables,
     pub(super) text: &'a [u8],
     /// Valid for this text only: a position is a dead end because of the text after it.
     pub(super) dead: &'a mut DeadEnds,
@@ -103,14 +103,14 @@ impl Path {
     }
 }
 
-impl Finder<'_> {
+impl Backtracker<'_> {
     /// Extends a path to `end` or past it.
     ///
     /// A position from which it had to backtrack is never reached by the same token again. So all steps together
     /// try at most as many candidates as there are tokens that begin at each position of the text.
     pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
         while path.at < end {
-            let (longest, length) = self.matches.longest(&self.text[path.at..]);
+            let (longest, length) = self.tables.longest(&self.text[path.at..]);
             if !self.plain_step(path, longest, length) {
                 self.step(path, longest);
             }
@@ -122,8 +122,8 @@ impl Finder<'_> {
     #[inline(always)]
     pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
         let leads_on =
-            self.text.get(path.at + length).is_none_or(|&next| self.matches.can_follow(longest, next));
-        let fits = path.last == NONE || self.matches.fit(path.last, longest);
+            self.text.get(path.at + length).is_none_or(|&next| self.tables.can_follow(longest, next));
+        let fits = path.last == NONE || self.tables.fit(path.last, longest);
         let plain = leads_on & fits & (length < LONG) & (path.at >= self.dead.furthest);
         if plain {
             path.push(longest, length);
@@ -140,23 +140,23 @@ impl Finder<'_> {
         let mut candidate = longest;
         loop {
             if let Some(again) = self.run(path).filter(|&again| self.leads_on(path, again)) {
-                return path.push(again, self.matches.length(again));
+                return path.push(again, self.tables.length(again));
             }
             while candidate != NONE && !self.leads_on(path, candidate) {
-                candidate = self.matches.shorter(candidate);
+                candidate = self.tables.shorter(candidate);
             }
             if candidate != NONE {
-                return path.push(candidate, self.matches.length(candidate));
+                return path.push(candidate, self.tables.length(candidate));
             }
             // The path is not at its start here: every text has an encoding. At the start of a path that does not
             // begin with the text, however, a longer token may have been skipped because it is incompatible with
             // the token before, which is not part of this path. So try the longest token there again.
             let last = path.last;
             self.dead.add(path.at, last);
-            path.pop(self.matches.length(last));
+            path.pop(self.tables.length(last));
             candidate = match path.last == NONE || self.may_be_run(path.at, last) {
-                true => self.matches.longest(&self.text[path.at..]).0,
-                false => self.matches.shorter(last),
+                true => self.tables.longest(&self.text[path.at..]).0,
+                false => self.tables.shorter(last),
             };
         }
     }
@@ -165,7 +165,7 @@ impl Finder<'_> {
     fn run(&self, path: &Path) -> Option<u32> {
         let token = path.repeated()?;
         let (before, after) = self.text.split_at(path.at);
-        let bytes = &before[before.len() - self.matches.length(token)..];
+        let bytes = &before[before.len() - self.tables.length(token)..];
         after.starts_with(bytes).then_some(token)
     }
 
@@ -173,43 +173,17 @@ impl Finder<'_> {
     /// possible if its bytes occur twice directly before `at`. The path itself does not show it: its end may come
     /// from a stitched path that began later and had other tokens before this one.
     fn may_be_run(&self, at: usize, token: u32) -> bool {
-        let length = self.matches.length(token);
+        let length = self.tables.length(token);
         let start = at.checked_sub(2 * length);
         start.is_some_and(|start| self.text[start..at] == self.text[start + length..at + length])
     }
 
     /// Whether a token is compatible, can be followed by the next byte, and does not end in a known dead end.
     fn leads_on(&self, path: &Path, token: u32) -> bool {
-        let end = path.at + self.matches.length(token);
-        let fits = || path.last == NONE || self.matches.fit(path.last, token);
-        self.text.get(end).is_none_or(|&byte| self.matches.can_follow(token, byte))
+        let end = path.at + self.tables.length(token);
+        let fits = || path.last == NONE || self.tables.fit(path.last, token);
+        self.text.get(end).is_none_or(|&byte| self.tables.can_follow(token, byte))
             && fits()
             && !self.dead.has(end, token)
-    }
-
-    /// Stitches a path to a chunk that was encoded separately and spans `start` to `end`. Extends the path until
-    /// one of the chunk's tokens ends where the path ends with the same token, and returns the number of the
-    /// chunk's tokens up to there. If that never happens, extends the path to the end of the chunk and returns
-    /// `None`.
-    pub(super) fn join(
-        &mut self,
-        path: &mut Path,
-        mut ids: impl Iterator<Item = TokenId>,
-        start: usize,
-        end: usize,
-    ) -> Option<usize> {
-        let (mut passed, mut at, mut last) = (0, start, NONE);
-        while path.at < end {
-            while at < path.at {
-                last = ids.next().map_or(NONE, TokenId::get);
-                at += self.matches.length(last);
-                passed += 1;
-            }
-            if at == path.at && passed > 0 && last == path.last {
-                return Some(passed);
-            }
-            self.go_on(path, path.at + 1);
-        }
-        None
     }
 }

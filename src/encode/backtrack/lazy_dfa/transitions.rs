@@ -3,7 +3,7 @@ use std::array;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Found;
+use super::FoundToken;
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
@@ -22,21 +22,21 @@ const LEFT: u32 = 64;
 
 /// A transition to the next state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    pub(super) next: Base,
+pub(super) struct Transition {
+    pub(super) next: StateBase,
     /// The last token of the text up to there.
-    pub(super) found: Found,
+    pub(super) found: FoundToken,
 }
 
 /// The position of a state's transitions: the one by a code is at this position, exclusive-or the code. A state
 /// without transitions has [`NO_STEPS`] plus its own number here. Below 2²⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Base(pub(super) u32);
+pub(super) struct StateBase(pub(super) u32);
 
 /// As a position, this is after all that exist.
 const NO_STEPS: u32 = 1 << 23;
 
-impl Base {
+impl StateBase {
     /// The position of the transition by a code.
     #[inline(always)]
     fn place(self, code: u8) -> usize {
@@ -48,18 +48,18 @@ impl Base {
 /// and in the high half the token. No two states ever have the same base, so the code identifies the state
 /// that a transition belongs to.
 #[derive(Clone, Copy, Debug)]
-struct Entry(u64);
+struct PackedTransition(u64);
 
-impl Entry {
+impl PackedTransition {
     /// No transition. The entry has the code by which the first base of a block leads to this position, and no
     /// state gets that base.
-    fn none(at: usize) -> Entry {
-        Entry(u64::from(truncate_to_u32(at % BLOCK)))
+    fn none(at: usize) -> PackedTransition {
+        PackedTransition(u64::from(truncate_to_u32(at % BLOCK)))
     }
 
     /// Packs a transition by a code.
-    fn new(code: u8, step: Step) -> Entry {
-        Entry(u64::from(code) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
+    fn new(code: u8, step: Transition) -> PackedTransition {
+        PackedTransition(u64::from(code) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
     }
 
     /// Whether this entry is a transition by a code, from the base that leads here.
@@ -70,17 +70,20 @@ impl Entry {
 
     /// Unpacks the transition.
     #[inline(always)]
-    fn step(self) -> Step {
+    fn step(self) -> Transition {
         let [_, a, b, c, d, e, f, g] = self.0.to_le_bytes();
-        Step { next: Base(u32::from_le_bytes([a, b, c, 0])), found: Found(u32::from_le_bytes([d, e, f, g])) }
+        Transition {
+            next: StateBase(u32::from_le_bytes([a, b, c, 0])),
+            found: FoundToken(u32::from_le_bytes([d, e, f, g])),
+        }
     }
 }
 
 /// The position of a state's transitions, and the tokens that it excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Home {
+pub(super) struct StateRecord {
     /// The present position of its transitions.
-    pub(super) base: Base,
+    pub(super) base: StateBase,
     /// The number of the set of tokens that are not compatible after its last token.
     pub(super) kept_off: u32,
 }
@@ -92,7 +95,7 @@ pub(super) struct Home {
 /// thread that learns of a base or a state sees everything that was written before that base or state was
 /// published (release stores, acquire loads).
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Transitions {
     steps: Box<[AtomicU64]>,
     /// The state that each base belongs or belonged to. Four bytes per entry would do, but the array would then
     /// be too small for the allocator to map, and the allocator would clear it all at once.
@@ -100,10 +103,10 @@ pub(super) struct Places {
     homes: Box<[AtomicU64]>,
 }
 
-impl Places {
+impl Transitions {
     /// An empty table. Its memory is not touched yet.
-    pub(super) fn new() -> Places {
-        Places {
+    pub(super) fn new() -> Transitions {
+        Transitions {
             steps: huge_pages::atomics(MOST),
             owners: huge_pages::atomics(MOST),
             homes: huge_pages::atomics(MOST_STATES),
@@ -112,14 +115,14 @@ impl Places {
 
     /// The transition by this code, if the position that a base leads to holds it.
     #[inline(always)]
-    pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
+    pub(super) fn step(&self, base: StateBase, code: u8) -> Option<Transition> {
         // Acquire, because a zero that was read before the position was initialized would look like a transition.
-        let entry = Entry(self.steps.get(base.place(code))?.load(Ordering::Acquire));
+        let entry = PackedTransition(self.steps.get(base.place(code))?.load(Ordering::Acquire));
         entry.is_by(code).then(|| entry.step())
     }
 
     /// The state that has or had a base.
-    pub(super) fn state(&self, base: Base) -> u32 {
+    pub(super) fn state(&self, base: StateBase) -> u32 {
         match base.0 {
             base if base < NO_STEPS => {
                 truncate_to_u32(u64_to_usize(self.owners[to_usize(base)].load(Ordering::Relaxed)))
@@ -129,18 +132,19 @@ impl Places {
     }
 
     /// The position of a state's transitions, and the tokens that it excludes.
-    pub(super) fn home(&self, state: u32) -> Home {
+    pub(super) fn home(&self, state: u32) -> StateRecord {
         let home = self.homes[to_usize(state)].load(Ordering::Acquire);
-        Home {
-            base: Base(truncate_to_u32(u64_to_usize(home >> 32))),
+        StateRecord {
+            base: StateBase(truncate_to_u32(u64_to_usize(home >> 32))),
             kept_off: truncate_to_u32(u64_to_usize(home & u64::from(u32::MAX))),
         }
     }
 
     /// Replaces the base of the next state in a transition, if it is still the old one.
-    pub(super) fn redirect(&self, (base, code): (Base, u8), old: Base, new: Base) {
+    pub(super) fn redirect(&self, (base, code): (StateBase, u8), old: StateBase, new: StateBase) {
         if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
-            let [old, new] = [step, Step { next: new, ..step }].map(|step| Entry::new(code, step).0);
+            let [old, new] =
+                [step, Transition { next: new, ..step }].map(|step| PackedTransition::new(code, step).0);
             // Fails if the position holds another entry by now, which is fine.
             let _ =
                 self.steps[base.place(code)].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
@@ -150,16 +154,16 @@ impl Places {
     /// Copies an entry. Only the thread that holds the lock calls this. Another thread may have just redirected
     /// the entry to a new base, but that base was published under the lock too, so this thread knows of it.
     fn copy(&self, from: usize, to: usize) {
-        self.set(to, Entry(self.steps[from].load(Ordering::Relaxed)));
+        self.set(to, PackedTransition(self.steps[from].load(Ordering::Relaxed)));
     }
 
     /// Stores an entry, and publishes everything that was written before.
-    fn set(&self, at: usize, entry: Entry) {
+    fn set(&self, at: usize, entry: PackedTransition) {
         self.steps[at].store(entry.0, Ordering::Release);
     }
 
     /// Publishes the position of a state.
-    fn move_in(&self, state: u32, Home { base, kept_off }: Home) {
+    fn move_in(&self, state: u32, StateRecord { base, kept_off }: StateRecord) {
         if base.0 < NO_STEPS {
             self.owners[to_usize(base.0)].store(state.into(), Ordering::Relaxed);
         }
@@ -168,42 +172,42 @@ impl Places {
     }
 }
 
-/// Assigns [positions](Places) to the transitions of all states, by the [code](super::Prefixes::codes) of a byte:
+/// Assigns [positions](Transitions) to the transitions of all states, by the [code](super::PrefixTable::codes) of a byte:
 /// a double array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state moves when it finds a position taken. Its old entries stay until other states take their positions,
-/// for transitions that still lead to the old base. These are [redirected](Places::redirect) when a thread misses
+/// for transitions that still lead to the old base. These are [redirected](Transitions::redirect) when a thread misses
 /// a transition there.
 #[derive(Debug)]
-pub(super) struct Steps {
-    blocks: Vec<Block>,
+pub(super) struct TransitionPlacer {
+    blocks: Vec<PositionBlock>,
     /// The codes by which each state has transitions.
-    codes: Vec<Codes>,
+    codes: Vec<CodeSet>,
     /// Whether a transition found no position.
     full: bool,
 }
 
 /// The positions and the bases of a block that are available.
 #[derive(Clone, Copy, Debug)]
-struct Block {
-    free: Codes,
+struct PositionBlock {
+    free: CodeSet,
     /// Bases that no state has had.
-    unused: Codes,
+    unused: CodeSet,
 }
 
-impl Default for Block {
-    fn default() -> Block {
-        let free = Codes([u64::MAX; 4]);
+impl Default for PositionBlock {
+    fn default() -> PositionBlock {
+        let free = CodeSet([u64::MAX; 4]);
         let mut unused = free;
-        // This base marks positions that have [no transition](Entry::none).
+        // This base marks positions that have [no transition](PackedTransition::none).
         unused.remove(0);
-        Block { free, unused }
+        PositionBlock { free, unused }
     }
 }
 
-impl Block {
+impl PositionBlock {
     /// A base that no state has had, with free positions for these codes.
-    fn base_for(&self, codes: Codes) -> Option<u8> {
+    fn base_for(&self, codes: CodeSet) -> Option<u8> {
         let mut suiting = self.unused;
         for code in codes.iter() {
             suiting = suiting.and(self.free.xor(code));
@@ -227,9 +231,9 @@ const LOW: [u64; 6] = [
 
 /// A set of codes, or of positions within a block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Codes([u64; 4]);
+struct CodeSet([u64; 4]);
 
-impl Codes {
+impl CodeSet {
     /// Whether a code is in the set.
     fn has(&self, code: u8) -> bool {
         self.0[usize::from(code / 64)] >> (code % 64) & 1 == 1
@@ -263,26 +267,26 @@ impl Codes {
     }
 
     /// The codes in both sets.
-    fn and(&self, other: Codes) -> Codes {
-        Codes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
+    fn and(&self, other: CodeSet) -> CodeSet {
+        CodeSet(array::from_fn(|nth| self.0[nth] & other.0[nth]))
     }
 
     /// The codes that are in this set after exclusive-or with `code`.
-    fn xor(&self, code: u8) -> Codes {
+    fn xor(&self, code: u8) -> CodeSet {
         let mut words: [u64; 4] = array::from_fn(|nth| self.0[nth ^ usize::from(code / 64)]);
         for (nth, low) in LOW.into_iter().enumerate() {
             if code >> nth & 1 == 1 {
                 words = words.map(|word| word >> (1 << nth) & low | (word & low) << (1 << nth));
             }
         }
-        Codes(words)
+        CodeSet(words)
     }
 }
 
-impl Steps {
+impl TransitionPlacer {
     /// No states yet.
-    pub(super) fn new() -> Steps {
-        Steps { blocks: Vec::new(), codes: Vec::new(), full: false }
+    pub(super) fn new() -> TransitionPlacer {
+        TransitionPlacer { blocks: Vec::new(), codes: Vec::new(), full: false }
     }
 
     /// Whether a transition found no position.
@@ -291,10 +295,10 @@ impl Steps {
     }
 
     /// Adds the next state, without any transition.
-    pub(super) fn add_state(&mut self, places: &Places, kept_off: u32) {
+    pub(super) fn add_state(&mut self, places: &Transitions, kept_off: u32) {
         let state = truncate_to_u32(self.codes.len());
-        self.codes.push(Codes::default());
-        places.move_in(state, Home { base: Base(NO_STEPS | state), kept_off });
+        self.codes.push(CodeSet::default());
+        places.move_in(state, StateRecord { base: StateBase(NO_STEPS | state), kept_off });
     }
 
     /// Number of states.
@@ -303,13 +307,13 @@ impl Steps {
     }
 
     /// Adds a transition that is missing. If there is no position for it, it must be computed again each time.
-    pub(super) fn put(&mut self, places: &Places, state: u32, code: u8, step: Step) {
+    pub(super) fn put(&mut self, places: &Transitions, state: u32, code: u8, step: Transition) {
         let at = places.home(state).base.place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
         if free || self.make_room(places, state, code) {
             self.codes[to_usize(state)].add(code);
             let at = places.home(state).base.place(code);
-            places.set(at, Entry::new(code, step));
+            places.set(at, PackedTransition::new(code, step));
             self.blocks[at / BLOCK].free.remove(within_block(at));
         } else {
             self.full = true;
@@ -317,7 +321,7 @@ impl Steps {
     }
 
     /// Moves a state to a base with room for one more code; `false` if there is none.
-    fn make_room(&mut self, places: &Places, state: u32, code: u8) -> bool {
+    fn make_room(&mut self, places: &Transitions, state: u32, code: u8) -> bool {
         let (before, codes) = (places.home(state), self.codes[to_usize(state)]);
         let mut wanted = codes;
         wanted.add(code);
@@ -330,26 +334,26 @@ impl Steps {
         }
         let at = to_usize(base.0);
         self.blocks[at / BLOCK].unused.remove(within_block(at));
-        places.move_in(state, Home { base, ..before });
+        places.move_in(state, StateRecord { base, ..before });
         true
     }
 
     /// A base that no state has had, with free positions for these codes.
-    fn base_for(&mut self, places: &Places, codes: Codes) -> Option<Base> {
+    fn base_for(&mut self, places: &Transitions, codes: CodeSet) -> Option<StateBase> {
         let in_last =
             self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
         let base = in_last.or_else(|| self.add_block(places)?.base_for(codes))?;
-        Some(Base(truncate_to_u32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
+        Some(StateBase(truncate_to_u32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
     }
 
     /// Adds a block; `None` if all positions are in use.
-    fn add_block(&mut self, places: &Places) -> Option<&Block> {
+    fn add_block(&mut self, places: &Transitions) -> Option<&PositionBlock> {
         let start = self.blocks.len() * BLOCK;
         if start + BLOCK > MOST {
             return None;
         }
-        (start..start + BLOCK).for_each(|at| places.set(at, Entry::none(at)));
-        self.blocks.push(Block::default());
+        (start..start + BLOCK).for_each(|at| places.set(at, PackedTransition::none(at)));
+        self.blocks.push(PositionBlock::default());
         self.blocks.last()
     }
 }
@@ -362,7 +366,7 @@ fn within_block(at: usize) -> u8 {
 /// A set of codes, each exclusive-or another code.
 #[cfg(test)]
 pub(super) fn exclusive_or(codes: &BTreeSet<u8>, by: u8) -> BTreeSet<u8> {
-    let mut set = Codes::default();
+    let mut set = CodeSet::default();
     codes.iter().for_each(|&code| set.add(code));
     set.xor(by).iter().collect()
 }

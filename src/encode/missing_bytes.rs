@@ -2,8 +2,9 @@
 
 use std::str::from_utf8;
 
-use super::config::MissingBytes;
-use super::fault::Fault;
+use serde::{Deserialize, Serialize};
+
+use super::EncodeError;
 use crate::base::int::TokenId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
@@ -15,9 +16,39 @@ const CHUNK: usize = 4 << 10;
 /// Most byte ranges that are searched one by one. With more, looking up each byte in a table is faster.
 const MOST_RANGES: usize = 8;
 
+/// What to do with text that contains a byte without a token: see
+/// [`missing_bytes`](crate::vocab::Vocabulary::missing_bytes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum MissingBytes {
+    /// Return an error that names the byte and its position.
+    #[default]
+    Error,
+    /// Do as Hugging Face's tokenizers: replace the byte by the tokenizer's `unk_token`, or drop it if the
+    /// tokenizer has none. Bytes of a pre-token before and after dropped bytes are merged as if they were
+    /// adjacent.
+    Hf,
+}
+
+impl MissingBytes {
+    /// The choice's name in flags, recipes and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            MissingBytes::Error => "error",
+            MissingBytes::Hf => "hf",
+        }
+    }
+
+    /// Whether this is the default, which files omit.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == MissingBytes::default()
+    }
+}
+
 /// The bytes that a vocabulary lacks, and how to treat text that contains them.
 #[derive(Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingByteTable {
     is_missing: [bool; 256],
     /// Each range of missing bytes: its first byte, and how many bytes follow it.
     ranges: Vec<(u8, u8)>,
@@ -32,25 +63,25 @@ pub(super) struct Missing {
 struct Substitute {
     /// The token of each byte: `unk_token` for bytes without one.
     byte_ids: [TokenId; 256],
-    kept: Kept,
+    kept: UnkPerRun,
 }
 
 /// Which of the missing bytes produce an `unk_token`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
+enum UnkPerRun {
     None,
     /// The first of each run of consecutive ones.
     First,
     All,
 }
 
-impl Missing {
+impl MissingByteTable {
     /// Collects the missing bytes of a vocabulary; `None` if every byte has a token.
     ///
     /// # Errors
     /// The policy is [`MissingBytes::Hf`], and the tokenizers library fails on such bytes or would merge
     /// `unk_token` with other tokens.
-    pub(super) fn new(vocabulary: &Vocabulary, policy: MissingBytes) -> Result<Option<Missing>> {
+    pub(super) fn new(vocabulary: &Vocabulary, policy: MissingBytes) -> Result<Option<MissingByteTable>> {
         let bytes = vocabulary.missing_bytes();
         if bytes.is_empty() {
             return Ok(None);
@@ -67,7 +98,7 @@ impl Missing {
             MissingBytes::Error => None,
             MissingBytes::Hf => Some(Substitute::new(vocabulary)?),
         };
-        Ok(Some(Missing { is_missing, ranges, substitute, own }))
+        Ok(Some(MissingByteTable { is_missing, ranges, substitute, own }))
     }
 
     /// Position of the first missing byte in a text.
@@ -99,9 +130,9 @@ impl Missing {
             let missing = is_missing(byte);
             let keep = match kept {
                 _ if !missing => true,
-                Kept::None => false,
-                Kept::First => !in_run,
-                Kept::All => true,
+                UnkPerRun::None => false,
+                UnkPerRun::First => !in_run,
+                UnkPerRun::All => true,
             };
             if keep {
                 left.push(byte);
@@ -115,7 +146,7 @@ impl Missing {
     /// so that the position can be reported.
     pub(super) fn error(&self, text: &[u8], at: usize, offset: bool) -> Error {
         let place = offset.then_some(at);
-        let fault = Fault::ByteWithoutToken { byte: text[at], character: character(text, at), place };
+        let fault = EncodeError::ByteWithoutToken { byte: text[at], character: character(text, at), place };
         Error::new(ErrorKind::Failed, fault).with_help(format!(
             "leave the document out, or use `--missing-bytes hf` (`missing_bytes` in recipes), which {} as Hugging Face's \
              tokenizers does",
@@ -132,16 +163,16 @@ impl Substitute {
     fn new(vocabulary: &Vocabulary) -> Result<Substitute> {
         let mut byte_ids = *vocabulary.byte_ids();
         let Some(unknown) = vocabulary.unknown() else {
-            return Ok(Substitute { byte_ids, kept: Kept::None });
+            return Ok(Substitute { byte_ids, kept: UnkPerRun::None });
         };
         let text = || unknown.text.clone();
         let cannot = |fault| Error::new(ErrorKind::Usage, fault).with_help("leave `--missing-bytes hf` out");
-        let id = unknown.id.ok_or_else(|| cannot(Fault::UnknownLacking { text: text() }))?;
+        let id = unknown.id.ok_or_else(|| cannot(EncodeError::UnknownLacking { text: text() }))?;
         if vocabulary.merges().iter().any(|merge| merge.left == id || merge.right == id) {
-            return Err(cannot(Fault::UnknownMerged { text: text() }));
+            return Err(cannot(EncodeError::UnknownMerged { text: text() }));
         }
         vocabulary.missing_bytes().iter().for_each(|&byte| byte_ids[usize::from(byte)] = id);
-        Ok(Substitute { byte_ids, kept: if unknown.fuse { Kept::First } else { Kept::All } })
+        Ok(Substitute { byte_ids, kept: if unknown.fuse { UnkPerRun::First } else { UnkPerRun::All } })
     }
 }
 
