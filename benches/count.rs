@@ -5,7 +5,7 @@ mod support;
 use arrow_array::BinaryViewArray;
 use divan::Bencher;
 use divan::counter::BytesCount;
-use tokenmill::count::{CountConfig, Counted, count_pretokens, gather_documents};
+use tokenmill::count::{CountConfig, Counted, count_pretokens, count_whole_documents};
 use tokenmill::observer::Silent;
 use tokenmill::source::{Batch, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::splitter;
@@ -69,6 +69,6 @@ fn file_to_pretokens(bencher: Bencher, threads: usize) {
 fn documents(bencher: Bencher) {
     proust(bencher, 1, 55, |batches| {
         let documents = Box::new(batches.into_iter().map(Ok));
-        gather_documents(documents, &CountConfig::default(), &Silent).expect("no limits")
+        count_whole_documents(documents, &CountConfig::default(), &Silent).expect("no limits")
     });
 }

@@ -222,12 +222,16 @@ struct Batch {
     pretokens: LargeBinaryArray,
     counts: UInt64Array,
     /// The third column of a file in order of first appearance.
-    firsts: Option<UInt64Array>,
+    first_positions: Option<UInt64Array>,
 }
 
 impl Batch {
     fn empty() -> Batch {
-        Batch { pretokens: Vec::<&[u8]>::new().into(), counts: Vec::<u64>::new().into(), firsts: None }
+        Batch {
+            pretokens: Vec::<&[u8]>::new().into(),
+            counts: Vec::<u64>::new().into(),
+            first_positions: None,
+        }
     }
 }
 
@@ -312,7 +316,7 @@ impl CountsReader {
         self.batch = Batch {
             pretokens: batch.column(0).as_binary().clone(),
             counts: batch.column(1).as_primitive::<UInt64Type>().clone(),
-            firsts: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
+            first_positions: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
         };
         Ok(true)
     }
@@ -330,15 +334,18 @@ impl CountsReader {
 
     /// Returns the problem with a row, if it has one.
     fn problem(&self, row: usize) -> Option<&'static str> {
-        let Batch { pretokens, counts, firsts } = &self.batch;
+        let Batch { pretokens, counts, first_positions } = &self.batch;
         let before = if row > 0 { pretokens.value(row - 1) } else { &*self.last };
-        if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + to_u64(row)) {
+        if first_positions
+            .as_ref()
+            .is_some_and(|first_positions| first_positions.value(row) != self.before + to_u64(row))
+        {
             Some("the first appearances are out of order")
         } else if pretokens.value(row).is_empty() {
             Some("the pre-token is empty")
         } else if counts.value(row) == 0 {
             Some("the count is zero")
-        } else if firsts.is_none() && before >= pretokens.value(row) {
+        } else if first_positions.is_none() && before >= pretokens.value(row) {
             Some("the pre-token is repeated or out of order")
         } else {
             None

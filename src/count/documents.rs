@@ -7,11 +7,10 @@
 use std::mem;
 use std::ops::Range;
 
-use super::facts::FactFinder;
+use super::facts::FactCollector;
 use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
-use super::{CountError, TooLongForMemory};
-use crate::base::hash::HashIndex;
-use crate::base::hash::SeededHash;
+use super::{CountError, PretokenExceedsLimit};
+use crate::base::hash::{HashIndex, SeededHash};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -32,22 +31,22 @@ use crate::split::{Segment, SpecialFinder, Splitter};
 /// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), or the observer stops the run.
 ///
 /// ```
-/// use tokenmill::count::{CountConfig, gather_documents};
+/// use tokenmill::count::{CountConfig, count_whole_documents};
 /// use tokenmill::observer::Silent;
 /// use tokenmill::source;
 ///
 /// let documents = source::texts(["to be", "or not", "to be"]);
-/// let gathered = gather_documents(documents, &CountConfig::default(), &Silent)?;
+/// let gathered = count_whole_documents(documents, &CountConfig::default(), &Silent)?;
 /// let counts: Vec<_> = gathered.pretokens.iter().map(|(text, count)| (text, count.get())).collect();
 /// assert_eq!(counts, [(&b"to be"[..], 2), (b"or not", 1)]);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
-pub fn gather_documents(
+pub fn count_whole_documents(
     documents: Documents<'_>,
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
-    let mut gatherer = Gatherer::new(config);
+    let mut gatherer = DocumentCounter::new(config);
     for batch in documents {
         observer.checkpoint()?;
         let batch = batch?;
@@ -55,31 +54,31 @@ pub fn gather_documents(
         observer.advanced(Stage::Count, batch.text_bytes());
     }
     gatherer.end_text()?;
-    let Gatherer { pretokens, mut facts, .. } = gatherer;
-    facts.saw_bytes(pretokens.all_bytes());
+    let DocumentCounter { pretokens, mut facts, .. } = gatherer;
+    facts.record_bytes(pretokens.all_bytes());
     Ok(Counted { pretokens, facts: facts.finish() })
 }
 
 /// The distinct texts so far. The text that is being read follows them in the same buffer.
-struct Gatherer<'a> {
+struct DocumentCounter<'a> {
     config: &'a CountConfig,
     pretokens: PretokenCounts,
     /// The start of the text that is being read, in the bytes of `pretokens`.
     start: usize,
     source: usize,
     index: HashIndex,
-    facts: FactFinder,
+    facts: FactCollector,
 }
 
-impl<'a> Gatherer<'a> {
-    fn new(config: &'a CountConfig) -> Gatherer<'a> {
-        Gatherer {
+impl<'a> DocumentCounter<'a> {
+    fn new(config: &'a CountConfig) -> DocumentCounter<'a> {
+        DocumentCounter {
             config,
             pretokens: PretokenCounts::new(),
             start: 0,
             source: 0,
             index: HashIndex::default(),
-            facts: FactFinder::default(),
+            facts: FactCollector::default(),
         }
     }
 
@@ -96,8 +95,8 @@ impl<'a> Gatherer<'a> {
                 self.end_text()?;
             }
             if let Some(text) = document {
-                self.facts.saw_text(text);
-                self.check_room(text.len())?;
+                self.facts.record_text(text);
+                self.reserve(text.len())?;
                 self.pretokens.bytes.extend_from_slice(text);
             }
         }
@@ -106,17 +105,17 @@ impl<'a> Gatherer<'a> {
 
     /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
     /// either.
-    fn check_room(&mut self, more: usize) -> Result<()> {
+    fn reserve(&mut self, more: usize) -> Result<()> {
         let bytes = &mut self.pretokens.bytes;
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
             Some(limit) if to_u64(length) > limit.tables.0 => {
-                Err(CountError::TooMuchText { limit: limit.tables }.into())
+                Err(CountError::DocumentsExceedLimit { limit: limit.tables }.into())
             }
             _ if length <= bytes.capacity() => Ok(()),
             _ => Ok(bytes
                 .try_reserve(more)
-                .map_err(|_| CountError::NoRoom { bytes: ByteCount(to_u64(length)) })?),
+                .map_err(|_| CountError::OutOfMemory { bytes: ByteCount(to_u64(length)) })?),
         }
     }
 
@@ -133,7 +132,7 @@ impl<'a> Gatherer<'a> {
                         self.start = self.keep(self.start..end)?;
                         self.pretokens.bytes.truncate(self.start);
                     }
-                    Prepared::Token(token) => self.facts.saw_special(token),
+                    Prepared::Token(token) => self.facts.record_special(token),
                 }
                 Ok(())
             });
@@ -173,12 +172,12 @@ impl<'a> Gatherer<'a> {
 }
 
 /// Returns the ranges of the text between special tokens.
-fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactFinder) -> Vec<Range<usize>> {
+fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactCollector) -> Vec<Range<usize>> {
     let mut texts = Vec::new();
     for segment in specials.segments(text) {
         match segment {
             Segment::Text(range) => texts.push(range),
-            Segment::Special(_, range) => facts.saw_special(&text[range]),
+            Segment::Special(_, range) => facts.record_special(&text[range]),
         }
     }
     texts
@@ -186,7 +185,7 @@ fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactFinder) -> Vec<R
 
 /// A chunk of the corpus: texts that can each be split on their own, with the same result as splitting whole
 /// documents.
-pub(super) struct Part {
+pub(super) struct CorpusChunk {
     /// Bytes of text in the corpus before this chunk.
     pub(super) place: u64,
     /// The number of its source.
@@ -198,11 +197,11 @@ pub(super) struct Part {
     /// The unit and the row in which `head` starts.
     begun: (usize, u64),
     /// The other texts, as rows of a batch.
-    rows: Option<Rows>,
+    rows: Option<ChunkRows>,
 }
 
 /// Rows of a batch that are texts. The first row counts from offset `from` on, the last one up to offset `to`.
-struct Rows {
+struct ChunkRows {
     batch: Batch,
     texts: Range<usize>,
     from: usize,
@@ -217,7 +216,7 @@ fn text(batch: &Batch, row: usize) -> &[u8] {
     if null { &[] } else { batch.documents.value(row) }
 }
 
-impl Rows {
+impl ChunkRows {
     /// Returns the part of a row that belongs to this chunk.
     fn text(&self, row: usize) -> &[u8] {
         let text = text(&self.batch, row);
@@ -227,14 +226,14 @@ impl Rows {
     }
 }
 
-impl Part {
+impl CorpusChunk {
     /// Returns the texts in order, first the head and then the rows. Some may be empty.
     pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
         let rows = self.rows.iter().flat_map(|rows| rows.texts.clone().map(|row| rows.text(row)));
         std::iter::once(&self.head[..]).chain(rows)
     }
 
-    /// Returns the unit and the row of a text, by its index in [`texts`](Part::texts).
+    /// Returns the unit and the row of a text, by its index in [`texts`](CorpusChunk::texts).
     pub(super) fn row(&self, number: usize) -> (usize, u64) {
         match (&self.rows, number.checked_sub(1)) {
             (Some(rows), Some(row)) => {
@@ -250,18 +249,18 @@ impl Part {
     }
 }
 
-/// Turns batches into chunks ([`Part`]s). A document can continue from one batch to the next.
+/// Turns batches into chunks ([`CorpusChunk`]s). A document can continue from one batch to the next.
 ///
 /// It divides such documents at safe split points. The text after the last safe split point of a batch is carried
 /// over to the next chunk. Only the text around the borders of batches is copied, unless it has no safe split points,
 /// or documents are joined.
-pub(super) struct Parts<'a> {
+pub(super) struct CorpusChunks<'a> {
     /// The remaining batches.
     documents: Documents<'a>,
     /// A batch that was read before the carried text of the previous source was passed on.
     waiting: Option<Batch>,
     config: &'a CountConfig,
-    carry: Carry<'a>,
+    carry: PendingText<'a>,
     /// The unit and the row in which the carried text starts.
     begun: (usize, u64),
     /// The source of the carried text.
@@ -269,24 +268,24 @@ pub(super) struct Parts<'a> {
     /// Bytes of text in the chunks so far.
     place: u64,
     /// Facts about the documents that are in several chunks.
-    pub(super) facts: FactFinder,
+    pub(super) facts: FactCollector,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> CorpusChunks<'a> {
     pub(super) fn new(
         documents: Documents<'a>,
         splitter: &'a dyn Splitter,
         config: &'a CountConfig,
-    ) -> Parts<'a> {
-        Parts {
+    ) -> CorpusChunks<'a> {
+        CorpusChunks {
             documents,
             waiting: None,
             config,
-            carry: Carry::new(splitter, &config.specials, config.longest_pretoken()),
+            carry: PendingText::new(splitter, &config.specials, config.longest_pretoken()),
             begun: (0, 0),
             source: 0,
             place: 0,
-            facts: FactFinder::default(),
+            facts: FactCollector::default(),
         }
     }
 
@@ -301,7 +300,7 @@ impl<'a> Parts<'a> {
     ///
     /// # Errors
     /// The carried text is longer than a pre-token may be.
-    fn part_of(&mut self, batch: Batch) -> Result<Part> {
+    fn chunk_of(&mut self, batch: Batch) -> Result<CorpusChunk> {
         self.source = batch.source;
         let begun = self.begun;
         if self.carry.is_empty() {
@@ -322,13 +321,13 @@ impl<'a> Parts<'a> {
         if !head.is_empty() && !self.carry.is_empty() {
             self.begun = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
         }
-        Ok(Part { begun, ..self.part(head, Some(Rows { batch, texts, from, to, whole })) })
+        Ok(CorpusChunk { begun, ..self.part(head, Some(ChunkRows { batch, texts, from, to, whole })) })
     }
 
     /// Returns the error for a carried text that takes more memory than it may.
-    fn too_long(&self) -> TooLongForMemory {
+    fn too_long(&self) -> PretokenExceedsLimit {
         let (unit, row) = self.begun;
-        TooLongForMemory::of_pretoken(self.source, (unit, row), self.config)
+        PretokenExceedsLimit::of_pretoken(self.source, (unit, row), self.config)
     }
 
     /// Divides a batch into the texts that can be split now and the rest, which is carried.
@@ -360,10 +359,10 @@ impl<'a> Parts<'a> {
     }
 
     /// Makes a chunk, and advances the position in the corpus.
-    fn part(&mut self, head: Vec<u8>, rows: Option<Rows>) -> Part {
+    fn part(&mut self, head: Vec<u8>, rows: Option<ChunkRows>) -> CorpusChunk {
         let (place, source) = (self.place, self.source);
         let weight = self.config.weight(source);
-        let part = Part { place, source, weight, head, begun: self.begun, rows };
+        let part = CorpusChunk { place, source, weight, head, begun: self.begun, rows };
         self.place += part.texts().map(|text| to_u64(text.len())).sum::<u64>();
         part
     }
@@ -374,10 +373,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Iterator for Parts<'_> {
-    type Item = Result<Part>;
+impl Iterator for CorpusChunks<'_> {
+    type Item = Result<CorpusChunk>;
 
-    fn next(&mut self) -> Option<Result<Part>> {
+    fn next(&mut self) -> Option<Result<CorpusChunk>> {
         let batch = match self.waiting.take() {
             Some(batch) => Some(batch),
             None => match self.documents.next().transpose() {
@@ -386,7 +385,7 @@ impl Iterator for Parts<'_> {
             },
         };
         match batch {
-            Some(batch) if !self.ends_text(batch.source) => Some(self.part_of(batch)),
+            Some(batch) if !self.ends_text(batch.source) => Some(self.chunk_of(batch)),
             rest => {
                 self.waiting = rest;
                 let head = self.carry.end();
@@ -401,7 +400,7 @@ impl Iterator for Parts<'_> {
 const JOINED: usize = 1 << 10;
 
 /// The text that was read but not yet passed on, because it has no safe split point.
-pub(super) struct Carry<'a> {
+pub(super) struct PendingText<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
     /// The carried text.
@@ -412,11 +411,15 @@ pub(super) struct Carry<'a> {
     most: usize,
 }
 
-impl<'a> Carry<'a> {
+impl<'a> PendingText<'a> {
     /// Creates an empty carry for at most `most` bytes. More are kept, too; the caller asks
-    /// [`is_too_long`](Carry::is_too_long).
-    pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder, most: usize) -> Carry<'a> {
-        Carry { splitter, specials, text: Vec::new(), searched: 0, most }
+    /// [`is_too_long`](PendingText::is_too_long).
+    pub(super) fn new(
+        splitter: &'a dyn Splitter,
+        specials: &'a SpecialFinder,
+        most: usize,
+    ) -> PendingText<'a> {
+        PendingText { splitter, specials, text: Vec::new(), searched: 0, most }
     }
 
     /// Returns whether more text is carried than allowed.
@@ -554,7 +557,7 @@ mod tests {
         let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");
         for from_end in 1..=30 {
             let splitter = Spaces::default();
-            let mut carry = Carry::new(&splitter, &specials, usize::MAX);
+            let mut carry = PendingText::new(&splitter, &specials, usize::MAX);
             let mut first = vec![b'a'; BATCH];
             first[BATCH - from_end] = b' ';
             let mut length = BATCH - carry.begin(&first);

@@ -70,7 +70,7 @@ impl CorpusFacts {
 const BINS: usize = 256;
 
 /// Collects [`CorpusFacts`].
-pub(super) struct FactFinder {
+pub(super) struct FactCollector {
     /// The statistics so far, without document lengths, distinct bytes, and the sums over sources.
     facts: CorpusFacts,
     /// Number of documents in each bin of lengths.
@@ -81,18 +81,18 @@ pub(super) struct FactFinder {
     open: Option<(usize, u64)>,
 }
 
-impl Default for FactFinder {
-    fn default() -> FactFinder {
-        FactFinder { facts: CorpusFacts::default(), lengths: [0; BINS], seen: [false; 256], open: None }
+impl Default for FactCollector {
+    fn default() -> FactCollector {
+        FactCollector { facts: CorpusFacts::default(), lengths: [0; BINS], seen: [false; 256], open: None }
     }
 }
 
-impl FactFinder {
+impl FactCollector {
     /// Records the documents of a batch, but not their characters.
     pub(super) fn saw_batch(&mut self, batch: &Batch) {
         let whole = self.saw_parts(batch);
         let documents = batch.iter().take(whole.end).skip(whole.start);
-        documents.for_each(|document| self.saw_document(batch.source, document));
+        documents.for_each(|document| self.record_document(batch.source, document));
     }
 
     /// Records the documents that a batch contains in part. Returns the rows with whole documents.
@@ -123,20 +123,20 @@ impl FactFinder {
     /// Records the document that spanned batches, if it exists.
     fn end_document(&mut self) {
         if let Some((source, length)) = self.open.take() {
-            self.saw_length(source, length);
+            self.record_length(source, length);
         }
     }
 
     /// Records a whole document, but not its characters.
-    pub(super) fn saw_document(&mut self, source: usize, document: Option<&[u8]>) {
+    pub(super) fn record_document(&mut self, source: usize, document: Option<&[u8]>) {
         match document {
             None => self.source(source).null_documents += 1,
-            Some(text) => self.saw_length(source, to_u64(text.len())),
+            Some(text) => self.record_length(source, to_u64(text.len())),
         }
     }
 
     /// Records a document by its length in bytes.
-    fn saw_length(&mut self, source: usize, length: u64) {
+    fn record_length(&mut self, source: usize, length: u64) {
         let facts = self.source(source);
         facts.documents += 1;
         facts.text_bytes += length;
@@ -153,8 +153,8 @@ impl FactFinder {
     }
 
     /// Records the characters of a text. Its documents are recorded separately.
-    pub(super) fn saw_text(&mut self, text: &[u8]) {
-        self.facts.characters += characters(text);
+    pub(super) fn record_text(&mut self, text: &[u8]) {
+        self.facts.characters += count_characters(text);
     }
 
     /// Returns the number of characters so far.
@@ -163,26 +163,26 @@ impl FactFinder {
     }
 
     /// Replaces the number of characters by `before` plus those of a text before its preparation.
-    pub(super) fn saw_prepared(&mut self, before: u64, text: &[u8]) {
-        self.facts.characters = before + characters(text);
+    pub(super) fn replace_characters(&mut self, before: u64, text: &[u8]) {
+        self.facts.characters = before + count_characters(text);
     }
 
     /// Records a special token that was removed.
-    pub(super) fn saw_special(&mut self, token: &[u8]) {
+    pub(super) fn record_special(&mut self, token: &[u8]) {
         self.facts.special_tokens += 1;
-        self.saw_bytes(token);
+        self.record_bytes(token);
     }
 
     /// Records the byte values of distinct pre-tokens. Together with those of special tokens, these are all that
     /// occur.
-    pub(super) fn saw_bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn record_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.seen[usize::from(*byte)] = true;
         }
     }
 
     /// Adds the records of other chunks of the same corpus.
-    pub(super) fn add(&mut self, other: &FactFinder) {
+    pub(super) fn add(&mut self, other: &FactCollector) {
         for (number, source) in other.facts.sources.iter().enumerate() {
             self.source(number).add(source);
         }
@@ -210,7 +210,7 @@ impl FactFinder {
 }
 
 /// Returns the number of bytes that are not UTF-8 continuation bytes; in valid UTF-8, the number of characters.
-pub(crate) fn characters(text: &[u8]) -> u64 {
+pub(crate) fn count_characters(text: &[u8]) -> u64 {
     /// Bytes per chunk: below 256, so that a sum fits in a byte and the compiler adds bytes with vector instructions.
     const CHUNK: usize = 192;
     // As signed numbers, the continuation bytes are the smallest: -128 to -65.

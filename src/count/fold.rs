@@ -12,8 +12,8 @@ use rayon::prelude::*;
 
 use super::CountError;
 use super::PretokenCounts;
-use super::table::Entry;
-use super::table::PretokenLog;
+use super::table::CountSlot;
+use super::table::KeyArena;
 use super::table::PretokenTable;
 use crate::base::hash::HashIndex;
 use crate::base::huge_pages;
@@ -27,7 +27,7 @@ const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
 /// Entries, approximately, of one share of the result, which is one parallel task.
 const SHARE: usize = SAMPLED * 16;
 
-/// Pre-tokens of a table per entry in [`Sums::nearly`], the sparse list of first positions.
+/// Pre-tokens of a table per entry in [`TableTotals::nearly`], the sparse list of first positions.
 const NEAR: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Entries per sample when looking for the corpus positions that divide the result into shares.
@@ -55,14 +55,14 @@ pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
 /// Does the same for at least two tables.
 fn sum(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
-    let sums: Vec<Sums> = tables.par_iter().map(Sums::new).collect();
+    let sums: Vec<TableTotals> = tables.par_iter().map(TableTotals::new).collect();
     unite(&tables, &sums)?;
-    let logs: Vec<PretokenLog> = tables.into_iter().map(|table| table.log).collect();
-    Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| List::all(log, &sums.totals)).collect()))
+    let logs: Vec<KeyArena> = tables.into_iter().map(|table| table.log).collect();
+    Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| ArenaSlice::all(log, &sums.totals)).collect()))
 }
 
 /// The data of a table that summing needs.
-struct Sums {
+struct TableTotals {
     /// The total counts over all tables, by the numbers of the pre-tokens in this table; zero if another table's
     /// entry has the total. Each is read and written only by the thread that sums the range of hashes it belongs to.
     totals: Vec<AtomicU64>,
@@ -70,29 +70,31 @@ struct Sums {
     nearly: Vec<u64>,
 }
 
-impl Sums {
+impl TableTotals {
     /// Returns the data of a table, with totals of zero.
-    fn new(table: &PretokenTable) -> Sums {
+    fn new(table: &PretokenTable) -> TableTotals {
         let length = table.slots.used();
         let mut totals = Vec::with_capacity(length);
         huge_pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
-        Sums { totals, nearly: table.log.firsts.iter().step_by(NEAR).copied().collect() }
+        TableTotals { totals, nearly: table.log.first_positions.iter().step_by(NEAR).copied().collect() }
     }
 }
 
 /// Computes the totals. Each range of hashes is summed by one thread.
-fn unite(tables: &[PretokenTable], sums: &[Sums]) -> Result<()> {
+fn unite(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
     let tables: Vec<Table<'_>> = tables.iter().zip(sums).map(|(of, sums)| Table { of, sums }).collect();
     let [largest, others @ .., last] = &tables[..] else { return Ok(()) };
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
-        || Seen::new(*largest),
+        || RangeSums::new(*largest),
         |seen, range| {
             seen.clear();
-            largest.located(range, bits).for_each(|(_, located)| located.set_total(located.entry.count()));
+            largest
+                .slots_in_range(range, bits)
+                .for_each(|(_, slots_in_range)| slots_in_range.set_total(slots_in_range.entry.count()));
             for table in others {
                 seen.unite(*table, range, bits, true)?;
             }
@@ -105,26 +107,26 @@ fn unite(tables: &[PretokenTable], sums: &[Sums]) -> Result<()> {
 #[derive(Clone, Copy)]
 struct Table<'a> {
     of: &'a PretokenTable,
-    sums: &'a Sums,
+    sums: &'a TableTotals,
 }
 
 /// An entry and its table.
 #[derive(Clone, Copy)]
-struct Located<'a> {
-    entry: &'a Entry,
+struct LocatedSlot<'a> {
+    entry: &'a CountSlot,
     table: Table<'a>,
 }
 
 impl<'a> Table<'a> {
     /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes.
-    fn located(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, Located<'a>)> {
-        self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, Located { entry, table: self }))
+    fn slots_in_range(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, LocatedSlot<'a>)> {
+        self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, LocatedSlot { entry, table: self }))
     }
 }
 
-impl Located<'_> {
+impl LocatedSlot<'_> {
     /// Returns whether two entries have the same pre-token.
-    fn same(self, other: Located<'_>) -> bool {
+    fn same(self, other: LocatedSlot<'_>) -> bool {
         self.entry.key.same(&self.table.of.log, other.entry.key, &other.table.of.log)
     }
 
@@ -132,7 +134,7 @@ impl Located<'_> {
     ///
     /// The exact positions are in the logs, which cost cache misses. They are read only if the sparse lists do not
     /// decide.
-    fn precedes(self, other: Located<'_>) -> bool {
+    fn precedes(self, other: LocatedSlot<'_>) -> bool {
         let (own, others) = (self.nearly(), other.nearly());
         own.end <= others.start || others.end > own.start && self.first() < other.first()
     }
@@ -161,18 +163,18 @@ impl Located<'_> {
 }
 
 /// The entries that have the totals so far, in a range of hashes.
-struct Seen<'a> {
+struct RangeSums<'a> {
     /// The largest table. It finds its own entries by its hash table.
     largest: Table<'a>,
     /// The entries of other tables.
-    others: Vec<Located<'a>>,
+    others: Vec<LocatedSlot<'a>>,
     /// Finds the entries of `others` by their hashes.
     index: HashIndex,
 }
 
-impl<'a> Seen<'a> {
-    fn new(largest: Table<'a>) -> Seen<'a> {
-        Seen { largest, others: Vec::new(), index: HashIndex::default() }
+impl<'a> RangeSums<'a> {
+    fn new(largest: Table<'a>) -> RangeSums<'a> {
+        RangeSums { largest, others: Vec::new(), index: HashIndex::default() }
     }
 
     /// Removes the entries, to start with another range of hashes.
@@ -184,7 +186,7 @@ impl<'a> Seen<'a> {
     /// Adds the entries of a table with hashes that have `range` as their highest `bits`. `more` says that further
     /// tables follow, so that entries that get a total must be remembered.
     fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), CountError> {
-        for (hash, new) in table.located(range, bits) {
+        for (hash, new) in table.slots_in_range(range, bits) {
             let (known, number) = self.find(hash, bits, new);
             let mut total = new.entry.count();
             if let Some(known) = known {
@@ -207,10 +209,10 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns the entry that has the total of this entry's pre-token, and its number if it is in `others`.
-    fn find(&self, hash: u64, bits: u32, new: Located<'a>) -> (Option<Located<'a>>, Option<usize>) {
+    fn find(&self, hash: u64, bits: u32, new: LocatedSlot<'a>) -> (Option<LocatedSlot<'a>>, Option<usize>) {
         let PretokenTable { slots, log } = self.largest.of;
         let slot = slots.find(hash, |key| key.same(log, new.entry.key, &new.table.of.log));
-        let known = Located { entry: &slots.all[slot], table: self.largest };
+        let known = LocatedSlot { entry: &slots.all[slot], table: self.largest };
         if !known.entry.key.is_none() && known.total() > Count::ZERO {
             return (Some(known), None);
         }
@@ -220,7 +222,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Remembers an entry, in place of the one with this number if a number is given.
-    fn remember(&mut self, hash: u64, new: Located<'a>, number: Option<usize>) -> Result<(), CountError> {
+    fn remember(&mut self, hash: u64, new: LocatedSlot<'a>, number: Option<usize>) -> Result<(), CountError> {
         if let Some(number) = number {
             self.others[number - 1] = new;
             return Ok(());
@@ -232,8 +234,8 @@ impl<'a> Seen<'a> {
 
 /// A section of a log: pre-tokens in order of first appearance. Those with a total of zero are skipped.
 #[derive(Clone, Copy)]
-struct List<'a> {
-    firsts: &'a [u64],
+struct ArenaSlice<'a> {
+    first_positions: &'a [u64],
     ends: &'a [usize],
     totals: &'a [AtomicU64],
     /// The start of the first pre-token in `bytes`.
@@ -241,17 +243,20 @@ struct List<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> List<'a> {
+impl<'a> ArenaSlice<'a> {
     /// Returns the whole of a log.
-    fn all(PretokenLog { bytes, ends, firsts }: &'a PretokenLog, totals: &'a [AtomicU64]) -> List<'a> {
-        List { firsts, ends, totals, start: 0, bytes }
+    fn all(
+        KeyArena { bytes, ends, first_positions }: &'a KeyArena,
+        totals: &'a [AtomicU64],
+    ) -> ArenaSlice<'a> {
+        ArenaSlice { first_positions, ends, totals, start: 0, bytes }
     }
 
     /// Splits off and returns the pre-tokens that first appear before a corpus position.
-    fn take_before(&mut self, place: u64) -> List<'a> {
-        let before = self.firsts.partition_point(|&first| first < place);
-        let taken = List {
-            firsts: self.firsts.split_off(..before).unwrap_or_default(),
+    fn take_before(&mut self, place: u64) -> ArenaSlice<'a> {
+        let before = self.first_positions.partition_point(|&first| first < place);
+        let taken = ArenaSlice {
+            first_positions: self.first_positions.split_off(..before).unwrap_or_default(),
             ends: self.ends.split_off(..before).unwrap_or_default(),
             totals: self.totals.split_off(..before).unwrap_or_default(),
             ..*self
@@ -275,7 +280,7 @@ impl<'a> List<'a> {
 }
 
 /// Merges lists in order of first appearance, in parallel.
-fn merged(lists: Vec<List<'_>>) -> PretokenCounts {
+fn merged(lists: Vec<ArenaSlice<'_>>) -> PretokenCounts {
     let shares = shares(lists);
     let sum = |sum: (usize, usize), size: (usize, usize)| (sum.0 + size.0, sum.1 + size.1);
     let sizes: Vec<(usize, usize)> =
@@ -283,27 +288,27 @@ fn merged(lists: Vec<List<'_>>) -> PretokenCounts {
     let (pretokens, total) = sizes.iter().copied().fold((0, 0), sum);
     let ((mut bytes, mut ends), mut counts) =
         rayon::join(|| (populated(0, total), populated(0, pretokens)), || populated(Count::ZERO, pretokens));
-    let mut rest = Room { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
-    let rooms: Vec<Room<'_>> =
+    let mut rest = OutputSlice { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
+    let rooms: Vec<OutputSlice<'_>> =
         sizes.into_iter().map(|(pretokens, bytes)| rest.take(pretokens, bytes)).collect();
     shares.into_par_iter().zip(rooms).for_each(|(share, room)| room.fill(share));
     PretokenCounts { bytes, ends, counts }
 }
 
 /// Divides all lists at the same corpus positions, into shares of about [`SHARE`] entries.
-fn shares(mut lists: Vec<List<'_>>) -> Vec<Vec<List<'_>>> {
+fn shares(mut lists: Vec<ArenaSlice<'_>>) -> Vec<Vec<ArenaSlice<'_>>> {
     let mut sampled: Vec<u64> =
-        lists.iter().flat_map(|list| list.firsts.iter().step_by(SAMPLED)).copied().collect();
+        lists.iter().flat_map(|list| list.first_positions.iter().step_by(SAMPLED)).copied().collect();
     sampled.sort_unstable();
     let places = sampled.into_iter().step_by(SHARE / SAMPLED).skip(1);
-    let mut shares: Vec<Vec<List<'_>>> =
+    let mut shares: Vec<Vec<ArenaSlice<'_>>> =
         places.map(|place| lists.iter_mut().map(|list| list.take_before(place)).collect()).collect();
     shares.push(lists);
     shares
 }
 
 /// A section of the result, to be filled by one thread.
-struct Room<'a> {
+struct OutputSlice<'a> {
     /// Bytes of the result before this section.
     start: usize,
     bytes: &'a mut [u8],
@@ -311,13 +316,13 @@ struct Room<'a> {
     counts: &'a mut [Count],
 }
 
-impl<'a> Room<'a> {
+impl<'a> OutputSlice<'a> {
     /// Splits off and returns the first section, for the given numbers of pre-tokens and bytes.
-    fn take(&mut self, pretokens: usize, bytes: usize) -> Room<'a> {
+    fn take(&mut self, pretokens: usize, bytes: usize) -> OutputSlice<'a> {
         const ALL: &str = "the parts are no longer than the whole";
         let start = self.start;
         self.start += bytes;
-        Room {
+        OutputSlice {
             start,
             bytes: self.bytes.split_off_mut(..bytes).expect(ALL),
             ends: self.ends.split_off_mut(..pretokens).expect(ALL),
@@ -326,12 +331,12 @@ impl<'a> Room<'a> {
     }
 
     /// Fills the section with the merged lists of a share.
-    fn fill(mut self, mut share: Vec<List<'_>>) {
+    fn fill(mut self, mut share: Vec<ArenaSlice<'_>>) {
         loop {
             // Finds the list with the earliest position, and the next position of any other list.
             let (mut earliest, mut until) = ((u64::MAX, 0), u64::MAX);
             for (number, list) in share.iter().enumerate() {
-                let Some(&first) = list.firsts.first() else { continue };
+                let Some(&first) = list.first_positions.first() else { continue };
                 until = until.min(first.max(earliest.0));
                 earliest = earliest.min((first, number));
             }
@@ -344,7 +349,7 @@ impl<'a> Room<'a> {
     }
 
     /// Copies the pre-tokens of a list to the start of the section, and removes that part from the section.
-    fn append(&mut self, list: List<'_>) {
+    fn append(&mut self, list: ArenaSlice<'_>) {
         for (pretoken, count) in list.iter() {
             let own = self.take(1, pretoken.len());
             own.bytes.copy_from_slice(pretoken);

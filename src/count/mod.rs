@@ -1,7 +1,7 @@
 //! Counts how often each distinct pre-token occurs, exactly and on all cores.
 //!
 //! Takes batches of documents and a splitter, gives [`PretokenCounts`]. Without a split, each document is one pre-token;
-//! [`gather_documents`] counts these. Knows nothing of merges and tokens.
+//! [`count_whole_documents`] counts these. Knows nothing of merges and tokens.
 //!
 //! Counting works in these steps: `parts` divides the corpus at safe split points, each thread of `shard` counts into
 //! a hash `table`, and `fold` sums the tables. With a limit of memory, full tables go to disk as sorted `runs`, and
@@ -48,12 +48,12 @@ use crate::source::Documents;
 use crate::split::{SpecialFinder, Splitter};
 
 pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
-pub use documents::gather_documents;
-pub(crate) use facts::characters;
+pub use documents::count_whole_documents;
+pub(crate) use facts::count_characters;
 pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use pretokens::PretokenCounts;
-pub use spill::{Counts, MemoryLimit, Written};
-pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
+pub use spill::{Counts, MemoryLimit, WrittenCounts};
+pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub enum Boundary {
 /// Bytes (1 MiB) that a single pre-token may have however small the limit of memory is.
 const LEAST_LONGEST: u64 = 1 << 20;
 
-/// Settings of [`count_pretokens`] and [`gather_documents`].
+/// Settings of [`count_pretokens`] and [`count_whole_documents`].
 ///
 /// ```
 /// use tokenmill::count::{CountConfig, count_pretokens};
@@ -99,7 +99,7 @@ pub struct CountConfig {
     /// The extent of a text that is split on its own.
     pub boundary: Boundary,
     /// The memory that distinct pre-tokens may take, and the folder for the rest; `None` is no limit.
-    /// [`gather_documents`] does not use the folder: for it, more than the limit is an error.
+    /// [`count_whole_documents`] does not use the folder: for it, more than the limit is an error.
     pub limit: Option<MemoryLimit>,
 }
 
@@ -166,21 +166,23 @@ pub fn count_within_limit(
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counts> {
-    let parts = documents::Parts::new(documents, splitter, config);
+    let parts = documents::CorpusChunks::new(documents, splitter, config);
     let shard::Counted { tables, runs, facts } = shard::count(parts, splitter, config, observer)?;
     let pretokens = match &config.limit {
         Some(limit) if !runs.is_empty() => {
-            let (number, bytes) =
-                (runs.iter().map(spill::Runs::len).sum::<usize>(), runs.iter().map(spill::Runs::bytes).sum());
+            let (number, bytes) = (
+                runs.iter().map(spill::SpillFile::len).sum::<usize>(),
+                runs.iter().map(spill::SpillFile::bytes).sum(),
+            );
             observer.noted(&format!(
                 "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
                 limit.scratch.display(),
                 ByteCount(bytes),
                 limit.tables,
             ));
-            spill::Pretokens::Spilled(runs, limit.clone())
+            spill::CountedPretokens::OnDisk(runs, limit.clone())
         }
-        _ => spill::Pretokens::Held(fold::fold(tables)?),
+        _ => spill::CountedPretokens::InMemory(fold::fold(tables)?),
     };
     Ok(Counts { pretokens, facts })
 }
@@ -225,7 +227,7 @@ pub enum Prepared<'a> {
 const MOST_GROWTH: u64 = 1 << 10;
 
 /// Returns the position of a text in a prepared corpus, given the bytes of the original corpus before it.
-fn place_of(bytes_before: u64) -> u64 {
+fn prepared_position(bytes_before: u64) -> u64 {
     bytes_before.saturating_mul(MOST_GROWTH)
 }
 
@@ -234,7 +236,7 @@ fn place_of(bytes_before: u64) -> u64 {
 fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
     let most = MOST_GROWTH;
     if prepared > to_u64(text.len()).saturating_mul(most) {
-        Err(CountError::Grown { most }.into())
+        Err(CountError::GrewTooMuch { most }.into())
     } else {
         Ok(())
     }
@@ -246,26 +248,26 @@ pub(super) enum CountError {
     #[error("the count of {} does not fit in 64 bits", shown(pretoken))]
     Overflow { pretoken: Vec<u8> },
     #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
-    TooManyPretokens { limit: ByteCount },
+    PretokensExceedLimit { limit: ByteCount },
     #[error("normalizing a text before the split makes it more than {most} times as long")]
-    Grown { most: u64 },
+    GrewTooMuch { most: u64 },
     #[error("the distinct documents need more than {limit}, their share of the memory limit")]
-    TooMuchText { limit: ByteCount },
+    DocumentsExceedLimit { limit: ByteCount },
     #[error("the system has no memory for {bytes} of distinct documents")]
-    NoRoom { bytes: ByteCount },
+    OutOfMemory { bytes: ByteCount },
     #[error("the corpus has more than {most} distinct pre-tokens, which is the limit")]
-    TooManyNumbers { most: usize },
+    TooManyPretokens { most: usize },
     #[error("the sorted runs in {} are damaged", folder.display())]
     DamagedRun { folder: PathBuf },
     #[error("{} cannot be summed with {}: it was counted with {what} {two}, not {one}", path.display(), first.display())]
-    OtherCounts { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
+    DifferentSettings { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
 }
 
 /// A pre-token, or a document that is not split, that is longer than the memory limit allows. The source and the unit
 /// are given by their numbers; a caller that knows their names can add these.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} is longer than {limit}, the most that the memory limit allows")]
-pub(crate) struct TooLongForMemory {
+pub(crate) struct PretokenExceedsLimit {
     pub(crate) source_number: usize,
     pub(crate) unit: usize,
     pub(crate) row: u64,
@@ -273,20 +275,20 @@ pub(crate) struct TooLongForMemory {
     pub(super) limit: ByteCount,
 }
 
-impl TooLongForMemory {
+impl PretokenExceedsLimit {
     /// Returns the error for a pre-token that starts in this unit and row.
     pub(super) fn of_pretoken(
         source: usize,
         (unit, row): (usize, u64),
         config: &CountConfig,
-    ) -> TooLongForMemory {
+    ) -> PretokenExceedsLimit {
         let (what, limit) = ("a pre-token", ByteCount(to_u64(config.longest_pretoken())));
-        TooLongForMemory { source_number: source, unit, row, what, limit }
+        PretokenExceedsLimit { source_number: source, unit, row, what, limit }
     }
 }
 
-impl From<TooLongForMemory> for Error {
-    fn from(fault: TooLongForMemory) -> Error {
+impl From<PretokenExceedsLimit> for Error {
+    fn from(fault: PretokenExceedsLimit) -> Error {
         Error::new(ErrorKind::Memory, fault).with_help(
             "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
         )
@@ -306,7 +308,7 @@ fn shown(pretoken: &[u8]) -> String {
 
 impl From<hash::IndexFull> for CountError {
     fn from(_: hash::IndexFull) -> CountError {
-        CountError::TooManyNumbers { most: hash::MOST_ENTRIES }
+        CountError::TooManyPretokens { most: hash::MOST_ENTRIES }
     }
 }
 
@@ -314,21 +316,21 @@ impl From<CountError> for Error {
     fn from(fault: CountError) -> Error {
         let (kind, help) = match &fault {
             CountError::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
-            CountError::TooManyPretokens { .. } => (
+            CountError::PretokensExceedLimit { .. } => (
                 ErrorKind::Memory,
                 "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
-            CountError::Grown { .. } => {
+            CountError::GrewTooMuch { .. } => {
                 (ErrorKind::Failed, "use a tokenizer whose normalizer makes text less long")
             }
-            CountError::TooMuchText { .. } => (
+            CountError::DocumentsExceedLimit { .. } => (
                 ErrorKind::Memory,
                 "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
-            CountError::TooManyNumbers { .. } | CountError::NoRoom { .. } => {
+            CountError::TooManyPretokens { .. } | CountError::OutOfMemory { .. } => {
                 (ErrorKind::Memory, "use only a part of the corpus (`take`, `every`, `max_bytes`)")
             }
-            CountError::OtherCounts { .. } => {
+            CountError::DifferentSettings { .. } => {
                 (ErrorKind::Usage, "count with the same pattern, boundary and special tokens")
             }
             CountError::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),

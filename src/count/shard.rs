@@ -8,13 +8,13 @@ use std::thread;
 
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
-use super::TooLongForMemory;
-use super::documents::{Part, Parts};
-use super::facts::FactFinder;
-use super::spill::Runs;
+use super::PretokenExceedsLimit;
+use super::documents::{CorpusChunk, CorpusChunks};
+use super::facts::FactCollector;
+use super::spill::SpillFile;
 use super::table::PretokenTable;
 use super::{CountConfig, MemoryLimit};
-use super::{Prepare, Prepared, check_growth, place_of};
+use super::{Prepare, Prepared, check_growth, prepared_position};
 use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};
 use crate::base::pools::{lock, spawn_up_to};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ use crate::split::{Segment, SpecialFinder, Splitter};
 const WINDOW: usize = 8 << 10;
 
 /// Pre-tokens between two checks whether the table is full. Most windows have fewer.
-const PIECES_A_CHECK: usize = 4 << 10;
+const PRETOKENS_PER_CHECK: usize = 4 << 10;
 
 /// Fewest bytes (2 MiB) of the limit per thread; fewer threads count if the limit has less for each. A smaller table
 /// would be written out after every few windows of text.
@@ -41,9 +41,9 @@ pub(super) struct Counted {
     /// The tables, one per thread; empty if counts went to disk.
     pub(super) tables: Vec<PretokenTable>,
     /// The counts on disk, sorted by bytes, one file per thread.
-    pub(super) runs: Vec<Runs>,
+    pub(super) runs: Vec<SpillFile>,
     /// Facts about all of the corpus.
-    pub(super) facts: FactFinder,
+    pub(super) facts: FactCollector,
 }
 
 /// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
@@ -54,13 +54,13 @@ pub(super) struct Counted {
 /// # Errors
 /// The error of the earliest chunk that failed, which is the same for any number of threads.
 pub(super) fn count<'a>(
-    parts: Parts<'a>,
+    parts: CorpusChunks<'a>,
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
     let threads = threads(config.limit.as_ref(), LEAST_SHARE);
-    let queue = Mutex::new(Queue { parts, taken: 0 });
+    let queue = Mutex::new(ChunkQueue { parts, taken: 0 });
     let work = || {
         let mut shard = Shard::new(splitter, config, threads);
         shard.run(&queue, observer).map(|()| shard)
@@ -103,8 +103,8 @@ fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
 }
 
 /// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
-struct Queue<'a> {
-    parts: Parts<'a>,
+struct ChunkQueue<'a> {
+    parts: CorpusChunks<'a>,
     /// Number of chunks taken so far.
     taken: u64,
 }
@@ -116,9 +116,9 @@ struct Failure {
     error: Error,
 }
 
-impl Queue<'_> {
+impl ChunkQueue<'_> {
     /// Returns the next chunk and its number. An error ends the queue.
-    fn take(&mut self) -> (u64, Option<Result<Part>>) {
+    fn take(&mut self) -> (u64, Option<Result<CorpusChunk>>) {
         self.taken += 1;
         let part = self.parts.next();
         if let Some(Err(_)) = part {
@@ -140,8 +140,8 @@ struct Shard<'a> {
     limit: Option<(usize, &'a Path)>,
     table: PretokenTable,
     /// The runs written so far.
-    runs: Option<Runs>,
-    facts: FactFinder,
+    runs: Option<SpillFile>,
+    facts: FactCollector,
     /// The ends of the pre-tokens of a window, kept so that the memory is used again.
     ends: Vec<u32>,
 }
@@ -161,7 +161,7 @@ impl<'a> Shard<'a> {
             limit: config.limit.as_ref().map(share),
             table: PretokenTable::new(),
             runs: None,
-            facts: FactFinder::default(),
+            facts: FactCollector::default(),
             ends: Vec::new(),
         }
     }
@@ -171,18 +171,18 @@ impl<'a> Shard<'a> {
         let Some((most, scratch)) = self.limit else { return Ok(()) };
         let runs = match &mut self.runs {
             Some(runs) => runs,
-            none => none.insert(Runs::create(scratch)?),
+            none => none.insert(SpillFile::create(scratch)?),
         };
         self.table.spill(runs, most)
     }
 
     /// Counts chunks until the queue is empty.
-    fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
+    fn run(&mut self, queue: &Mutex<ChunkQueue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
         loop {
             // The lock is held only while taking a chunk: the guard is dropped at the end of this statement.
             let taken = lock(queue).take();
             let (number, Some(part)) = taken else { return Ok(()) };
-            let counted = part.and_then(|part| self.count_part(&part, observer));
+            let counted = part.and_then(|part| self.count_chunk(&part, observer));
             if let Err(error) = counted {
                 lock(queue).parts.stop();
                 return Err(Failure { part: number, error });
@@ -191,10 +191,10 @@ impl<'a> Shard<'a> {
     }
 
     /// Counts the texts of a chunk.
-    fn count_part(&mut self, part: &Part, observer: &dyn Observer) -> Result<()> {
+    fn count_chunk(&mut self, part: &CorpusChunk, observer: &dyn Observer) -> Result<()> {
         observer.checkpoint()?;
         let mut place = part.place;
-        part.whole_documents().for_each(|document| self.facts.saw_document(part.source, document));
+        part.whole_documents().for_each(|document| self.facts.record_document(part.source, document));
         for (number, text) in part.texts().enumerate() {
             self.document = (part.source, part.row(number));
             if let Some(prepare) = self.prepare {
@@ -208,10 +208,10 @@ impl<'a> Shard<'a> {
                         let place = place + to_u64(range.start);
                         self.count_text(&text[range], Count::new(part.weight), place, observer)?;
                     }
-                    Segment::Text(range) => self.facts.saw_text(&text[range]),
+                    Segment::Text(range) => self.facts.record_text(&text[range]),
                     Segment::Special(_, range) => {
-                        self.facts.saw_text(&text[range.clone()]);
-                        self.facts.saw_special(&text[range]);
+                        self.facts.record_text(&text[range.clone()]);
+                        self.facts.record_special(&text[range]);
                     }
                 }
             }
@@ -231,7 +231,7 @@ impl<'a> Shard<'a> {
         observer: &dyn Observer,
     ) -> Result<()> {
         let before = self.facts.characters();
-        let (start, mut prepared) = (place_of(place), 0);
+        let (start, mut prepared) = (prepared_position(place), 0);
         prepare.each(text, &mut |part| {
             match part {
                 Prepared::Text(part) => {
@@ -242,11 +242,11 @@ impl<'a> Shard<'a> {
                         self.count_text(part, Count::new(weight), place, observer)?;
                     }
                 }
-                Prepared::Token(token) => self.facts.saw_special(token),
+                Prepared::Token(token) => self.facts.record_special(token),
             }
             Ok(())
         })?;
-        self.facts.saw_prepared(before, text);
+        self.facts.replace_characters(before, text);
         Ok(())
     }
 
@@ -281,16 +281,16 @@ impl<'a> Shard<'a> {
     ) -> Result<()> {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
-        self.facts.saw_text(&text[..length]);
+        self.facts.record_text(&text[..length]);
         self.splitter.pretoken_ends_observed(&text[..length], &mut ends, observer)?;
         let longest = self.config.longest_pretoken();
         if length > longest && longest_pretoken(&ends) > longest {
             let (source, place) = self.document;
-            return Err(TooLongForMemory::of_pretoken(source, place, self.config).into());
+            return Err(PretokenExceedsLimit::of_pretoken(source, place, self.config).into());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.
-        for ends in ends.chunks(PIECES_A_CHECK) {
+        for ends in ends.chunks(PRETOKENS_PER_CHECK) {
             if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
                 self.spill()?;
             }

@@ -13,8 +13,8 @@ use std::{fmt, fs, io};
 
 use super::CountError;
 use super::counts_file::CountsWriter;
-use super::facts::FactFinder;
-use super::table::PretokenLog;
+use super::facts::FactCollector;
+use super::table::KeyArena;
 use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
 use crate::base::int::{ByteCount, Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
@@ -36,8 +36,8 @@ pub struct MemoryLimit {
 /// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
 /// from [`count_within_limit`](super::count_within_limit).
 pub struct Counts {
-    pub(super) pretokens: Pretokens,
-    pub(super) facts: FactFinder,
+    pub(super) pretokens: CountedPretokens,
+    pub(super) facts: FactCollector,
 }
 
 impl fmt::Debug for Counts {
@@ -47,16 +47,16 @@ impl fmt::Debug for Counts {
 }
 
 /// Counted pre-tokens.
-pub(super) enum Pretokens {
+pub(super) enum CountedPretokens {
     /// In memory.
-    Held(PretokenCounts),
+    InMemory(PretokenCounts),
     /// In runs sorted by bytes, one file per thread.
-    Spilled(Vec<Runs>, MemoryLimit),
+    OnDisk(Vec<SpillFile>, MemoryLimit),
 }
 
 /// The contents of a counts file, as [`Counts::write`] wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenCounts {
     /// Number of distinct pre-tokens.
     pub pretokens: u64,
     /// Total bytes of the distinct pre-tokens.
@@ -69,8 +69,8 @@ impl Counts {
     /// Returns the number of sorted runs on disk; 0 if the memory sufficed.
     pub fn spills(&self) -> u64 {
         match &self.pretokens {
-            Pretokens::Held(_) => 0,
-            Pretokens::Spilled(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
+            CountedPretokens::InMemory(_) => 0,
+            CountedPretokens::OnDisk(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
         }
     }
 
@@ -82,12 +82,12 @@ impl Counts {
     pub fn into_counted(self, observer: &dyn Observer) -> Result<Counted> {
         let Counts { pretokens, mut facts } = self;
         let pretokens = match pretokens {
-            Pretokens::Held(pretokens) => pretokens,
-            Pretokens::Spilled(runs, limit) => {
+            CountedPretokens::InMemory(pretokens) => pretokens,
+            CountedPretokens::OnDisk(runs, limit) => {
                 collected(by_first(runs, &limit, observer)?, &limit, observer)?
             }
         };
-        facts.saw_bytes(pretokens.all_bytes());
+        facts.record_bytes(pretokens.all_bytes());
         Ok(Counted { pretokens, facts: facts.finish() })
     }
 
@@ -104,40 +104,40 @@ impl Counts {
         path: &Path,
         info: &CountsInfo,
         observer: &dyn Observer,
-    ) -> Result<Written> {
+    ) -> Result<WrittenCounts> {
         let Counts { pretokens, mut facts } = self;
         let (mut number, mut bytes) = (0, 0);
         match pretokens {
-            Pretokens::Held(pretokens) => {
-                facts.saw_bytes(pretokens.all_bytes());
+            CountedPretokens::InMemory(pretokens) => {
+                facts.record_bytes(pretokens.all_bytes());
                 (number, bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
                 write_counts(out, path, &pretokens, info, observer)?;
             }
-            Pretokens::Spilled(runs, limit) => {
+            CountedPretokens::OnDisk(runs, limit) => {
                 let mut writer = CountsWriter::begin(out, path, info, observer)?;
                 let (runs, order) = match info.ordered {
-                    true => (vec![by_first(runs, &limit, observer)?], Order::First),
-                    false => (runs, Order::Bytes),
+                    true => (vec![by_first(runs, &limit, observer)?], RunOrder::First),
+                    false => (runs, RunOrder::Bytes),
                 };
                 let memory = (u64_to_usize(limit.tables.0), &*limit.scratch);
                 merge_runs(runs, order, memory, observer, |pretoken, count, _| {
-                    facts.saw_bytes(pretoken);
+                    facts.record_bytes(pretoken);
                     (number, bytes) = (number + 1, bytes + to_u64(pretoken.len()));
                     writer.push(pretoken, count)
                 })?;
                 writer.end()?;
             }
         }
-        Ok(Written { pretokens: number, pretoken_bytes: bytes, facts: facts.finish() })
+        Ok(WrittenCounts { pretokens: number, pretoken_bytes: bytes, facts: facts.finish() })
     }
 }
 
 /// Merges runs that are sorted by bytes, and sorts the result into runs by first position.
-fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<Runs> {
-    let mut sorted = Runs::create(&limit.scratch)?;
+fn by_first(runs: Vec<SpillFile>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<SpillFile> {
+    let mut sorted = SpillFile::create(&limit.scratch)?;
     let memory = u64_to_usize(limit.tables.0);
-    let mut waiting = Waiting::default();
-    merge_runs(runs, Order::Bytes, (memory / 4, &limit.scratch), observer, |pretoken, count, first| {
+    let mut waiting = FirstOrderSorter::default();
+    merge_runs(runs, RunOrder::Bytes, (memory / 4, &limit.scratch), observer, |pretoken, count, first| {
         if waiting.bytes() > memory / 2 {
             waiting.spill(&mut sorted)?;
         }
@@ -150,13 +150,13 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
 
 /// Distinct pre-tokens that are to be sorted by first position.
 #[derive(Default)]
-struct Waiting {
-    log: PretokenLog,
+struct FirstOrderSorter {
+    log: KeyArena,
     /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
     order: Vec<(u64, u64, Count)>,
 }
 
-impl Waiting {
+impl FirstOrderSorter {
     /// Returns the memory in bytes.
     fn bytes(&self) -> usize {
         self.log.memory() + size_of_val(&self.order[..])
@@ -168,7 +168,7 @@ impl Waiting {
     }
 
     /// Writes the pre-tokens as a run, sorted by first position, and removes them.
-    fn spill(&mut self, runs: &mut Runs) -> Result<()> {
+    fn spill(&mut self, runs: &mut SpillFile) -> Result<()> {
         self.order.sort_unstable();
         runs.write(
             self.order.iter().map(|&(first, number, count)| (self.log.pretoken(number), count, first)),
@@ -180,10 +180,10 @@ impl Waiting {
 }
 
 /// Collects the pre-tokens of runs that are sorted by first position.
-fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PretokenCounts> {
+fn collected(runs: SpillFile, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PretokenCounts> {
     let mut pretokens = PretokenCounts::new();
     let memory = u64_to_usize(limit.tables.0);
-    merge_runs(vec![runs], Order::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
+    merge_runs(vec![runs], RunOrder::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
         pretokens.push(pretoken, count);
         Ok(check_fits(&pretokens, EACH, limit.tables)?)
     })?;
@@ -202,7 +202,7 @@ pub(super) fn bytes_of(pretokens: &PretokenCounts, each: u64) -> u64 {
 
 /// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
 pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), CountError> {
-    if bytes_of(pretokens, each) > limit.0 { Err(CountError::TooManyPretokens { limit }) } else { Ok(()) }
+    if bytes_of(pretokens, each) > limit.0 { Err(CountError::PretokensExceedLimit { limit }) } else { Ok(()) }
 }
 
 /// Bytes (256 KiB) of the write buffer of a run.
@@ -214,20 +214,20 @@ const LONGEST_NUMBER: usize = 10;
 /// Sorted runs of pre-tokens in one unnamed temporary file. The system removes the file however the program ends.
 ///
 /// Each record has the length of the pre-token, its count, its first position in the corpus, and its bytes.
-pub(super) struct Runs {
+pub(super) struct SpillFile {
     file: File,
     folder: PathBuf,
     /// The byte range of each run in the file.
     runs: Vec<Range<u64>>,
 }
 
-impl Runs {
+impl SpillFile {
     /// Creates an empty file for runs in this folder. The folder is created if it does not exist.
-    pub(super) fn create(folder: &Path) -> Result<Runs> {
+    pub(super) fn create(folder: &Path) -> Result<SpillFile> {
         let failed = |cause| Error::io("create", folder, cause);
         fs::create_dir_all(folder).map_err(failed)?;
         let file = tempfile::tempfile_in(folder).map_err(failed)?;
-        Ok(Runs { file, folder: folder.to_path_buf(), runs: Vec::new() })
+        Ok(SpillFile { file, folder: folder.to_path_buf(), runs: Vec::new() })
     }
 
     /// Returns the number of runs.
@@ -338,7 +338,7 @@ fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Reads the pre-tokens of a run one after another.
 pub(super) struct RunReader<'a> {
-    runs: &'a Runs,
+    runs: &'a SpillFile,
     /// The byte range of the file that has not been read yet.
     rest: Range<u64>,
     /// Usual size of the buffer in bytes.
@@ -427,11 +427,11 @@ const LEAST_READ: usize = 16 << 10;
 const LEAST_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
 
 /// Distinct pre-tokens between two checks whether to stop.
-const PIECES_UNCHECKED: usize = 1 << 16;
+const PRETOKENS_PER_CHECKPOINT: usize = 1 << 16;
 
 /// The order of sorted runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum RunOrder {
     /// By the bytes of the pre-tokens.
     Bytes,
     /// By the first positions. No pre-token may then be in two runs.
@@ -462,21 +462,21 @@ pub(super) trait PretokenReader {
 /// # Errors
 /// Those of [`merge`], or a merged group cannot be written.
 pub(super) fn merge_runs(
-    mut runs: Vec<Runs>,
-    order: Order,
+    mut runs: Vec<SpillFile>,
+    order: RunOrder,
     (memory, scratch): (usize, &Path),
     observer: &dyn Observer,
     take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
     let at_once = (memory / LEAST_READ).max(LEAST_AT_ONCE);
     loop {
-        let number: usize = runs.iter().map(Runs::len).sum();
+        let number: usize = runs.iter().map(SpillFile::len).sum();
         let each = (memory / number.clamp(1, at_once)).clamp(LEAST_READ, MOST_READ);
         let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
         if number <= at_once {
             return merge(readers, order, observer, take);
         }
-        let mut sums = Runs::create(scratch)?;
+        let mut sums = SpillFile::create(scratch)?;
         while readers.peek().is_some() {
             sums.write_with(|run| {
                 let group = readers.by_ref().take(at_once);
@@ -495,14 +495,14 @@ pub(super) fn merge_runs(
 /// `take` fails, a pre-token cannot be read, a count exceeds 2⁶⁴ − 1, or the observer stops the run.
 pub(super) fn merge<R: PretokenReader>(
     readers: impl Iterator<Item = R>,
-    order: Order,
+    order: RunOrder,
     observer: &dyn Observer,
     mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
-    let mut merge = Merge::begin(readers, order)?;
+    let mut merge = KWayMerge::begin(readers, order)?;
     let (mut pretoken, mut pretokens) = (Vec::new(), 0_usize);
     while let Some(least) = merge.readers.first() {
-        if pretokens.is_multiple_of(PIECES_UNCHECKED) {
+        if pretokens.is_multiple_of(PRETOKENS_PER_CHECKPOINT) {
             observer.checkpoint()?;
         }
         pretokens += 1;
@@ -523,15 +523,15 @@ pub(super) fn merge<R: PretokenReader>(
 
 /// The readers that are not at their end, as a binary heap with the smallest pre-token first. The children of index
 /// `i` are at `2 * i + 1` and `2 * i + 2`.
-struct Merge<R> {
+struct KWayMerge<R> {
     readers: Vec<R>,
-    order: Order,
+    order: RunOrder,
 }
 
-impl<R: PretokenReader> Merge<R> {
+impl<R: PretokenReader> KWayMerge<R> {
     /// Reads the first pre-token of each reader, and builds the heap.
-    fn begin(readers: impl Iterator<Item = R>, order: Order) -> Result<Merge<R>> {
-        let mut merge = Merge { readers: Vec::new(), order };
+    fn begin(readers: impl Iterator<Item = R>, order: RunOrder) -> Result<KWayMerge<R>> {
+        let mut merge = KWayMerge { readers: Vec::new(), order };
         for mut reader in readers {
             if reader.advance()? {
                 merge.readers.push(reader);
@@ -568,8 +568,8 @@ impl<R: PretokenReader> Merge<R> {
     fn compare(&self, one: usize, other: usize) -> Ordering {
         let (one, other) = (&self.readers[one], &self.readers[other]);
         match self.order {
-            Order::Bytes => one.pretoken().cmp(other.pretoken()),
-            Order::First => one.first().cmp(&other.first()),
+            RunOrder::Bytes => one.pretoken().cmp(other.pretoken()),
+            RunOrder::First => one.first().cmp(&other.first()),
         }
     }
 }
@@ -591,7 +591,7 @@ mod tests {
     #[test]
     fn a_run_is_read_back_and_a_cut_one_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut runs = Runs::create(folder.path()).expect("a writable folder");
+        let mut runs = SpillFile::create(folder.path()).expect("a writable folder");
         let pretokens = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
         let records = pretokens.iter().map(|pretoken| {
             let pretoken = pretoken.as_bytes();

@@ -10,7 +10,7 @@ use super::counts_file::CountsReader;
 use super::counts_file::CountsWriter;
 use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_within};
 use super::spill::{EACH, EACH_INDEXED, bytes_of, check_fits};
-use super::spill::{Order, PretokenReader, merge};
+use super::spill::{PretokenReader, RunOrder, merge};
 use super::{Boundary, PretokenCounts, write_counts};
 use crate::base::hash::HashIndex;
 use crate::base::hash::SeededHash;
@@ -30,7 +30,7 @@ pub struct WeightedFile {
 
 /// The result of [`write_sum`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sum {
+pub struct WrittenSum {
     /// Number of distinct pre-tokens.
     pub pretokens: u64,
     /// Total bytes of the distinct pre-tokens.
@@ -82,12 +82,12 @@ pub fn write_sum(
     path: &Path,
     limit: ByteCount,
     observer: &dyn Observer,
-) -> Result<Sum> {
+) -> Result<WrittenSum> {
     let info = info_of_sum(files)?;
     if info.ordered {
         let CountsFile { pretokens, info } = sum_counts(files, limit, observer)?;
         write_counts(out, path, &pretokens, &info, observer)?;
-        return Ok(Sum {
+        return Ok(WrittenSum {
             pretokens: to_u64(pretokens.len()),
             pretoken_bytes: to_u64(pretokens.bytes()),
             info,
@@ -100,7 +100,7 @@ pub fn write_sum(
         writer.push(pretoken, count)
     })?;
     writer.end()?;
-    Ok(Sum { pretokens, pretoken_bytes, info })
+    Ok(WrittenSum { pretokens, pretoken_bytes, info })
 }
 
 /// Returns the metadata of the sum of these files.
@@ -110,7 +110,7 @@ pub fn write_sum(
 fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
     let mut infos = files.iter().map(|file| read_counts_info(&file.path)).collect::<Result<Vec<_>>>()?;
     for (file, info) in files.iter().zip(&infos) {
-        check_same(&infos[0], &files[0].path, info, &file.path)?;
+        check_same_settings(&infos[0], &files[0].path, info, &file.path)?;
     }
     let counted = files.iter().zip(&mut infos);
     let counted: Vec<_> = counted
@@ -132,7 +132,12 @@ fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
 ///
 /// # Errors
 /// They differ. The error names both files and the setting that differs.
-pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, path: &Path) -> Result<()> {
+pub fn check_same_settings(
+    first: &CountsInfo,
+    first_path: &Path,
+    other: &CountsInfo,
+    path: &Path,
+) -> Result<()> {
     let specials = |info: &CountsInfo| {
         let mut specials = info.special_tokens.clone();
         specials.sort();
@@ -152,7 +157,7 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
         return Ok(());
     };
     let (first, path) = (first_path.to_path_buf(), path.to_path_buf());
-    Err(CountError::OtherCounts { first, path, what, one, two }.into())
+    Err(CountError::DifferentSettings { first, path, what, one, two }.into())
 }
 
 /// Adds a file to an ordered sum: adds to the counts of known pre-tokens, and appends the others.
@@ -201,7 +206,7 @@ fn sum_by_bytes(
 ) -> Result<()> {
     let take = |pretoken: &[u8], count: Count, _: u64| take(pretoken, count);
     if files.len() <= MOST_OPEN {
-        return merge(readers(files, limit)?.into_iter(), Order::Bytes, observer, take);
+        return merge(readers(files, limit)?.into_iter(), RunOrder::Bytes, observer, take);
     }
     let (mut left, mut sums) = (limit, Vec::new());
     for files in files.chunks(MOST_OPEN) {
@@ -209,7 +214,7 @@ fn sum_by_bytes(
         left = ByteCount(left.0.saturating_sub(bytes_of(&sum, EACH_SORTED)));
         sums.push(Sorted::new(sum));
     }
-    merge(sums.into_iter(), Order::Bytes, observer, take)
+    merge(sums.into_iter(), RunOrder::Bytes, observer, take)
 }
 
 /// Returns the sum, sorted by bytes. `each` is the number of bytes that a pre-token takes in addition to its own, for
@@ -453,7 +458,7 @@ mod tests {
             let path = folder.path().join("sum");
             let file = File::create(&path).expect("a writable folder");
             let said = write_sum(&written, file, &path, ANY, &Silent).expect("small counts");
-            let expected = Sum {
+            let expected = WrittenSum {
                 pretokens: to_u64(order.len()),
                 pretoken_bytes: order.iter().map(|pretoken| to_u64(pretoken.len())).sum(),
                 info: sum.info.clone(),

@@ -12,7 +12,7 @@ use std::mem;
 
 use super::CountError;
 use super::pretokens::nth;
-use super::spill::Runs;
+use super::spill::SpillFile;
 use crate::base::hash::SeededHash;
 use crate::base::huge_pages::fetch;
 use crate::base::int::{Count, to_u64, u64_to_usize};
@@ -25,23 +25,23 @@ const FIRST_SLOTS: usize = 1 << 14;
 
 /// Pre-tokens that are looked up together in a table beyond the caches, after prefetching all of their slots. Also
 /// the prefetch distance when a table is written out.
-const AHEAD: usize = 64;
+const PREFETCH_DISTANCE: usize = 64;
 
 /// The hash table of one thread: distinct pre-tokens with their counts and first positions.
 ///
-/// **Memory:** that of the [slots](Slots) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
+/// **Memory:** that of the [slots](HashTable) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
 /// addition to its own.
 pub(super) struct PretokenTable {
     /// The counts.
-    pub(super) slots: Slots,
+    pub(super) slots: HashTable,
     /// The bytes and the first positions.
-    pub(super) log: PretokenLog,
+    pub(super) log: KeyArena,
 }
 
 impl PretokenTable {
     /// Creates an empty table.
     pub(super) fn new() -> PretokenTable {
-        PretokenTable { slots: Slots::new(FIRST_SLOTS), log: PretokenLog::default() }
+        PretokenTable { slots: HashTable::new(FIRST_SLOTS), log: KeyArena::default() }
     }
 
     /// Returns whether the table should be written out and emptied so that it does not exceed `most_bytes`.
@@ -55,19 +55,19 @@ impl PretokenTable {
     ///
     /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the log, and the
     /// next run would be short.
-    pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
+    pub(super) fn spill(&mut self, runs: &mut SpillFile, most_bytes: usize) -> Result<()> {
         let PretokenTable { slots, log } = self;
         let entries = slots.sort(log);
-        let record = |(at, entry): (usize, &Entry)| {
+        let record = |(at, entry): (usize, &CountSlot)| {
             // In this order, the first positions are scattered in memory, so they are prefetched.
-            let later = &entries[(at + AHEAD).min(entries.len() - 1)];
-            fetch(&log.firsts, u64_to_usize(later.number));
-            (entry.key.spelled(log), entry.count(), log.first(entry.number))
+            let later = &entries[(at + PREFETCH_DISTANCE).min(entries.len() - 1)];
+            fetch(&log.first_positions, u64_to_usize(later.number));
+            (entry.key.bytes_in(log), entry.count(), log.first(entry.number))
         };
         runs.write(entries.iter().enumerate().map(record))?;
         log.clear();
         if slots.bytes() > most_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
-            *slots = Slots::new(FIRST_SLOTS);
+            *slots = HashTable::new(FIRST_SLOTS);
         } else {
             slots.clear();
         }
@@ -95,7 +95,7 @@ impl PretokenTable {
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
         }
-        ends.chunks(AHEAD).try_for_each(|ends| self.count_far(&mut text, ends))
+        ends.chunks(PREFETCH_DISTANCE).try_for_each(|ends| self.count_far(&mut text, ends))
     }
 
     /// Counts pre-tokens in a table that fits the caches. The common case, a short pre-token in its home slot, is a
@@ -110,7 +110,7 @@ impl PretokenTable {
                 if length > SHORT {
                     return true;
                 }
-                let key = Key::of_short(bytes, int::to_usize(start), length);
+                let key = PretokenKey::of_short(bytes, int::to_usize(start), length);
                 let slot = &mut slots[u64_to_usize(key.hash_of_short(hashing) >> shift)];
                 let known = slot.key == key && slot.add(weight);
                 start = if known { end } else { start };
@@ -123,10 +123,10 @@ impl PretokenTable {
         }
     }
 
-    /// Counts at most [`AHEAD`] pre-tokens in a table beyond the caches. It prefetches the slots of all before it
+    /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table beyond the caches. It prefetches the slots of all before it
     /// reads the first.
     fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
-        let mut keys = [(Key::default(), 0); AHEAD];
+        let mut keys = [(PretokenKey::default(), 0); PREFETCH_DISTANCE];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
@@ -159,7 +159,7 @@ impl PretokenTable {
         &mut self,
         text: &mut Text<'_>,
         end: u32,
-        (key, hash): (Key, u64),
+        (key, hash): (PretokenKey, u64),
     ) -> Result<(), CountError> {
         let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
         let first = text.place + u64::from(text.start);
@@ -169,7 +169,7 @@ impl PretokenTable {
         let found = &mut self.slots.all[slot];
         if found.key.is_none() {
             let number = self.log.push(pretoken, first);
-            self.slots.put(slot, Entry::new(key.numbered(number), text.weight, number));
+            self.slots.put(slot, CountSlot::new(key.numbered(number), text.weight, number));
             return Ok(());
         }
         if !found.add(text.weight) {
@@ -199,13 +199,13 @@ struct Text<'t> {
 impl Text<'_> {
     /// Returns the key of a pre-token, without a number, and its hash.
     #[inline(always)]
-    fn key(&self, start: u32, end: u32) -> (Key, u64) {
+    fn key(&self, start: u32, end: u32) -> (PretokenKey, u64) {
         let (start, end) = (int::to_usize(start), int::to_usize(end));
         if end - start <= SHORT {
-            let key = Key::of_short(self.text, start, end - start);
+            let key = PretokenKey::of_short(self.text, start, end - start);
             return (key, key.hash_of_short(self.hashing));
         }
-        let key = Key::new(&self.text[start..end], self.hashing);
+        let key = PretokenKey::new(&self.text[start..end], self.hashing);
         (key, key.hash(self.hashing))
     }
 }
@@ -219,9 +219,9 @@ const NUMBER_BITS: u32 = 56;
 /// The 16-byte key of a pre-token.
 ///
 /// A short pre-token, of at most [`SHORT`] bytes, has a key of its bytes, zeros, and its length. A longer one has a
-/// key of its hash and its number in a [`PretokenLog`]. The all-zero key is no pre-token.
+/// key of its hash and its number in a [`KeyArena`]. The all-zero key is no pre-token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct PretokenKey {
     low: u64,
     high: u64,
 }
@@ -230,37 +230,37 @@ pub(super) struct Key {
 /// fill a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
-pub(super) struct Entry {
-    pub(super) key: Key,
+pub(super) struct CountSlot {
+    pub(super) key: PretokenKey,
     count: Count,
     pub(super) number: u64,
 }
 
-impl From<ShortPretoken> for Key {
+impl From<ShortPretoken> for PretokenKey {
     #[inline(always)]
-    fn from(ShortPretoken { low, high }: ShortPretoken) -> Key {
-        Key { low, high }
+    fn from(ShortPretoken { low, high }: ShortPretoken) -> PretokenKey {
+        PretokenKey { low, high }
     }
 }
 
-impl Key {
+impl PretokenKey {
     /// Returns the key of the pre-token `text[start..start + length]`, which has at most [`SHORT`] bytes.
     #[inline(always)]
-    pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> Key {
-        Key::from(ShortPretoken::within(text, start, length))
+    pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> PretokenKey {
+        PretokenKey::from(ShortPretoken::within(text, start, length))
     }
 
     /// Returns the key of a pre-token. The key of a long one has no number yet, so it cannot be stored in a table.
-    pub(super) fn new(pretoken: &[u8], hashing: SeededHash) -> Key {
+    pub(super) fn new(pretoken: &[u8], hashing: SeededHash) -> PretokenKey {
         if pretoken.len() > SHORT {
-            return Key { low: hashing.bytes(pretoken), high: u64::MAX };
+            return PretokenKey { low: hashing.bytes(pretoken), high: u64::MAX };
         }
-        Key::from(ShortPretoken::new(pretoken))
+        PretokenKey::from(ShortPretoken::new(pretoken))
     }
 
     /// Returns this key with the number of the pre-token, if that is a long one.
-    pub(super) fn numbered(self, number: u64) -> Key {
-        if self.is_long() { Key { high: LONG << NUMBER_BITS | number, ..self } } else { self }
+    pub(super) fn numbered(self, number: u64) -> PretokenKey {
+        if self.is_long() { PretokenKey { high: LONG << NUMBER_BITS | number, ..self } } else { self }
     }
 
     /// Returns whether this is the key of no pre-token, that of a free slot.
@@ -296,7 +296,7 @@ impl Key {
     /// Returns whether this is the key of the pre-token `bytes`. `other` is the key of `bytes`; its number is
     /// ignored.
     #[inline]
-    pub(super) fn is(self, other: Key, bytes: &[u8], log: &PretokenLog) -> bool {
+    pub(super) fn is(self, other: PretokenKey, bytes: &[u8], log: &KeyArena) -> bool {
         if self.low != other.low {
             return false;
         }
@@ -309,60 +309,60 @@ impl Key {
     /// Returns whether this key and one with a number in another log have the same pre-token. If the hashes differ,
     /// no log is read, which saves cache misses.
     #[inline]
-    pub(super) fn same(self, log: &PretokenLog, other: Key, others: &PretokenLog) -> bool {
+    pub(super) fn same(self, log: &KeyArena, other: PretokenKey, others: &KeyArena) -> bool {
         let bytes = || other.number().map_or(&[][..], |number| others.pretoken(number));
         self.low == other.low && self.is(other, bytes(), log)
     }
 
     /// Compares the bytes of two pre-tokens of one log.
     #[inline]
-    pub(super) fn compare(self, other: Key, log: &PretokenLog) -> Ordering {
+    pub(super) fn compare(self, other: PretokenKey, log: &KeyArena) -> Ordering {
         if self.is_long() || other.is_long() {
-            return self.spelled(log).as_ref().cmp(other.spelled(log).as_ref());
+            return self.bytes_in(log).as_ref().cmp(other.bytes_in(log).as_ref());
         }
         // The zeros after a pre-token are less than, or equal to, any byte. The length, in the last byte, decides
         // between pre-tokens that differ only in zeros at the end.
-        let big_endian = |key: Key| (key.low.swap_bytes(), key.high.swap_bytes());
+        let big_endian = |key: PretokenKey| (key.low.swap_bytes(), key.high.swap_bytes());
         big_endian(self).cmp(&big_endian(other))
     }
 
     /// Returns the bytes of the pre-token. The log is read for long ones only.
     #[inline]
-    pub(super) fn spelled(self, log: &PretokenLog) -> Spelled<'_> {
+    pub(super) fn bytes_in(self, log: &KeyArena) -> KeyBytes<'_> {
         match self.number() {
-            Some(number) => Spelled::Longer(log.pretoken(number)),
+            Some(number) => KeyBytes::Longer(log.pretoken(number)),
             None => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&self.low.to_le_bytes());
                 bytes[8..].copy_from_slice(&self.high.to_le_bytes());
-                Spelled::Short(bytes)
+                KeyBytes::Short(bytes)
             }
         }
     }
 }
 
 /// The bytes of a pre-token.
-pub(super) enum Spelled<'a> {
+pub(super) enum KeyBytes<'a> {
     /// The bytes of a short one, with their number in the last byte.
     Short([u8; 16]),
     /// The bytes of a long one, from the log.
     Longer(&'a [u8]),
 }
 
-impl AsRef<[u8]> for Spelled<'_> {
+impl AsRef<[u8]> for KeyBytes<'_> {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         match self {
-            Spelled::Short(bytes) => &bytes[..usize::from(bytes[15])],
-            Spelled::Longer(bytes) => bytes,
+            KeyBytes::Short(bytes) => &bytes[..usize::from(bytes[15])],
+            KeyBytes::Longer(bytes) => bytes,
         }
     }
 }
 
-impl Entry {
+impl CountSlot {
     /// Creates an entry.
-    pub(super) fn new(key: Key, count: Count, number: u64) -> Entry {
-        Entry { key, count, number }
+    pub(super) fn new(key: PretokenKey, count: Count, number: u64) -> CountSlot {
+        CountSlot { key, count, number }
     }
 
     /// Returns the count of the pre-token; zero for a free slot.
@@ -392,9 +392,9 @@ pub(super) const FAR_SLOTS: usize = 1 << 18;
 ///
 /// **Memory:** 43 to 85 bytes per entry. A table that has outgrown the caches takes up to 171 until it has 393 216
 /// entries.
-pub(super) struct Slots {
+pub(super) struct HashTable {
     /// The slots: a power of two, at most three quarters of them in use.
-    pub(super) all: Vec<Entry>,
+    pub(super) all: Vec<CountSlot>,
     /// Right shift that turns a hash into its home slot: 64 minus the number of bits that name a slot.
     pub(super) shift: u32,
     /// Number of entries.
@@ -403,16 +403,21 @@ pub(super) struct Slots {
     pub(super) hashing: SeededHash,
 }
 
-impl Slots {
+impl HashTable {
     /// Creates `length` empty slots, a power of two above one.
-    pub(super) fn new(length: usize) -> Slots {
+    pub(super) fn new(length: usize) -> HashTable {
         let mut all = Vec::new();
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
         if all.try_reserve_exact(length * CAPACITY_FACTOR).is_ok() {
             huge_pages::advise(&mut all);
         }
-        all.resize_with(length, Entry::default);
-        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: SeededHash::of_process() }
+        all.resize_with(length, CountSlot::default);
+        HashTable {
+            all,
+            shift: u64::BITS - length.trailing_zeros(),
+            used: 0,
+            hashing: SeededHash::of_process(),
+        }
     }
 
     /// Returns the number of entries.
@@ -428,7 +433,7 @@ impl Slots {
 
     /// Returns the slot of the entry with this hash for which `same` holds, or else the free slot for it.
     #[inline]
-    pub(super) fn find(&self, hash: u64, same: impl Fn(Key) -> bool) -> usize {
+    pub(super) fn find(&self, hash: u64, same: impl Fn(PretokenKey) -> bool) -> usize {
         let last = self.all.len() - 1;
         let mut at = self.home(hash);
         loop {
@@ -440,10 +445,10 @@ impl Slots {
         }
     }
 
-    /// Puts an entry into the free slot that [`find`](Slots::find) returned, and grows the table if necessary.
+    /// Puts an entry into the free slot that [`find`](HashTable::find) returned, and grows the table if necessary.
     /// Growing moves all entries.
     #[inline]
-    pub(super) fn put(&mut self, slot: usize, entry: Entry) {
+    pub(super) fn put(&mut self, slot: usize, entry: CountSlot) {
         self.all[slot] = entry;
         self.used += 1;
         if self.used * 4 > self.all.len() * 3 {
@@ -465,12 +470,12 @@ impl Slots {
     pub(super) fn bytes_grown(&self) -> usize {
         let (before, length) = (self.all.len(), self.grown());
         let in_place = length <= self.all.capacity();
-        size_of::<Entry>() * if in_place { length } else { before + length }
+        size_of::<CountSlot>() * if in_place { length } else { before + length }
     }
 
     /// Moves the entries to the front, sorts them by the bytes of their pre-tokens, and returns them. The table is
-    /// then unusable until [`Slots::clear`].
-    pub(super) fn sort(&mut self, log: &PretokenLog) -> &[Entry] {
+    /// then unusable until [`HashTable::clear`].
+    pub(super) fn sort(&mut self, log: &KeyArena) -> &[CountSlot] {
         let mut kept = 0;
         for at in 0..self.all.len() {
             if !self.all[at].key.is_none() {
@@ -496,7 +501,7 @@ impl Slots {
         if length <= self.all.capacity() {
             return self.grow_in_place(length);
         }
-        let grown = Slots::new(length);
+        let grown = HashTable::new(length);
         let before = mem::replace(self, grown);
         self.used = before.used;
         before.all.into_iter().filter(|entry| !entry.key.is_none()).for_each(|entry| self.insert(entry));
@@ -508,7 +513,7 @@ impl Slots {
     /// region with entries that have been moved already, and no others.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
-        self.all.resize_with(length, Entry::default);
+        self.all.resize_with(length, CountSlot::default);
         self.shift = u64::BITS - length.trailing_zeros();
         // Entries that were far behind a home near the front, or that have no free slot between their home and the
         // end.
@@ -529,14 +534,14 @@ impl Slots {
     }
 
     /// Puts an entry that the table does not have yet into the first free slot from its home on.
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: CountSlot) {
         let slot = self.find(entry.key.hash(self.hashing), |_| false);
         self.all[slot] = entry;
     }
 
     /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes. `bits` is at most
-    /// [`bits()`](Slots::bits).
-    pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &Entry)> {
+    /// [`bits()`](HashTable::bits).
+    pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &CountSlot)> {
         let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
         let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
         // Entries can be behind their home slot, so the range can extend behind its slots, and its first slots can
@@ -555,7 +560,7 @@ impl Slots {
 
     /// Removes all entries and keeps the slots.
     pub(super) fn clear(&mut self) {
-        self.all.fill_with(Entry::default);
+        self.all.fill_with(CountSlot::default);
         self.used = 0;
     }
 
@@ -577,16 +582,16 @@ const RESERVED_BYTES: usize = 64 << 20;
 ///
 /// **Memory:** the bytes of the pre-tokens and 16 for each.
 #[derive(Debug, Default)]
-pub(super) struct PretokenLog {
+pub(super) struct KeyArena {
     /// The concatenated bytes of the pre-tokens.
     pub(super) bytes: Vec<u8>,
     /// The end of each pre-token in `bytes`.
     pub(super) ends: Vec<usize>,
     /// The position in the corpus at which each pre-token first appears, ascending.
-    pub(super) firsts: Vec<u64>,
+    pub(super) first_positions: Vec<u64>,
 }
 
-impl PretokenLog {
+impl KeyArena {
     /// Appends a pre-token that first appears at the position `first`, and returns its number.
     pub(super) fn push(&mut self, pretoken: &[u8], first: u64) -> u64 {
         if self.ends.capacity() == 0 {
@@ -595,7 +600,7 @@ impl PretokenLog {
         let number = to_u64(self.ends.len());
         self.bytes.extend_from_slice(pretoken);
         self.ends.push(self.bytes.len());
-        self.firsts.push(first);
+        self.first_positions.push(first);
         number
     }
 
@@ -605,7 +610,7 @@ impl PretokenLog {
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
         let _ = self.bytes.try_reserve_exact(RESERVED_BYTES);
         let _ = self.ends.try_reserve_exact(RESERVED_BYTES / size_of::<usize>());
-        let _ = self.firsts.try_reserve_exact(RESERVED_BYTES / size_of::<u64>());
+        let _ = self.first_positions.try_reserve_exact(RESERVED_BYTES / size_of::<u64>());
     }
 
     /// Returns the pre-token with this number.
@@ -617,19 +622,19 @@ impl PretokenLog {
     /// Returns the first position of the pre-token with this number.
     #[inline]
     pub(super) fn first(&self, number: u64) -> u64 {
-        self.firsts[u64_to_usize(number)]
+        self.first_positions[u64_to_usize(number)]
     }
 
     /// Returns the memory in bytes, without unused capacity.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.len() + size_of_val(&self.ends[..]) + size_of_val(&self.firsts[..])
+        self.bytes.len() + size_of_val(&self.ends[..]) + size_of_val(&self.first_positions[..])
     }
 
     /// Removes all pre-tokens and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.firsts.clear();
+        self.first_positions.clear();
     }
 }
 
@@ -639,8 +644,8 @@ mod tests {
 
     use super::*;
 
-    fn slot_of(slots: &Slots, pretoken: &[u8]) -> usize {
-        let key = Key::new(pretoken, slots.hashing);
+    fn slot_of(slots: &HashTable, pretoken: &[u8]) -> usize {
+        let key = PretokenKey::new(pretoken, slots.hashing);
         slots.find(key.hash(slots.hashing), |found| found == key)
     }
 
@@ -651,12 +656,12 @@ mod tests {
             length in prop::sample::select(vec![8, 64, 2048]),
         ) {
             let pretokens: Vec<Vec<u8>> = pretokens.into_iter().collect();
-            let mut slots = Slots::new(length);
-            let mut log = PretokenLog::default();
+            let mut slots = HashTable::new(length);
+            let mut log = KeyArena::default();
             for pretoken in &pretokens {
                 let slot = slot_of(&slots, pretoken);
                 let number = log.push(pretoken, 0);
-                slots.put(slot, Entry::new(Key::new(pretoken, slots.hashing), Count::new(number + 1), number));
+                slots.put(slot, CountSlot::new(PretokenKey::new(pretoken, slots.hashing), Count::new(number + 1), number));
             }
             prop_assert_eq!(slots.used(), pretokens.len());
             prop_assert!(slots.used() * 4 <= slots.all.len() * 3);

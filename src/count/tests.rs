@@ -117,7 +117,7 @@ fn threads_and_batches_change_nothing() {
             prop_assert_eq!(&counted.pretokens, &expected, "{} threads, batches of {}", threads, size);
             prop_assert_eq!(facts.get_or_insert(counted.facts.clone()), &counted.facts);
             prop_assert_eq!(&counted.facts.sources, &by_source);
-            let gathered = gather_documents(stream(batches(&documents, size)), &config, &Silent);
+            let gathered = count_whole_documents(stream(batches(&documents, size)), &config, &Silent);
             prop_assert_eq!(&gathered.expect("no limits").facts.sources, &by_source);
         }
         Ok(())
@@ -203,7 +203,7 @@ fn a_count_that_overflows_is_an_error_that_names_the_pretoken() {
             let error = counted.err().map(|error| error.to_string());
             assert_eq!(error.is_some(), overflows.is_some(), "{texts:?}");
             assert!(error.unwrap_or_default().contains(overflows.unwrap_or_default()));
-            let gathered = gather_documents(stream(batches(&documents, 1_000)), &config, &Silent);
+            let gathered = count_whole_documents(stream(batches(&documents, 1_000)), &config, &Silent);
             assert_eq!(gathered.is_err(), overflows.is_some(), "{texts:?}");
         }
     }
@@ -234,7 +234,7 @@ fn progress_adds_up_and_a_run_can_be_stopped() {
             let (parts, config) = (stream(batches(&documents, 10)), CountConfig::default());
             let outcome = match split {
                 true => count_pretokens(parts, splitter("gpt2").as_ref(), &config, &observer),
-                false => gather_documents(parts, &config, &observer),
+                false => count_whole_documents(parts, &config, &observer),
             };
             (outcome.err().map(|error| error.kind()), observer.bytes.into_inner())
         });
@@ -261,7 +261,7 @@ fn an_error_of_the_source_is_passed_on() {
 #[test]
 fn characters_are_counted_whatever_their_bytes() {
     let all: String = ('\0'..=char::MAX).collect();
-    assert_eq!(characters(all.as_bytes()), crate::base::int::to_u64(all.chars().count()));
+    assert_eq!(count_characters(all.as_bytes()), crate::base::int::to_u64(all.chars().count()));
 }
 
 proptest! {
@@ -280,7 +280,7 @@ proptest! {
         let config = CountConfig { specials, weights, boundary, ..CountConfig::default() };
         let whole = splitter("none");
         let expected = reference::count_pretokens(&documents, whole.as_ref(), &config).expect("no limits");
-        let gathered = gather_documents(stream(batches(&documents, size)), &config, &Silent).expect("no limits");
+        let gathered = count_whole_documents(stream(batches(&documents, size)), &config, &Silent).expect("no limits");
         let counted = count_pretokens(stream(batches(&documents, size)), whole.as_ref(), &config, &Silent);
         prop_assert_eq!(&gathered.pretokens, &expected);
         prop_assert_eq!(gathered, counted.expect("no limits"));
@@ -332,7 +332,8 @@ fn a_pretoken_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
                     };
                     assert!(!fits, "{name}, {boundary:?}, {length}: {error}");
                     assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
-                    let found = error.get_ref().downcast_ref::<TooLongForMemory>().expect("of a pre-token");
+                    let found =
+                        error.get_ref().downcast_ref::<PretokenExceedsLimit>().expect("of a pre-token");
                     assert_eq!((found.source_number, found.unit), (0, 0));
                     assert!(
                         found.row == 1 || boundary == Boundary::Join,
@@ -350,7 +351,8 @@ fn documents_that_do_not_fit_are_not_gathered() {
     let folder = tempfile::tempdir().expect("a folder");
     let documents = || texts(["a".repeat(60), "b".repeat(30), "a".repeat(60)]);
     for (limit, fits) in [(160, true), (100, false), (89, false), (59, false)] {
-        let outcome = gather_documents(documents(), &within(limit, Boundary::Document, &folder), &Silent);
+        let outcome =
+            count_whole_documents(documents(), &within(limit, Boundary::Document, &folder), &Silent);
         match outcome {
             Ok(counted) => assert!(fits && counted.pretokens.len() == 2, "{limit}"),
             Err(error) => assert!(!fits && error.kind() == ErrorKind::Memory, "{limit}: {error}"),
@@ -360,7 +362,7 @@ fn documents_that_do_not_fit_are_not_gathered() {
 }
 
 fn count_of_all(documents: Documents<'_>) -> usize {
-    gather_documents(documents, &CountConfig::default(), &Silent).expect("no limit").pretokens.len()
+    count_whole_documents(documents, &CountConfig::default(), &Silent).expect("no limit").pretokens.len()
 }
 
 fn limited(tables: u64, scratch: &std::path::Path) -> CountConfig {
@@ -373,7 +375,7 @@ fn counts(documents: &[Document], size: usize, threads: usize, config: &CountCon
     with_threads(threads, || count_within_limit(parts, splitter.as_ref(), config, &Silent))
 }
 
-fn written(counts: Counts, ordered: bool) -> (Vec<u8>, Written) {
+fn written(counts: Counts, ordered: bool) -> (Vec<u8>, WrittenCounts) {
     let pattern = SplitPattern::Named(Named::Gpt2);
     let info = CountsInfo { pattern, ordered, ..CountsInfo::default() };
     let mut file = Vec::new();

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use crate::base::hash::Map;
 use crate::base::int::{to_u64, to_usize};
 use crate::base::pools;
-use crate::count::characters;
+use crate::count::count_characters;
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use crate::error::Result;
 use crate::observer::Stage;
@@ -151,7 +151,7 @@ impl ComparedBatch {
             name: String::new(),
             documents: 1,
             text_bytes: to_u64(text.len()),
-            characters: characters(text),
+            characters: count_characters(text),
             words,
             tokens,
         });

@@ -19,8 +19,8 @@ use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
     CorpusFacts, CountConfig, Counted, Counts, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
-    Sum, WeightedFile, Written, characters, check_same, gather_documents, read_counts_info, sum_counts,
-    write_sum,
+    WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters, count_whole_documents,
+    read_counts_info, sum_counts, write_sum,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -110,7 +110,7 @@ pub fn count_only(
             ordered,
             ..CountsInfo::default()
         };
-        let written: Written =
+        let written: WrittenCounts =
             atomic_file::publish(path, |file| counts.write(file, path, &info, context.observer))?;
         Ok(CountSummary {
             pretokens: written.pretokens,
@@ -161,7 +161,7 @@ pub fn merge_counts(
     out: &Path,
     memory: ByteCount,
     observer: &dyn Observer,
-) -> Result<Sum> {
+) -> Result<WrittenSum> {
     check_output(out)?;
     check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
     let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
@@ -219,7 +219,7 @@ pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
 
 /// Checks that all files were counted with the settings of the first.
 fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
-    paths.iter().zip(infos).try_for_each(|(path, info)| check_same(&infos[0], &paths[0], info, path))
+    paths.iter().zip(infos).try_for_each(|(path, info)| check_same_settings(&infos[0], &paths[0], info, path))
 }
 
 fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
@@ -258,7 +258,7 @@ fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
         // Text of more than 2⁶⁴ − 1 bytes is an error later, where the counts are used.
         let times = |amount: u64| amount.saturating_mul(count.get());
         facts.text_bytes = facts.text_bytes.saturating_add(times(to_u64(pretoken.len())));
-        facts.characters = facts.characters.saturating_add(times(characters(pretoken)));
+        facts.characters = facts.characters.saturating_add(times(count_characters(pretoken)));
         pretoken.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     }
     facts.distinct_bytes = to_u64(seen.iter().filter(|seen| **seen).count());
@@ -415,7 +415,7 @@ impl StoredCounts {
             ordered: true,
             ..CountsInfo::default()
         };
-        let mut written = Written::default();
+        let mut written = WrittenCounts::default();
         atomic_file::publish_within(&self.counts, |file| {
             written = counts.write(file, &self.counts, &info, observer)?;
             Ok(())
@@ -452,7 +452,7 @@ pub(super) fn count_sample(
     let limit = Some(MemoryLimit { tables: plan.memory, scratch: train.output.clone() });
     let config = CountConfig { limit, ..count_config(plan, train, prepare)? };
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let counted = gather_documents(documents, &config, observer)?;
+    let counted = count_whole_documents(documents, &config, observer)?;
     observer.finished(Stage::Count);
     Ok(counted)
 }

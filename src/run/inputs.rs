@@ -16,7 +16,7 @@ use super::resources::{UnitName, held, longest_read, memory_for_documents};
 use super::state::JobState;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::base::integrity::hex;
-use crate::count::TooLongForMemory;
+use crate::count::PretokenExceedsLimit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
@@ -151,8 +151,8 @@ impl<'a> Inputs<'a> {
 
     /// Completes an error that names source, unit and row by number with the name of the unit.
     pub(super) fn with_place(&self, error: Error) -> Error {
-        match error.get_ref().downcast_ref::<TooLongForMemory>() {
-            Some(&TooLongForMemory { source_number, unit, row, .. }) => {
+        match error.get_ref().downcast_ref::<PretokenExceedsLimit>() {
+            Some(&PretokenExceedsLimit { source_number, unit, row, .. }) => {
                 let name = self.name(source_number, unit);
                 error.at(format!("{name}: row {row}"))
             }

@@ -18,7 +18,7 @@ use super::resources::Costs;
 use super::resources::{check_memory, learning_memory, within_memory};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::count::{Boundary, CorpusFacts, CountConfig, Counted, count_pretokens, gather_documents};
+use crate::count::{Boundary, CorpusFacts, CountConfig, Counted, count_pretokens, count_whole_documents};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::StageCost;
@@ -214,7 +214,7 @@ impl LearnConfig {
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 ///
-/// **Memory:** that of [`count_pretokens`] or [`gather_documents`], then that of [`learn_merges`].
+/// **Memory:** that of [`count_pretokens`] or [`count_whole_documents`], then that of [`learn_merges`].
 ///
 /// # Errors
 /// - The special tokens or the split cannot be used. This is found before anything is read.
@@ -232,7 +232,7 @@ pub fn learn(
     let counting = CountConfig { specials, boundary, ..CountConfig::default() };
     observer.started(Stage::Count, None);
     let counted = match &config.split {
-        SplitPattern::None => gather_documents(documents, &counting, observer)?,
+        SplitPattern::None => count_whole_documents(documents, &counting, observer)?,
         split => count_pretokens(documents, &*splitter(split)?, &counting, observer)?,
     };
     observer.finished(Stage::Count);
