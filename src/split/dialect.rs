@@ -3,6 +3,18 @@
 //!
 //! An expression that contains a construct with two meanings is refused or, for `$`, translated. The check may refuse
 //! an expression that means the same in both; it must not accept one that does not.
+//!
+//! Some of the differences:
+//!
+//! | construct | fancy-regex | Oniguruma |
+//! | --- | --- | --- |
+//! | `$` | the end of the text | the end of every line |
+//! | `x{1,3}+` | a possessive repetition | a repetition that is repeated |
+//! | `x{3}?` | a lazy repetition | an optional one |
+//! | `\w` | `\p{Alphabetic}`, marks, digits, connectors, joiners | letters, marks, digits, connectors |
+//! | `(?m:.)` | a dot that ends at line breaks | a dot that matches them, too |
+//! | `(?i:ss)` | matches `ss` in any case | matches `ß`, too |
+//! | `(?<a>x)(y)` | two capture groups | one: groups without a name do not capture |
 
 use std::sync::LazyLock;
 
@@ -108,6 +120,7 @@ fn for_each_item(text: &str, mut take: impl FnMut(&str, bool) -> Result<()>) -> 
 }
 
 /// The state of reading an expression: what the meaning of the rest depends on.
+#[derive(Default)]
 struct ExpressionReader<'a> {
     /// The whole expression.
     text: &'a str,
@@ -191,15 +204,7 @@ impl EmptyMatches {
 impl<'a> ExpressionReader<'a> {
     fn new(text: &'a str) -> ExpressionReader<'a> {
         let has_names = (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| name(rest).is_some()));
-        ExpressionReader {
-            text,
-            class_depth: 0,
-            scopes: vec![Scope::default()],
-            groups: 0,
-            has_names,
-            repeated: false,
-            literal: String::new(),
-        }
+        ExpressionReader { text, scopes: vec![Scope::default()], has_names, ..ExpressionReader::default() }
     }
 
     /// Returns the state of the innermost open group. Unbalanced parentheses are reported elsewhere.
@@ -535,7 +540,7 @@ mod tests {
     use crate::split::{Named, SplitPattern, splitter};
 
     #[test]
-    fn what_oniguruma_understands_otherwise_is_not_passed_on() {
+    fn constructs_with_another_meaning_in_oniguruma_are_refused() {
         for regex in [
             r"\p{N}{1,3}+|\D+",
             r"^\s+|.",
@@ -687,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_line_is_oniguruma_s() {
+    fn a_line_end_means_the_same_as_in_oniguruma() {
         let pattern = SplitPattern::from_oniguruma(r"\s+$").expect("translated");
         let written = pattern.oniguruma().expect("it means the same there");
         assert_eq!(written, [(r"\s+(?m:$)", false)]);

@@ -5,6 +5,13 @@
 //! A hand-written scanner splits by the named patterns (`gpt4`, `o200k`, …). It is many times faster than the regular
 //! expression of the pattern and is tested against it. Every other pattern is split by its regular expression.
 //!
+//! | pattern | splitter | time for a text |
+//! | --- | --- | --- |
+//! | named | scanner, 64 bytes at a time | linear |
+//! | custom, with the tail `\s+(?!\S)\|\s+` | the expression without the look-ahead of its tail | mostly linear |
+//! | custom | the expression | bounded backtracking |
+//! | several steps | one splitter for each, in a row | the sum of the steps |
+//!
 //! ```
 //! use tokenmill::split::{SplitPattern, splitter};
 //!
@@ -68,6 +75,16 @@ pub trait Splitter: Send + Sync {
     /// # Errors
     /// The text has 4 GiB or more, a custom pattern exceeded its limit of backtracking steps, or the pattern does
     /// not match all of a text that it must cover. `ends` may then have some of the ends already.
+    ///
+    /// ```
+    /// let splitter = tokenmill::split::splitter(&"gpt2".parse()?)?;
+    /// let mut ends = Vec::new();
+    /// for text in ["one two", "three"] {
+    ///     splitter.pretoken_ends(text.as_bytes(), &mut ends)?;
+    /// }
+    /// assert_eq!(ends, [3, 7, 5]); // one ␣two, then three
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     fn pretoken_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
         self.pretoken_ends_observed(text, ends, &Silent)
     }
@@ -102,6 +119,19 @@ pub trait Splitter: Send + Sync {
     ///
     /// The prefix ends at the last safe split point in the first `about` bytes. If those have none, the search goes
     /// to twice as many bytes, and so on. Without any safe split point the prefix is all of the text.
+    ///
+    /// ```
+    /// let splitter = tokenmill::split::splitter(&"gpt4".parse()?)?;
+    /// let (mut text, mut sections) = (&b"one two three"[..], Vec::new());
+    /// while !text.is_empty() {
+    ///     let (section, rest) = text.split_at(splitter.safe_prefix(text, 4));
+    ///     sections.push(section);
+    ///     text = rest;
+    /// }
+    /// assert_eq!(sections.concat(), b"one two three");
+    /// assert_eq!(sections[0], b"one");
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     fn safe_prefix(&self, text: &[u8], about: usize) -> usize {
         let (mut searched, mut limit) = (0, about.max(1));
         while limit < text.len() {
@@ -122,6 +152,13 @@ pub trait Splitter: Send + Sync {
 ///
 /// # Errors
 /// A custom pattern is not a valid regular expression, or it matches the empty text.
+///
+/// ```
+/// use tokenmill::split::{SplitPattern, splitter};
+///
+/// let refused = splitter(&SplitPattern::from_regex("a*")).err().expect("it matches the empty text");
+/// assert!(refused.to_string().contains("can match the empty text"));
+/// ```
 pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Unsplit),
@@ -179,12 +216,7 @@ pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitt
 struct Unsplit;
 
 impl Splitter for Unsplit {
-    fn pretoken_ends_observed(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        _observer: &dyn Observer,
-    ) -> Result<()> {
+    fn pretoken_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _: &dyn Observer) -> Result<()> {
         let length = length32(text)?;
         ends.extend((length > 0).then_some(length));
         Ok(())

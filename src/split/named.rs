@@ -1,6 +1,21 @@
 //! The named patterns: their regular expressions, and the spellings that are recognised as one of them.
 
 /// The named patterns. Each splits exactly like the regular expression that its origin publishes.
+///
+/// ```
+/// use tokenmill::split::{Named, SplitPattern, splitter};
+///
+/// let pretokens = |pattern: Named| -> Result<usize, tokenmill::Error> {
+///     let mut ends = Vec::new();
+///     splitter(&SplitPattern::Named(pattern))?.pretoken_ends(b"It's 2024", &mut ends)?;
+///     Ok(ends.len())
+/// };
+/// assert_eq!(pretokens(Named::Gpt2)?, 3); // It 's ␣2024
+/// assert_eq!(pretokens(Named::Gpt4)?, 5); // It 's ␣ 202 4
+/// assert_eq!(pretokens(Named::O200k)?, 4); // It's ␣ 202 4
+/// assert_eq!(pretokens(Named::Qwen2)?, 7); // It 's ␣ 2 0 2 4
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Named {
@@ -141,7 +156,10 @@ impl Named {
         self.published().2
     }
 
-    /// Returns the named pattern of which an expression is a known spelling.
+    /// Recognises a known spelling of a named pattern.
+    ///
+    /// Programs publish the same pattern with other groups, and with possessive repetitions where these match alike.
+    /// So an expression is compared alternative by alternative with all spellings that split alike.
     pub(super) fn recognised(text: &str, dialect: Dialect) -> Option<Named> {
         if text == DEEPSEEK_V3_AT_ONCE {
             return Some(Named::DeepSeekV3);
@@ -279,7 +297,7 @@ mod tests {
 
     /// The expressions must match every text, because tiktoken drops unmatched text.
     #[test]
-    fn the_expressions_leave_nothing_over() {
+    fn named_expressions_match_every_text() {
         let text: String = ('\0'..=char::MAX).collect();
         for pattern in Named::ALL {
             let regex = fancy_regex::Regex::new(pattern.regex()).expect("named patterns are right");

@@ -131,6 +131,13 @@ impl SplitPattern {
 
     /// Returns the regular expression in the dialect of fancy-regex, tiktoken and Python's `regex`; `None` if the
     /// pattern has several steps.
+    ///
+    /// ```
+    /// use tokenmill::split::SplitPattern;
+    ///
+    /// assert_eq!(SplitPattern::None.regex(), Some("(?s).+")); // all of a text at once
+    /// assert_eq!(SplitPattern::from_regex("[a-z]+").regex(), Some("[a-z]+"));
+    /// ```
     pub fn regex(&self) -> Option<&str> {
         match self {
             SplitPattern::None => Some(UNSPLIT),
@@ -161,7 +168,7 @@ impl SplitPattern {
     }
 }
 
-/// Returns the pattern of which an expression is a known spelling: a named one, or none.
+/// Recognises a known spelling of a named pattern, or of none.
 fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
     // The options `s` and `m` differ by dialect: each has a spelling in which the dot also matches line breaks.
     let unsplit: &[&str] = match dialect {
@@ -311,6 +318,18 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl SplitStep {
     /// Creates a step in which each match, and the text between two, is a pre-token.
+    ///
+    /// With `covers`, text between two matches is an error.
+    ///
+    /// ```
+    /// use tokenmill::split::{SplitPattern, SplitStep, splitter};
+    ///
+    /// let words = SplitStep::new(SplitPattern::from_regex("[a-z]+| "), true);
+    /// let splitter = splitter(&SplitPattern::from_steps(vec![words]))?;
+    /// splitter.pretoken_ends(b"ab c", &mut Vec::new())?;
+    /// assert!(splitter.pretoken_ends(b"ab, c", &mut Vec::new()).is_err());
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     pub fn new(pattern: SplitPattern, covers: bool) -> SplitStep {
         SplitStep { pattern, covers, behavior: SplitBehavior::default(), invert: false, spelled: false }
     }
@@ -345,6 +364,17 @@ impl fmt::Display for SplitStep {
 /// How the matches of a split become pre-tokens. The names are those of Hugging Face's tokenizers.
 ///
 /// The examples split `a--b` at the matches of `-`.
+///
+/// ```
+/// use tokenmill::split::{SplitBehavior, SplitPattern, SplitStep, splitter};
+///
+/// let mut step = SplitStep::new(SplitPattern::of_literal("-"), false);
+/// step.behavior = SplitBehavior::MergedWithPrevious;
+/// let mut ends = Vec::new();
+/// splitter(&SplitPattern::from_steps(vec![step]))?.pretoken_ends(b"a--b", &mut ends)?;
+/// assert_eq!(ends, [2, 3, 4]); // a- - b
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -396,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_those_of_a_known_pattern_or_cut_one_after_the_other() {
+    fn steps_are_recognised_or_split_one_after_the_other() {
         for named in Named::ALL {
             let mut steps: Vec<SplitStep> = named.steps().iter().map(|regex| step(regex, false)).collect();
             assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Named(named));

@@ -144,6 +144,9 @@ const TAILS: [&str; 2] = [r"|\s+(?!\S)|\s+", r"|\s+(?!\S)|\s"];
 /// It matches white space whole, and then gives the last character back. The remaining expression is mostly a regular
 /// language, which the engine matches in linear time. With the look-ahead, the engine would backtrack and fail on a
 /// million spaces.
+///
+/// For example, `\p{L}+|\s+(?!\S)|\s+` becomes `\p{L}+|(\s+)`. In `a   b`, the group matches three spaces; the last
+/// one is given back, so the pre-tokens are `a`, two spaces, one space, and `b`.
 pub(super) struct TailSplitter {
     /// The original expression, for error messages.
     pattern: String,
@@ -341,8 +344,8 @@ impl BoundedRegex {
     }
 
     /// Returns the successive matches in a text.
-    fn matches<'r, 't>(&'r self, text: &'t str) -> Matches<'r, 't> {
-        Matches { regex: self, text, at: 0, last_end: None, skipped: false }
+    fn matches<'r, 't>(&'r self, text: &'t str) -> BoundedMatches<'r, 't> {
+        BoundedMatches { regex: self, text, at: 0, last_end: None, skipped: false }
     }
 }
 
@@ -360,7 +363,7 @@ impl<'o> StepBudget<'o> {
 }
 
 /// Successive matches like those of [`Regex::find_iter`], with bounded searches.
-struct Matches<'r, 't> {
+struct BoundedMatches<'r, 't> {
     regex: &'r BoundedRegex,
     text: &'t str,
     at: usize,
@@ -369,7 +372,7 @@ struct Matches<'r, 't> {
     skipped: bool,
 }
 
-impl<'t> Matches<'_, 't> {
+impl<'t> BoundedMatches<'_, 't> {
     /// Returns the next match. An empty match directly after another match is skipped.
     fn next(&mut self, budget: &mut StepBudget<'_>) -> Result<Option<Match<'t>>> {
         while self.at <= self.text.len() {
@@ -440,7 +443,7 @@ mod tests {
     use crate::split::{SplitPattern, SplitStep, splitter};
 
     #[test]
-    fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
+    fn a_custom_pattern_isolates_matches() {
         let cases: [(&str, &str, &[&str]); 7] = [
             (r"\d+", "ab12c", &["ab", "12", "c"]),
             (r"\d+", "12", &["12"]),
@@ -468,7 +471,7 @@ mod tests {
 
     /// The engine's optimizer changes the meaning of these expressions.
     #[test]
-    fn repetitions_take_what_they_say() {
+    fn repetitions_match_what_they_say() {
         let cases: [(&str, &str, &[&str]); 8] = [
             (r"[0-9]+[.,]?[0-9]+", "7a12.5b7,", &["7a", "12.5", "b7,"]),
             (r" ?\p{L}+'?\p{L}+|\s+(?!\S)|\s+", " a1 it's", &[" ", "a1", " it's"]),
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_search_began_matters_only_to_who_asks_for_it() {
+    fn only_some_anchors_depend_on_where_a_search_starts() {
         for regex in [r"\G\s|\s+(?!\S)|\s+", r"a\K\s+|\s+(?!\S)|\s+"] {
             for text in ["a  s", "a   a  ", "  a"] {
                 let text = text.as_bytes();
@@ -504,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_dropped_is_an_error() {
+    fn text_outside_of_all_matches_can_be_an_error() {
         for regex in [r"\p{L}+| +", r"\p{L}+|\s+(?!\S)|\s+"] {
             let pattern = SplitPattern::from_steps(vec![step(regex, true)]);
             let splitter = splitter(&pattern).expect("a regular expression");
@@ -553,27 +556,34 @@ mod tests {
         })
     }
 
-    /// Pre-token ends by the matches of the `regex` crate.
-    fn ends(regex: &::regex::Regex, text: &str) -> Vec<u32> {
-        let places = regex.find_iter(text).flat_map(|found| [found.start(), found.end()]);
-        let mut ends: Vec<u32> =
-            places.chain([text.len()]).filter(|&end| end > 0).map(truncate_to_u32).collect();
+    /// Pre-token ends by the byte ranges of the matches.
+    fn ends_of(text: &str, matches: impl Iterator<Item = Range<usize>>) -> Vec<u32> {
+        let ends = matches.flat_map(|found| [found.start, found.end]).chain([text.len()]);
+        let mut ends: Vec<u32> = ends.filter(|&end| end > 0).map(truncate_to_u32).collect();
         ends.dedup();
         ends
     }
 
     #[test]
-    fn regular_expressions_cut_as_by_another_engine() {
+    fn regular_expressions_split_as_by_another_engine() {
         let inputs = (expressions(), vec("[abcxA]{0,12}", 1..20));
         one_case_in(2, &inputs, |(expression, texts)| {
             // The splitter refuses expressions that match the empty text.
             let expression = format!("(?:{expression})(?:a|b|x)|A");
-            let (splitter, other) =
-                (custom(&expression), ::regex::Regex::new(&expression).expect("both know what stands there"));
+            let (splitter, other) = (
+                custom(&expression),
+                ::regex::Regex::new(&expression).expect("both engines know the syntax"),
+            );
             for text in texts {
                 let mut found = Vec::new();
                 splitter.pretoken_ends(text.as_bytes(), &mut found).expect("short texts");
-                prop_assert_eq!(found, ends(&other, &text), "{} on {}", expression, text);
+                prop_assert_eq!(
+                    found,
+                    ends_of(&text, other.find_iter(&text).map(|found| found.range())),
+                    "{} on {}",
+                    expression,
+                    text
+                );
             }
             Ok(())
         });
@@ -584,16 +594,11 @@ mod tests {
         let mut builder = fancy_regex::RegexBuilder::new(regex);
         let regex =
             builder.optimize(false).backtrack_limit(usize::MAX).build().expect("a regular expression");
-        let matches = regex.find_iter(text).map(|found| found.expect("no limit"));
-        let places = matches.flat_map(|found| [found.start(), found.end()]);
-        let mut ends: Vec<u32> =
-            places.chain([text.len()]).filter(|&end| end > 0).map(truncate_to_u32).collect();
-        ends.dedup();
-        ends
+        ends_of(text, regex.find_iter(text).map(|found| found.expect("no limit").range()))
     }
 
     #[test]
-    fn searches_that_take_many_steps_find_what_they_find_without_bounds() {
+    fn searches_with_many_steps_find_the_same_as_without_bounds() {
         let far = format!("{}!{} ", "word ".repeat(4_000), "a".repeat(3_000));
         let short = ["", "a", "aab", "bee  e", "12345678, 123", "ab cd ab\n", "e\u{301}e", " a! b! "];
         let texts = short.map(str::to_owned).into_iter().chain([far.clone(), far.repeat(3)]);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pretokens_are_told_apart_by_length_and_bytes_and_nothing_else() {
+    fn short_pretokens_are_equal_if_their_bytes_are() {
         let text = b"ab\0\0cab\0 and more than sixteen bytes, then ab\0";
         let at = |start, end| ShortPretoken::within(text, start, end - start);
         assert_eq!(at(0, 2), at(5, 7));

@@ -19,6 +19,9 @@ const LONGEST_FOR_DFA: usize = 1 << 10;
 /// let finder = SpecialFinder::new(&["<s>", "</s>"])?;
 /// let segments: Vec<Segment> = finder.segments(b"<s>a b").collect();
 /// assert_eq!(segments, [Segment::Special(0, 0..3), Segment::Text(3..6)]);
+///
+/// let finder = SpecialFinder::new(&["<a>", "<a><b>"])?; // the longer of two that start at one place
+/// assert!(finder.segments(b"<a><b>").eq([Segment::Special(1, 0..6)]));
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -74,6 +77,15 @@ impl SpecialFinder {
     }
 
     /// Divides a text into special tokens and the text around them, in order and without gaps. Takes linear time.
+    ///
+    /// ```
+    /// use tokenmill::split::{Segment, SpecialFinder};
+    ///
+    /// let finder = SpecialFinder::new(&["<s>"])?;
+    /// assert!(finder.segments(b"a<s>").eq([Segment::Text(0..1), Segment::Special(0, 1..4)]));
+    /// assert_eq!(finder.segments(b"").count(), 0);
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     pub fn segments<'a>(&'a self, text: &'a [u8]) -> Segments<'a> {
         let found = self.search.as_ref().map(|search| search.find_iter(text));
         Segments { found, done: 0, end: text.len(), waiting: None }

@@ -127,7 +127,7 @@ fn all_strings(alphabet: &[&str], length: u32, mut take: impl FnMut(&[u8])) {
 }
 
 #[test]
-fn every_short_text_is_cut_as_by_the_regex() {
+fn every_short_text_is_split_as_by_the_regex() {
     let pairs = pairs();
     for length in 1..=3 {
         all_strings(&REPRESENTATIVES, length, |text| agree(&pairs, text));
@@ -138,7 +138,7 @@ fn every_short_text_is_cut_as_by_the_regex() {
 
 /// The text after a contraction is split independently of the text before it.
 #[test]
-fn what_follows_a_contraction_is_cut_as_by_the_regex() {
+fn text_after_a_contraction_is_split_as_by_the_regex() {
     let pairs = pairs();
     for before in ["a's", "A'LL", "漢's"] {
         all_strings(&["a", "A", "漢", "\u{301}", " "], 4, |text| {
@@ -147,7 +147,7 @@ fn what_follows_a_contraction_is_cut_as_by_the_regex() {
     }
 }
 
-fn class_as_regex_has_it(code: char) -> u16 {
+fn class_by_regex(code: char) -> u16 {
     use classes::*;
     let is =
         |regex: &fancy_regex::Regex| regex.is_match(code.encode_utf8(&mut [0; 4])).expect("no look-around");
@@ -174,13 +174,13 @@ fn around(character: char) -> String {
 }
 
 #[test]
-fn every_code_point_has_its_class_and_is_cut_as_by_the_regex() {
+fn every_code_point_has_its_class_and_is_split_as_by_the_regex() {
     let (pairs, table) = (pairs(), Classes::get());
     let mut letters_numbers_spaces = [0, 0, 0];
     let (mut before, mut alike) = (0, 0);
     for character in '\0'..=char::MAX {
         let class = table.of_code(u32::from(character));
-        assert_eq!(class & !classes::HAN, class_as_regex_has_it(character), "{character:?}");
+        assert_eq!(class & !classes::HAN, class_by_regex(character), "{character:?}");
         use classes::*;
         for (count, set) in
             letters_numbers_spaces.iter_mut().zip([UPPER | LOWER | UNCASED, NUMBER, SPACE | NEWLINE])
@@ -213,12 +213,12 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn the_scanner_cuts_as_the_regex(text in text()) {
+    fn the_scanner_splits_as_the_regex(text in text()) {
         agree(&pairs_once(), &text);
     }
 
     #[test]
-    fn giving_back_white_space_cuts_as_the_look_ahead(text in text()) {
+    fn the_tail_splitter_splits_as_the_look_ahead(text in text()) {
         thread_local!(static BOTH: Vec<(Lossy<TailSplitter>, Box<dyn Splitter>)> = {
             let with_tail = Named::ALL.into_iter().filter(|name| *name != Named::DeepSeekV3);
             let patterns = OTHERS.into_iter().chain(with_tail.map(Named::regex));
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_bytes_are_cut_as_their_replacement(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn invalid_bytes_are_split_as_their_replacement(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let lossy = String::from_utf8_lossy(&bytes).into_owned();
         for Pair { scanner, .. } in pairs_once().iter() {
             let lossy_pretokens = pretokens(scanner.as_ref(), &bytes);
@@ -257,7 +257,7 @@ proptest! {
 
     /// A section of a text may start and end within a character.
     #[test]
-    fn what_is_certain_of_a_part_is_so_of_the_whole_text(
+    fn a_safe_split_point_of_a_section_is_one_of_the_whole_text(
         text in text(), ends in [any::<prop::sample::Index>(), any::<prop::sample::Index>()],
     ) {
         let [one, other] = ends.map(|end| end.index(text.len() + 1));
@@ -271,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_end_at_the_last_cut_of_the_first_window_with_any(text in text(), about in 1..30_usize) {
+    fn a_safe_prefix_ends_at_the_last_split_point_of_the_first_window_with_any(text in text(), about in 1..30_usize) {
         for Pair { name, scanner, .. } in pairs_once().iter() {
             let (mut rest, mut apart) = (&text[..], Vec::new());
             while !rest.is_empty() {
@@ -318,7 +318,7 @@ fn long_runs_of_all_kinds_come_to_an_end() {
 /// A safe split point depends on the two characters around it. This tests all pairs of kinds within all kinds of
 /// texts.
 #[test]
-fn every_safe_split_point_between_two_characters_is_one() {
+fn every_safe_split_point_between_two_characters_is_safe() {
     let around = [
         "", "a", "A", "'", " ", "\n", "!", "1", "\u{301}", "漢", "・", "\0", "\u{3040}", "'s", "\n/",
         "a\u{301}",
@@ -355,7 +355,7 @@ fn texts_without_spaces_have_safe_split_points_too() {
 proptest! {
     /// Every step sees the pre-tokens of the previous one as separate texts, also in text that is not UTF-8.
     #[test]
-    fn a_chain_cuts_as_its_regexes_do(
+    fn steps_split_as_their_regexes_do(
         texts in proptest::collection::vec(proptest::sample::select(&REPRESENTATIVES[..]), 0..20),
         garbage in proptest::collection::vec(any::<u8>(), 0..4),
         at in 0..20usize,
@@ -406,7 +406,7 @@ impl Edges {
 const FEW_AT_EDGES: [&str; 12] = ["a", "B", "l", "L", "漢", "\u{301}", " ", "\n", "!", "'", "1", "/"];
 
 #[test]
-fn short_texts_at_the_edges_of_blocks_are_cut_as_anywhere() {
+fn short_texts_at_block_edges_are_split_as_elsewhere() {
     let edges = Edges::new();
     for (filler, rest) in [("a", "a"), (" ", "!"), ("!", "a"), ("1", " a"), ("\n", " \n"), ("B", "\u{301}")] {
         for before in 58..64 {
@@ -428,7 +428,7 @@ fn short_texts_at_the_edges_of_blocks_are_cut_as_anywhere() {
 }
 
 #[test]
-fn runs_that_end_at_any_place_are_cut_as_anywhere() {
+fn runs_of_any_length_are_split_as_elsewhere() {
     let edges = Edges::new();
     let parts =
         ["a", "A", "é", "É", "漢", "\u{301}", "1", "½", " ", "\n", "\u{A0}", "!", "。", "/", "\0", "😀"];
@@ -445,7 +445,7 @@ fn runs_that_end_at_any_place_are_cut_as_anywhere() {
 }
 
 #[test]
-fn bytes_that_are_not_text_are_cut_as_anywhere() {
+fn invalid_utf8_is_split_as_elsewhere() {
     let edges = Edges::new();
     let leads: [&[u8]; 9] = [
         b"\xC3",
@@ -479,13 +479,13 @@ fn bytes_that_are_not_text_are_cut_as_anywhere() {
 }
 
 #[test]
-fn no_steps_cut_nothing() {
+fn no_steps_do_not_split() {
     let splitter = splitter(&SplitPattern::Steps(Vec::new())).expect("there is no regular expression");
     assert_eq!(pretokens(splitter.as_ref(), b"a b"), [b"a b"]);
 }
 
 #[test]
-fn a_text_whose_places_need_more_than_32_bits_is_refused() {
+fn a_text_of_4_gib_is_refused() {
     // The operating system provides no memory for zeros that are never read.
     let text = vec![0; 1 << 32];
     for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {

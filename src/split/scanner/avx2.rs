@@ -5,11 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use super::masks::{Masks, OpenCharacter, Planes, WINDOW};
+use super::masks::{ClassPlanes, Masks, OpenCharacter, WINDOW};
 use super::portable::{HighBits, add_non_ascii, append};
-use super::rules::{BlockRule, scan_blocks};
+use super::rules::{BlockRule, Scan};
 
-/// Returns whether this CPU has the features that [`scan`] needs.
+/// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -18,45 +18,27 @@ pub(super) fn is_supported() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`scan_blocks`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
-/// Returns what `scan_blocks` returns.
+/// Runs a scan with masks made 32 bytes at a time. Returns what [`Scan::by`] returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn scan<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    rule: R,
-    base: usize,
-    ends: &mut Vec<u32>,
-) -> usize {
+pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
     assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
-    unsafe { scan_here(text, planes, rule, base, ends) }
+    unsafe { run_here(scan) }
 }
 
-/// [`scan`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
+/// [`run`] compiled with the features. [`Scan::by`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn scan_here<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    rule: R,
-    base: usize,
-    ends: &mut Vec<u32>,
-) -> usize {
-    let mut open = OpenCharacter::NONE;
+fn run_here<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
+    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
     let tables = ShuffleTables::new(&planes.bytes);
-    scan_blocks(
-        text,
-        planes,
-        rule,
-        |bytes| {
-            let halves = [load(bytes), load(&bytes[32..])];
-            let masks = of_ascii(halves, &tables);
-            if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
-        },
-        |at, mask| append(ends, base + at, mask),
-    )
+    let masks = |bytes: &[u8; WINDOW]| {
+        let halves = [load(bytes), load(&bytes[32..])];
+        let masks = of_ascii(halves, &tables);
+        if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
+    };
+    scan.by(masks, append)
 }
 
 /// Loads the first 32 bytes.
@@ -146,7 +128,7 @@ fn of_any<const P: usize>(
     masks: Masks<P>,
     bytes: &[u8; WINDOW],
     halves: [__m256i; 2],
-    planes: &Planes<P>,
+    planes: &ClassPlanes<P>,
     open: &mut OpenCharacter<P>,
 ) -> Masks<P> {
     let uppers = HighBits::new(bytes, [0, 1, 2, 3].map(|below| bits(halves, below)));

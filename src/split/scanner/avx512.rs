@@ -5,10 +5,10 @@
 
 use std::arch::x86_64::*;
 
-use super::masks::{BLOCK, LeadBits, Masks, OpenCharacter, Planes, WINDOW};
-use super::rules::{BlockRule, scan_blocks};
+use super::masks::{BLOCK, ClassPlanes, LeadBits, Masks, OpenCharacter, WINDOW};
+use super::rules::{BlockRule, Scan};
 
-/// Returns whether this CPU has the features that [`scan`] needs.
+/// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -20,45 +20,27 @@ pub(super) fn is_supported() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`scan_blocks`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
-/// Returns what `scan_blocks` returns.
+/// Runs a scan with masks made 64 bytes at a time. Returns what [`Scan::by`] returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn scan<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    rule: R,
-    base: usize,
-    ends: &mut Vec<u32>,
-) -> usize {
+pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
     assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
-    unsafe { scan_here(text, planes, rule, base, ends) }
+    unsafe { run_here(scan) }
 }
 
-/// [`scan`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
+/// [`run`] compiled with the features. [`Scan::by`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
-fn scan_here<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    rule: R,
-    base: usize,
-    ends: &mut Vec<u32>,
-) -> usize {
-    let mut open = OpenCharacter::NONE;
+fn run_here<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
+    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
     let ascii = [load(&planes.bytes), load(&planes.bytes[64..])];
-    scan_blocks(
-        text,
-        planes,
-        rule,
-        |bytes| {
-            let here = load(&bytes[..BLOCK]);
-            let non_ascii = _mm512_movepi8_mask(here);
-            if non_ascii == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
-        },
-        |at, mask| append(ends, base + at, mask),
-    )
+    let masks = |bytes: &[u8; WINDOW]| {
+        let here = load(&bytes[..BLOCK]);
+        let non_ascii = _mm512_movepi8_mask(here);
+        if non_ascii == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
+    };
+    scan.by(masks, |ends, at, mask| append(ends, at, mask))
 }
 
 /// Loads the first 64 bytes.
@@ -136,7 +118,7 @@ fn of_ascii<const P: usize>(here: __m512i, non_ascii: u64, ascii: [__m512i; 2]) 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(
     bytes: &[u8; WINDOW],
-    planes: &Planes<P>,
+    planes: &ClassPlanes<P>,
     ascii: [__m512i; 2],
     open: &mut OpenCharacter<P>,
 ) -> Masks<P> {

@@ -31,7 +31,7 @@ pub(super) struct Masks<const P: usize> {
 /// Lookup tables for `P` planes. A plane is a set of character classes; the tables say which characters are in it.
 ///
 /// **Memory:** about 20 kB.
-pub(super) struct Planes<const P: usize> {
+pub(super) struct ClassPlanes<const P: usize> {
     /// The class of each code point.
     pub(super) classes: &'static Classes,
     /// The set of classes of each plane.
@@ -60,9 +60,9 @@ pub(super) struct LeadTables {
     pub(super) three: LeadBits,
 }
 
-impl<const P: usize> Planes<P> {
+impl<const P: usize> ClassPlanes<P> {
     /// Builds the tables for these sets of classes, one per plane.
-    pub(super) fn new(sets: [ClassSet; P]) -> Planes<P> {
+    pub(super) fn new(sets: [ClassSet; P]) -> ClassPlanes<P> {
         let classes = Classes::get();
         let bit = |set: ClassSet, class: ClassSet, at: usize| u64::from(class & set != 0) << at;
         let of_page = |page: &[ClassSet; PAGE]| {
@@ -89,7 +89,7 @@ impl<const P: usize> Planes<P> {
             }
             mixed.0[byte] |= if page.iter().all(|bits| [0, !0].contains(bits)) { 0 } else { bit };
         }
-        Planes { classes, sets, bytes, pages, by_lead, mixed }
+        ClassPlanes { classes, sets, bytes, pages, by_lead, mixed }
     }
 
     /// Returns the bits of one page in each plane: the code points `64 * number` and the next 63.
@@ -115,7 +115,7 @@ impl<const P: usize> OpenCharacter<P> {
 
 impl<const P: usize> Masks<P> {
     /// Returns the masks of a block that consists of one white-space byte, as it virtually follows the text.
-    pub(super) fn of_padding(planes: &Planes<P>, byte: u8) -> Masks<P> {
+    pub(super) fn of_padding(planes: &ClassPlanes<P>, byte: u8) -> Masks<P> {
         let class = planes.classes.of_byte(byte);
         let all = |is: bool| if is { !0 } else { 0 };
         Masks {
@@ -145,7 +145,7 @@ impl<const P: usize> Masks<P> {
     /// Computes the masks character by character. Only this function handles invalid UTF-8.
     pub(super) fn by_character(
         bytes: &[u8; WINDOW],
-        planes: &Planes<P>,
+        planes: &ClassPlanes<P>,
         open: &mut OpenCharacter<P>,
     ) -> Masks<P> {
         let span = |from: usize, to: usize| (!0 >> (BLOCK - (to - from))) << from;

@@ -20,8 +20,8 @@ mod scalar;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use masks::{BLOCK, Planes};
-use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k};
+use masks::{BLOCK, ClassPlanes};
+use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k, Scan};
 use scalar::{LETTER, ScalarScanner, WHITE, WORD};
 
 use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
@@ -73,13 +73,14 @@ impl Instructions {
 
 // White space must be the last plane of each pattern; `rules` relies on that.
 
-/// Planes of GPT-2's and GPT-4's patterns.
-static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
-/// Planes of GPT-4o's pattern.
-static CASED: LazyLock<Planes<6>> =
-    LazyLock::new(|| Planes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
-/// Planes of DeepSeek's pattern.
-static DEEPSEEK: LazyLock<Planes<5>> = LazyLock::new(|| Planes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
+/// ClassPlanes of GPT-2's and GPT-4's patterns.
+static GPT: LazyLock<ClassPlanes<3>> = LazyLock::new(|| ClassPlanes::new([LETTER, NUMBER, WHITE]));
+/// ClassPlanes of GPT-4o's pattern.
+static CASED: LazyLock<ClassPlanes<6>> =
+    LazyLock::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
+/// ClassPlanes of DeepSeek's pattern.
+static DEEPSEEK: LazyLock<ClassPlanes<5>> =
+    LazyLock::new(|| ClassPlanes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
 
 /// Splits by a named pattern, in time linear in the length of any text.
 pub(super) struct Scanner {
@@ -104,47 +105,45 @@ impl Scanner {
     /// Returns the end of the text, or the start of the first block that masks cannot decide. The end of the last
     /// pre-token, the end of the text, is not appended.
     fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
-        match self.pattern {
-            Named::Gpt2 => self.by(&GPT, Gpt2::default(), text, from, ends),
-            Named::Gpt4 => self.by(&GPT, Gpt4::<3, false>::default(), text, from, ends),
-            Named::Cl100k => self.by(&GPT, Gpt4::<3, true>::default(), text, from, ends),
-            Named::Nanochat => self.by(&GPT, Gpt4::<2, false>::default(), text, from, ends),
-            Named::Qwen2 => self.by(&GPT, Gpt4::<1, false>::default(), text, from, ends),
-            Named::O200k => self.by(&CASED, O200k::default(), text, from, ends),
-            Named::DeepSeekV3 => self.by(&DEEPSEEK, DeepSeek::default(), text, from, ends),
+        let (text, base) = (&text[from..], from);
+        from + match self.pattern {
+            Named::Gpt2 => self.run(Scan { text, base, planes: &GPT, rule: Gpt2::default(), ends }),
+            Named::Gpt4 => {
+                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<3, false>::default(), ends })
+            }
+            Named::Cl100k => {
+                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<3, true>::default(), ends })
+            }
+            Named::Nanochat => {
+                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<2, false>::default(), ends })
+            }
+            Named::Qwen2 => {
+                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<1, false>::default(), ends })
+            }
+            Named::O200k => self.run(Scan { text, base, planes: &CASED, rule: O200k::default(), ends }),
+            Named::DeepSeekV3 => {
+                self.run(Scan { text, base, planes: &DEEPSEEK, rule: DeepSeek::default(), ends })
+            }
         }
     }
 
-    /// Does the work of [`blocks`](Scanner::blocks) with the instructions of this scanner.
-    fn by<const P: usize, R: BlockRule<P>>(
-        &self,
-        planes: &Planes<P>,
-        rule: R,
-        text: &[u8],
-        from: usize,
-        ends: &mut Vec<u32>,
-    ) -> usize {
-        let rest = &text[from..];
-        from + match self.instructions {
+    /// Runs a scan with the instructions of this scanner.
+    fn run<const P: usize, R: BlockRule<P>>(&self, scan: Scan<'_, P, R>) -> usize {
+        match self.instructions {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 => avx512::scan(rest, planes, rule, from, ends),
+            Instructions::Avx512 => avx512::run(scan),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => avx2::scan(rest, planes, rule, from, ends),
+            Instructions::Avx2 => avx2::run(scan),
             #[cfg(not(target_arch = "x86_64"))]
-            Instructions::Avx512 | Instructions::Avx2 => portable::scan(rest, planes, rule, from, ends),
-            Instructions::Portable => portable::scan(rest, planes, rule, from, ends),
+            Instructions::Avx512 | Instructions::Avx2 => portable::run(scan),
+            Instructions::Portable => portable::run(scan),
             Instructions::Scalar => 0,
         }
     }
 }
 
 impl Splitter for Scanner {
-    fn pretoken_ends_observed(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        _observer: &dyn Observer,
-    ) -> Result<()> {
+    fn pretoken_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _: &dyn Observer) -> Result<()> {
         let length = length32(text)?;
         let (mut from, mut most) = (0, SCALAR_BYTES[0]);
         while from < text.len() {

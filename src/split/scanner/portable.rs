@@ -1,34 +1,22 @@
 //! Masks by 64-bit arithmetic, for CPUs without AVX2, and what these share with AVX2: the characters outside ASCII,
 //! which are looked up one by one, and the output of the results.
 
-use super::masks::{BLOCK, Masks, OpenCharacter, Planes, WINDOW, set_bits};
-use super::rules::{BlockRule, scan_blocks};
+use super::masks::{BLOCK, ClassPlanes, Masks, OpenCharacter, WINDOW, set_bits};
+use super::rules::{BlockRule, Scan};
 use crate::base::int::truncate_to_u32;
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Runs [`scan_blocks`] with masks made by 64-bit arithmetic, eight bytes at a time, and appends the pre-token starts, plus
-/// `base`, to `ends`. Returns what `scan_blocks` returns.
-pub(super) fn scan<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    rule: R,
-    base: usize,
-    ends: &mut Vec<u32>,
-) -> usize {
-    let mut open = OpenCharacter::NONE;
-    scan_blocks(
-        text,
-        planes,
-        rule,
-        |bytes| {
-            let here = bytes.first_chunk().expect("a block and more");
-            let masks = of_ascii(here, planes);
-            if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
-        },
-        |at, mask| append(ends, base + at, mask),
-    )
+/// Runs a scan with masks made by 64-bit arithmetic, eight bytes at a time. Returns what [`Scan::by`] returns.
+pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
+    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
+    let masks = |bytes: &[u8; WINDOW]| {
+        let here = bytes.first_chunk().expect("a block and more");
+        let masks = of_ascii(here, planes);
+        if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
+    };
+    scan.by(masks, append)
 }
 
 /// Appends the positions of the one bits of a mask, plus `at`.
@@ -42,7 +30,7 @@ pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
 }
 
 /// Computes the masks of a block, eight bytes at a time. The planes of bytes outside ASCII are 0.
-fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> {
+fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &ClassPlanes<P>) -> Masks<P> {
     let mut masks =
         Masks { planes: [0; P], start: !0, non_ascii: 0, space: 0, newline: 0, quote: 0, slash: 0 };
     for (number, bytes) in here.as_chunks::<8>().0.iter().enumerate() {
@@ -72,7 +60,7 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
 fn of_any<const P: usize>(
     masks: Masks<P>,
     bytes: &[u8; WINDOW],
-    planes: &Planes<P>,
+    planes: &ClassPlanes<P>,
     open: &mut OpenCharacter<P>,
 ) -> Masks<P> {
     let mut uppers = [0; 4];
@@ -116,7 +104,7 @@ pub(super) fn add_non_ascii<const P: usize>(
     mut masks: Masks<P>,
     bytes: &[u8; WINDOW],
     uppers: HighBits,
-    planes: &Planes<P>,
+    planes: &ClassPlanes<P>,
     open: &mut OpenCharacter<P>,
 ) -> Option<Masks<P>> {
     let [non_ascii, bit6, bit5, bit4] = uppers.bits;

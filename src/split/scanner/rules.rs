@@ -1,7 +1,7 @@
 //! The named patterns as arithmetic on masks, 64 bytes at a time: the loop over the blocks of a text, the rule of each
 //! pattern, and what several rules share.
 
-use super::masks::{BLOCK, Marks, Masks, Planes, WINDOW, after, ahead, runs, set_bits};
+use super::masks::{BLOCK, ClassPlanes, Marks, Masks, WINDOW, after, ahead, runs, set_bits};
 use super::scalar::contraction;
 use crate::base::int::to_usize;
 
@@ -36,45 +36,59 @@ pub(super) trait BlockRule<const P: usize> {
     fn starts(&mut self, view: &BlockView<'_, P>) -> Option<u64>;
 }
 
-/// Splits a text block by block. A pre-token must start at the start of the text.
-///
-/// `masks` classifies each block and `rule` splits it. `take` gets the offset of the block and the mask of its
-/// pre-token starts, without the start of the text; each start is also the end of the previous pre-token. Returns the
-/// length of the text, or the offset of the block that the rule cannot decide.
-#[inline(always)] // Compiled into callers that enable more CPU features.
-pub(super) fn scan_blocks<const P: usize, R: BlockRule<P>>(
-    text: &[u8],
-    planes: &Planes<P>,
-    mut rule: R,
-    mut masks: impl FnMut(&[u8; WINDOW]) -> Masks<P>,
-    mut take: impl FnMut(usize, u64),
-) -> usize {
-    let padding = Masks::of_padding(planes, R::PADDING);
-    let mut read = |at: usize| {
-        let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return padding };
-        let ending;
-        let bytes = match rest.first_chunk() {
-            Some(bytes) => bytes,
-            None => {
-                ending = padded(rest, R::PADDING);
-                &ending
-            }
+/// A text to split by a rule, and where the results go.
+pub(super) struct Scan<'a, const P: usize, R> {
+    /// The text. A pre-token must start at its start.
+    pub(super) text: &'a [u8],
+    /// Offset of `text` in a longer text. It is added to the results.
+    pub(super) base: usize,
+    pub(super) planes: &'a ClassPlanes<P>,
+    pub(super) rule: R,
+    /// The ends of the pre-tokens.
+    pub(super) ends: &'a mut Vec<u32>,
+}
+
+impl<const P: usize, R: BlockRule<P>> Scan<'_, P, R> {
+    /// Splits the text block by block.
+    ///
+    /// `masks` classifies each block and the rule splits it. `append` appends the set bits of a mask, plus an offset,
+    /// to the ends: those of the pre-token starts of a block, without the start of the text, because each start is
+    /// also the end of the previous pre-token. Returns the length of the text, or the offset of the block that the
+    /// rule cannot decide.
+    #[inline(always)] // Compiled into callers that enable more CPU features.
+    pub(super) fn by(
+        self,
+        mut masks: impl FnMut(&[u8; WINDOW]) -> Masks<P>,
+        mut append: impl FnMut(&mut Vec<u32>, usize, u64),
+    ) -> usize {
+        let Scan { text, base, planes, mut rule, ends } = self;
+        let padding = Masks::of_padding(planes, R::PADDING);
+        let mut read = |at: usize| {
+            let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return padding };
+            let ending;
+            let bytes = match rest.first_chunk() {
+                Some(bytes) => bytes,
+                None => {
+                    ending = padded(rest, R::PADDING);
+                    &ending
+                }
+            };
+            masks(bytes)
         };
-        masks(bytes)
-    };
-    let (mut at, mut here, mut wanted) = (0, read(0), !1);
-    while at < text.len() {
-        let next = read(at + BLOCK);
-        let view = BlockView { text, at, here: &here, next: &next };
-        let Some(starts) = rule.starts(&view) else { return at };
-        let left = text.len() - at;
-        if left < BLOCK {
-            wanted &= (1 << left) - 1;
+        let (mut at, mut here, mut wanted) = (0, read(0), !1);
+        while at < text.len() {
+            let next = read(at + BLOCK);
+            let view = BlockView { text, at, here: &here, next: &next };
+            let Some(starts) = rule.starts(&view) else { return at };
+            let left = text.len() - at;
+            if left < BLOCK {
+                wanted &= (1 << left) - 1;
+            }
+            append(ends, base + at, starts & wanted);
+            (at, here, wanted) = (at + BLOCK, next, !0);
         }
-        take(at, starts & wanted);
-        (at, here, wanted) = (at + BLOCK, next, !0);
+        text.len()
     }
-    text.len()
 }
 
 /// Returns the last bytes of a text, filled up with [`BlockRule::PADDING`]. It is a function of its own because the loop

@@ -302,29 +302,29 @@ impl ScalarScanner {
     /// Returns the character that starts at `at`; `None` if it is invalid UTF-8 or incomplete. The bytes around a
     /// complete character cannot change how it is read.
     #[inline]
-    fn character_at(&self, text: &[u8], at: usize) -> Option<Character> {
+    fn character_at(&self, text: &[u8], at: usize) -> Option<AdjacentCharacter> {
         let byte = text[at];
         let (class, _) = if byte.is_ascii() { self.class(text, at) } else { self.non_ascii_class(text, at)? };
-        Some(Character { class, byte })
+        Some(AdjacentCharacter { class, byte })
     }
 
     /// Returns the character that ends at `at`; `None` if it is invalid UTF-8 or incomplete.
     #[inline]
-    fn character_before(&self, text: &[u8], at: usize) -> Option<Character> {
+    fn character_before(&self, text: &[u8], at: usize) -> Option<AdjacentCharacter> {
         let byte = text[at - 1];
         if byte.is_ascii() {
             return self.character_at(text, at - 1);
         }
         let start = (at.saturating_sub(4)..at).rev().find(|start| text[*start] & 0xC0 != 0x80)?;
         let (class, end) = self.non_ascii_class(text, start)?;
-        (end == at).then_some(Character { class, byte: text[start] })
+        (end == at).then_some(AdjacentCharacter { class, byte: text[start] })
     }
 
     /// Returns whether the pattern splits between two adjacent characters in every text.
     #[inline]
-    fn always_splits(&self, before: Character, after: Character) -> bool {
-        let Character { class: before, byte: first } = before;
-        let Character { class: after, byte: second } = after;
+    fn always_splits(&self, before: AdjacentCharacter, after: AdjacentCharacter) -> bool {
+        let AdjacentCharacter { class: before, byte: first } = before;
+        let AdjacentCharacter { class: after, byte: second } = after;
         if before & WHITE != 0 {
             return false;
         }
@@ -365,7 +365,7 @@ impl ScalarScanner {
 
 /// A character, as far as a split before or after it depends on it.
 #[derive(Clone, Copy)]
-struct Character {
+struct AdjacentCharacter {
     class: ClassSet,
     /// The first byte of the character.
     byte: u8,
