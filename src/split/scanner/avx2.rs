@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::masks::{ClassPlanes, Masks, OpenCharacter, WINDOW};
 use super::portable::{HighBits, add_non_ascii, append};
-use super::rules::{BlockRule, Scan};
+use super::rules::{BlockRule, scan_blocks};
 
 /// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
@@ -18,27 +18,28 @@ pub(super) fn is_supported() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs a scan with masks made 32 bytes at a time. Returns what [`Scan::by`] returns.
+/// Runs [`scan_blocks`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `scan_blocks` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
+pub(super) fn run<const P: usize, R: BlockRule<P>>(text: &[u8], base: usize, ends: &mut Vec<u32>) -> usize {
     assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
-    unsafe { run_here(scan) }
+    unsafe { run_here::<P, R>(text, base, ends) }
 }
 
-/// [`run`] compiled with the features. [`Scan::by`] and the rule are inlined into it, so that they use them, too.
+/// [`run`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn run_here<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
-    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
+fn run_here<const P: usize, R: BlockRule<P>>(text: &[u8], base: usize, ends: &mut Vec<u32>) -> usize {
+    let (planes, mut open) = (R::planes(), OpenCharacter::NONE);
     let tables = ShuffleTables::new(&planes.bytes);
     let masks = |bytes: &[u8; WINDOW]| {
         let halves = [load(bytes), load(&bytes[32..])];
         let masks = of_ascii(halves, &tables);
         if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
     };
-    scan.by(masks, append)
+    scan_blocks::<P, R>(text, masks, |at, mask| append(ends, base + at, mask))
 }
 
 /// Loads the first 32 bytes.

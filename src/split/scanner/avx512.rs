@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 use super::masks::{BLOCK, ClassPlanes, LeadBits, Masks, OpenCharacter, WINDOW};
-use super::rules::{BlockRule, Scan};
+use super::rules::{BlockRule, scan_blocks};
 
 /// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
@@ -20,27 +20,28 @@ pub(super) fn is_supported() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs a scan with masks made 64 bytes at a time. Returns what [`Scan::by`] returns.
+/// Runs [`scan_blocks`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `scan_blocks` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
-pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
+pub(super) fn run<const P: usize, R: BlockRule<P>>(text: &[u8], base: usize, ends: &mut Vec<u32>) -> usize {
     assert!(is_supported(), "the caller has asked");
     // SAFETY: the CPU has the features, as just asserted.
-    unsafe { run_here(scan) }
+    unsafe { run_here::<P, R>(text, base, ends) }
 }
 
-/// [`run`] compiled with the features. [`Scan::by`] and the rule are inlined into it, so that they use them, too.
+/// [`run`] compiled with the features. [`scan_blocks`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
-fn run_here<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
-    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
+fn run_here<const P: usize, R: BlockRule<P>>(text: &[u8], base: usize, ends: &mut Vec<u32>) -> usize {
+    let (planes, mut open) = (R::planes(), OpenCharacter::NONE);
     let ascii = [load(&planes.bytes), load(&planes.bytes[64..])];
     let masks = |bytes: &[u8; WINDOW]| {
         let here = load(&bytes[..BLOCK]);
         let non_ascii = _mm512_movepi8_mask(here);
         if non_ascii == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
     };
-    scan.by(masks, |ends, at, mask| append(ends, at, mask))
+    scan_blocks::<P, R>(text, masks, |at, mask| append(ends, base + at, mask))
 }
 
 /// Loads the first 64 bytes.

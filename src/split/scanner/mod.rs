@@ -18,13 +18,11 @@ mod avx512;
 mod scalar;
 
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
 
-use masks::{BLOCK, ClassPlanes};
-use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k, Scan};
-use scalar::{LETTER, ScalarScanner, WHITE, WORD};
+use masks::BLOCK;
+use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k};
+use scalar::ScalarScanner;
 
-use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 use super::named::Named;
 use super::{Splitter, length32};
 use crate::base::int::{to_usize, truncate_to_u32};
@@ -71,17 +69,6 @@ impl Instructions {
     }
 }
 
-// White space must be the last plane of each pattern; `rules` relies on that.
-
-/// ClassPlanes of GPT-2's and GPT-4's patterns.
-static GPT: LazyLock<ClassPlanes<3>> = LazyLock::new(|| ClassPlanes::new([LETTER, NUMBER, WHITE]));
-/// ClassPlanes of GPT-4o's pattern.
-static CASED: LazyLock<ClassPlanes<6>> =
-    LazyLock::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
-/// ClassPlanes of DeepSeek's pattern.
-static DEEPSEEK: LazyLock<ClassPlanes<5>> =
-    LazyLock::new(|| ClassPlanes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
-
 /// Splits by a named pattern, in time linear in the length of any text.
 pub(super) struct Scanner {
     pattern: Named,
@@ -105,38 +92,28 @@ impl Scanner {
     /// Returns the end of the text, or the start of the first block that masks cannot decide. The end of the last
     /// pre-token, the end of the text, is not appended.
     fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
-        let (text, base) = (&text[from..], from);
-        from + match self.pattern {
-            Named::Gpt2 => self.run(Scan { text, base, planes: &GPT, rule: Gpt2::default(), ends }),
-            Named::Gpt4 => {
-                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<3, false>::default(), ends })
-            }
-            Named::Cl100k => {
-                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<3, true>::default(), ends })
-            }
-            Named::Nanochat => {
-                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<2, false>::default(), ends })
-            }
-            Named::Qwen2 => {
-                self.run(Scan { text, base, planes: &GPT, rule: Gpt4::<1, false>::default(), ends })
-            }
-            Named::O200k => self.run(Scan { text, base, planes: &CASED, rule: O200k::default(), ends }),
-            Named::DeepSeekV3 => {
-                self.run(Scan { text, base, planes: &DEEPSEEK, rule: DeepSeek::default(), ends })
-            }
+        match self.pattern {
+            Named::Gpt2 => self.run::<3, Gpt2>(text, from, ends),
+            Named::Gpt4 => self.run::<3, Gpt4<3, false>>(text, from, ends),
+            Named::Cl100k => self.run::<3, Gpt4<3, true>>(text, from, ends),
+            Named::Nanochat => self.run::<3, Gpt4<2, false>>(text, from, ends),
+            Named::Qwen2 => self.run::<3, Gpt4<1, false>>(text, from, ends),
+            Named::O200k => self.run::<6, O200k>(text, from, ends),
+            Named::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
         }
     }
 
-    /// Runs a scan with the instructions of this scanner.
-    fn run<const P: usize, R: BlockRule<P>>(&self, scan: Scan<'_, P, R>) -> usize {
-        match self.instructions {
+    /// Does the work of [`blocks`](Scanner::blocks) by a rule, with the instructions of this scanner.
+    fn run<const P: usize, R: BlockRule<P>>(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
+        let rest = &text[from..];
+        from + match self.instructions {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 => avx512::run(scan),
+            Instructions::Avx512 => avx512::run::<P, R>(rest, from, ends),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => avx2::run(scan),
+            Instructions::Avx2 => avx2::run::<P, R>(rest, from, ends),
             #[cfg(not(target_arch = "x86_64"))]
-            Instructions::Avx512 | Instructions::Avx2 => portable::run(scan),
-            Instructions::Portable => portable::run(scan),
+            Instructions::Avx512 | Instructions::Avx2 => portable::run::<P, R>(rest, from, ends),
+            Instructions::Portable => portable::run::<P, R>(rest, from, ends),
             Instructions::Scalar => 0,
         }
     }

@@ -2,21 +2,22 @@
 //! which are looked up one by one, and the output of the results.
 
 use super::masks::{BLOCK, ClassPlanes, Masks, OpenCharacter, WINDOW, set_bits};
-use super::rules::{BlockRule, Scan};
+use super::rules::{BlockRule, scan_blocks};
 use crate::base::int::truncate_to_u32;
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Runs a scan with masks made by 64-bit arithmetic, eight bytes at a time. Returns what [`Scan::by`] returns.
-pub(super) fn run<const P: usize, R: BlockRule<P>>(scan: Scan<'_, P, R>) -> usize {
-    let (planes, mut open) = (scan.planes, OpenCharacter::NONE);
+/// Runs [`scan_blocks`] with masks made by 64-bit arithmetic, eight bytes at a time, and appends the pre-token
+/// starts, plus `base`, to `ends`. Returns what `scan_blocks` returns.
+pub(super) fn run<const P: usize, R: BlockRule<P>>(text: &[u8], base: usize, ends: &mut Vec<u32>) -> usize {
+    let (planes, mut open) = (R::planes(), OpenCharacter::NONE);
     let masks = |bytes: &[u8; WINDOW]| {
         let here = bytes.first_chunk().expect("a block and more");
         let masks = of_ascii(here, planes);
         if masks.non_ascii == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
     };
-    scan.by(masks, append)
+    scan_blocks::<P, R>(text, masks, |at, mask| append(ends, base + at, mask))
 }
 
 /// Appends the positions of the one bits of a mask, plus `at`.

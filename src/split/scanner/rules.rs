@@ -1,9 +1,12 @@
 //! The named patterns as arithmetic on masks, 64 bytes at a time: the loop over the blocks of a text, the rule of each
 //! pattern, and what several rules share.
 
+use std::sync::LazyLock;
+
 use super::masks::{BLOCK, ClassPlanes, Marks, Masks, WINDOW, after, ahead, runs, set_bits};
-use super::scalar::contraction;
+use super::scalar::{LETTER, WHITE, WORD, contraction};
 use crate::base::int::to_usize;
+use crate::split::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 
 /// A block to split, in its context.
 pub(super) struct BlockView<'a, const P: usize> {
@@ -26,69 +29,56 @@ impl<const P: usize> BlockView<'_, P> {
 }
 
 /// A pattern as arithmetic on masks. The implementing type keeps the state that later blocks need.
-pub(super) trait BlockRule<const P: usize> {
+pub(super) trait BlockRule<const P: usize>: Default {
     /// The white-space byte that virtually follows the text without end. The pattern must split before it as it
     /// splits at the end of a text.
     const PADDING: u8 = b' ';
+
+    /// Returns the planes, the last of which is white space.
+    fn planes() -> &'static ClassPlanes<P>;
 
     /// Returns the pre-token starts of a block as a mask. `None` if masks cannot decide; the results for earlier
     /// blocks are valid all the same. Blocks must come in order.
     fn starts(&mut self, view: &BlockView<'_, P>) -> Option<u64>;
 }
 
-/// A text to split by a rule, and where the results go.
-pub(super) struct Scan<'a, const P: usize, R> {
-    /// The text. A pre-token must start at its start.
-    pub(super) text: &'a [u8],
-    /// Offset of `text` in a longer text. It is added to the results.
-    pub(super) base: usize,
-    pub(super) planes: &'a ClassPlanes<P>,
-    pub(super) rule: R,
-    /// The ends of the pre-tokens.
-    pub(super) ends: &'a mut Vec<u32>,
-}
-
-impl<const P: usize, R: BlockRule<P>> Scan<'_, P, R> {
-    /// Splits the text block by block.
-    ///
-    /// `masks` classifies each block and the rule splits it. `append` appends the set bits of a mask, plus an offset,
-    /// to the ends: those of the pre-token starts of a block, without the start of the text, because each start is
-    /// also the end of the previous pre-token. Returns the length of the text, or the offset of the block that the
-    /// rule cannot decide.
-    #[inline(always)] // Compiled into callers that enable more CPU features.
-    pub(super) fn by(
-        self,
-        mut masks: impl FnMut(&[u8; WINDOW]) -> Masks<P>,
-        mut append: impl FnMut(&mut Vec<u32>, usize, u64),
-    ) -> usize {
-        let Scan { text, base, planes, mut rule, ends } = self;
-        let padding = Masks::of_padding(planes, R::PADDING);
-        let mut read = |at: usize| {
-            let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return padding };
-            let ending;
-            let bytes = match rest.first_chunk() {
-                Some(bytes) => bytes,
-                None => {
-                    ending = padded(rest, R::PADDING);
-                    &ending
-                }
-            };
-            masks(bytes)
-        };
-        let (mut at, mut here, mut wanted) = (0, read(0), !1);
-        while at < text.len() {
-            let next = read(at + BLOCK);
-            let view = BlockView { text, at, here: &here, next: &next };
-            let Some(starts) = rule.starts(&view) else { return at };
-            let left = text.len() - at;
-            if left < BLOCK {
-                wanted &= (1 << left) - 1;
+/// Splits a text block by block. A pre-token must start at the start of the text.
+///
+/// `masks` classifies each block and the rule splits it. `take` gets the offset of the block and the mask of its
+/// pre-token starts, without the start of the text; each start is also the end of the previous pre-token. Returns the
+/// length of the text, or the offset of the block that the rule cannot decide.
+#[inline(always)] // Compiled into callers that enable more CPU features.
+pub(super) fn scan_blocks<const P: usize, R: BlockRule<P>>(
+    text: &[u8],
+    mut masks: impl FnMut(&[u8; WINDOW]) -> Masks<P>,
+    mut take: impl FnMut(usize, u64),
+) -> usize {
+    let (mut rule, padding) = (R::default(), Masks::of_padding(R::planes(), R::PADDING));
+    let mut read = |at: usize| {
+        let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return padding };
+        let ending;
+        let bytes = match rest.first_chunk() {
+            Some(bytes) => bytes,
+            None => {
+                ending = padded(rest, R::PADDING);
+                &ending
             }
-            append(ends, base + at, starts & wanted);
-            (at, here, wanted) = (at + BLOCK, next, !0);
+        };
+        masks(bytes)
+    };
+    let (mut at, mut here, mut wanted) = (0, read(0), !1);
+    while at < text.len() {
+        let next = read(at + BLOCK);
+        let view = BlockView { text, at, here: &here, next: &next };
+        let Some(starts) = rule.starts(&view) else { return at };
+        let left = text.len() - at;
+        if left < BLOCK {
+            wanted &= (1 << left) - 1;
         }
-        text.len()
+        take(at, starts & wanted);
+        (at, here, wanted) = (at + BLOCK, next, !0);
     }
+    text.len()
 }
 
 /// Returns the last bytes of a text, filled up with [`BlockRule::PADDING`]. It is a function of its own because the loop
@@ -119,7 +109,14 @@ pub(super) struct Gpt2 {
     after_contraction: Marks,
 }
 
+/// Planes of GPT-2's and GPT-4's patterns.
+static GPT: LazyLock<ClassPlanes<3>> = LazyLock::new(|| ClassPlanes::new([LETTER, NUMBER, WHITE]));
+
 impl BlockRule<3> for Gpt2 {
+    fn planes() -> &'static ClassPlanes<3> {
+        &GPT
+    }
+
     #[inline(always)] // Compiled for each CPU.
     fn starts(&mut self, view: &BlockView<'_, 3>) -> Option<u64> {
         let [letter, number, white] = view.here.planes;
@@ -155,6 +152,10 @@ pub(super) struct Gpt4<const DIGITS: u32, const WHOLE_TAIL: bool> {
 
 impl<const DIGITS: u32, const WHOLE_TAIL: bool> BlockRule<3> for Gpt4<DIGITS, WHOLE_TAIL> {
     const PADDING: u8 = if WHOLE_TAIL { b'\n' } else { b' ' };
+
+    fn planes() -> &'static ClassPlanes<3> {
+        &GPT
+    }
 
     #[inline(always)] // Compiled for each CPU.
     fn starts(&mut self, view: &BlockView<'_, 3>) -> Option<u64> {
@@ -206,6 +207,12 @@ pub(super) struct O200k {
 }
 
 impl BlockRule<6> for O200k {
+    fn planes() -> &'static ClassPlanes<6> {
+        static PLANES: LazyLock<ClassPlanes<6>> =
+            LazyLock::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
+        &PLANES
+    }
+
     #[inline(always)] // Compiled for each CPU.
     fn starts(&mut self, view: &BlockView<'_, 6>) -> Option<u64> {
         let [upper, lower, uncased, mark, number, white] = view.here.planes;
@@ -343,6 +350,12 @@ pub(super) struct DeepSeek {
 }
 
 impl BlockRule<5> for DeepSeek {
+    fn planes() -> &'static ClassPlanes<5> {
+        static PLANES: LazyLock<ClassPlanes<5>> =
+            LazyLock::new(|| ClassPlanes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
+        &PLANES
+    }
+
     #[inline(always)] // Compiled for each CPU.
     fn starts(&mut self, view: &BlockView<'_, 5>) -> Option<u64> {
         let [word, sign, number, han, white] = view.here.planes;
@@ -458,7 +471,7 @@ impl WhiteSpace {
 fn without_later_newline<const P: usize>(view: &BlockView<'_, P>, mut tails: u64, blank: u64) -> Option<u64> {
     let (sum, carried) = blank.overflowing_add(tails);
     if carried {
-        // White space is the last plane of every rule. Blanks are white space without newlines.
+        // Blanks are white space without newlines.
         let next_blank = view.next.planes[P - 1] & !view.next.newline;
         let length = next_blank.trailing_ones();
         // If the text ends within the next block, the bytes of that block after the end are `BlockRule::PADDING`.
