@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let spec = SourceSpec { uri: text.clone(), documents: DocumentRule::Line, ..SourceSpec::default() };
     let source = source::open(&spec, 0, &OpenContext::new(&Silent))?;
     let name = |_, unit: usize| source.units()[unit].name.clone();
-    let documents = source::whole_documents(source::in_order(vec![Arc::clone(&source)], 2));
+    let documents = source::collected_documents(source::in_order(vec![Arc::clone(&source)], 2));
     let facts = publish(file, |out| {
         let mut writer = ShardWriter::new(out, file, &shape, &encoders)?;
         encode_batches(documents, &encoder, name, &Silent, |batch| writer.write(batch))?;

@@ -90,7 +90,7 @@ const LEAST_LONGEST: u64 = 1 << 20;
 pub struct CountConfig {
     /// Special tokens. They are removed from the text before it is split, and never counted.
     pub specials: SpecialFinder,
-    /// Further preparation of a text before it is split. It needs [whole documents](crate::source::whole_documents)
+    /// Further preparation of a text before it is split. It needs [whole documents](crate::source::collected_documents)
     /// and [`Boundary::Document`], and it must find the special tokens itself: `specials` is then not used.
     pub prepare: Option<Arc<dyn Prepare>>,
     /// The factor of each source's counts, by the number of the source; 1 for sources beyond the end of the list. A

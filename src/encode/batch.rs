@@ -105,7 +105,7 @@ impl EncodeFacts {
 /// Encodes documents on all threads and passes the results to `take` in document order.
 ///
 /// Each batch must hold whole documents: pass batches that are read from files through
-/// [`whole_documents`](crate::source::whole_documents) first. `unit_name` returns the name of a unit, given its
+/// [`collected_documents`](crate::source::collected_documents) first. `unit_name` returns the name of a unit, given its
 /// source and its index, for error messages. A batch's bytes are reported to the observer after `take` has returned.
 /// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
 ///
@@ -268,7 +268,7 @@ fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Ba
     let row = if batch.continued { 0 } else { to_u64(batch.len()).saturating_sub(1) };
     let place = row_name(unit_name, &batch, batch.first_row + row);
     Err(Error::new(ErrorKind::Usage, EncodeError::DocumentInParts { place })
-        .with_help("collect the parts of documents with `source::whole_documents` before encoding"))
+        .with_help("collect the parts of documents with `source::collected_documents` before encoding"))
 }
 
 /// Cuts a batch into batches of about [`RUN_BYTES`] of text, each with at least one row.

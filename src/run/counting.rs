@@ -398,7 +398,7 @@ impl StoredCounts {
         number: usize,
         observer: &dyn Observer,
     ) -> Result<CorpusFacts> {
-        let left_out = inputs.incidents().count();
+        let left_out = inputs.skipped_rows().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
         // The sum applies the weights.
@@ -421,7 +421,7 @@ impl StoredCounts {
             Ok(())
         })?;
         // If rows were skipped, no note is written: a later run must report them too, so it reads the source again.
-        if inputs.incidents().count() == left_out {
+        if inputs.skipped_rows().count() == left_out {
             let sha256 = file_sha256(&self.counts).map_err(|cause| Error::io("read", &self.counts, cause))?;
             let note = StoredCountsNote { sha256, corpus: written.facts.clone() };
             let mut journal = Journal::create(&self.note, &self.key)?;

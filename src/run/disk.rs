@@ -16,7 +16,7 @@ use crate::encode::encode_batches;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::sink::{OutputFormat, RowGroupEncoders, ShardWriter};
-use crate::source::{Batch, Documents, Range, Unit};
+use crate::source::{Batch, Documents, RowRange, Unit};
 use crate::vocab::Vocabulary;
 
 /// Bytes of text per token in the languages with the shortest tokens, about. Used for text that is not read.
@@ -212,7 +212,7 @@ fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) ->
     let units = inputs.units();
     let rows = declared_sum(units.iter().flatten().map(|unit| unit.rows)).unwrap_or(0);
     let unpacked = |unit: &Unit| {
-        let packed = if unit.range == Range::Whole { UNPACKED } else { 1 };
+        let packed = if unit.range == RowRange::Whole { UNPACKED } else { 1 };
         Some(file_bytes(unit)?.saturating_mul(packed))
     };
     let text = text_bytes.or_else(|| declared_sum(units.iter().flatten().map(unpacked)))?;
@@ -359,9 +359,9 @@ fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Opt
 /// Bytes that a unit takes in its local file; `None` if that is not known.
 pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
     match unit.range {
-        Range::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
-        Range::Bytes(from, to) => Some(to.saturating_sub(from)),
-        Range::RowGroups(..) | Range::Rows(..) => None,
+        RowRange::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
+        RowRange::Bytes(from, to) => Some(to.saturating_sub(from)),
+        RowRange::RowGroups(..) | RowRange::Rows(..) => None,
     }
 }
 
@@ -581,7 +581,7 @@ mod tests {
     fn text_that_was_not_read_is_judged_by_the_sizes_of_files() {
         let unit = |from, to| Unit {
             name: String::new(),
-            range: Range::Bytes(from, to),
+            range: RowRange::Bytes(from, to),
             rows: None,
             text_bytes: None,
         };

@@ -21,7 +21,7 @@ use crate::sink::{
     OutputFormat, Reused, RowTotals, UnsupportedColumn, columns_datasets_cannot_read, dropped_annotations,
     output_schema,
 };
-use crate::source::{Documents, Incidents, LeftOut};
+use crate::source::{Documents, SkippedRows, UnitSkips};
 use crate::vocab::Vocabulary;
 
 /// The result of encoding: the data files are written, and the manifest is yet to be written.
@@ -79,7 +79,8 @@ pub(super) fn encode(
     observer.started(Stage::Encode, left);
     tell_reused(writer.reused(), observer);
     let encoder = encoder.expecting(ByteCount(left.unwrap_or(0))).within(inputs.memory());
-    let findings = DocumentSamples::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
+    let findings =
+        DocumentSamples::new(everything.then_some(inputs.skipped_rows()), &writer.reused().remarks);
     let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
     for span in work.writer.missing() {
         work.encode(span)?;
@@ -319,7 +320,7 @@ const SAMPLE_END_TOKENS: usize = 4;
 /// What the report shows of documents besides figures, including documents that an earlier run encoded.
 pub(super) struct DocumentSamples<'a> {
     /// The rows that were skipped, if units are encoded in order; `None` for a sample.
-    incidents: Option<&'a Incidents>,
+    skipped_rows: Option<&'a SkippedRows>,
     /// The unit of the next documents, by source and number.
     unit: (usize, usize),
     samples: Vec<DocumentSample>,
@@ -331,7 +332,7 @@ pub(super) struct DocumentSamples<'a> {
 #[serde(rename_all = "kebab-case")]
 enum DocumentRemark {
     DocumentSample(DocumentSample),
-    LeftOut(MissingByteSample),
+    UnitSkips(MissingByteSample),
 }
 
 /// A document that the report shows, with its place.
@@ -349,22 +350,22 @@ struct MissingByteSample {
     source: usize,
     unit: usize,
     #[serde(flatten)]
-    rows: LeftOut,
+    rows: UnitSkips,
 }
 
 impl<'a> DocumentSamples<'a> {
     /// Starts from the remarks of an earlier run.
-    pub(super) fn new(incidents: Option<&'a Incidents>, remarks: &[Value]) -> DocumentSamples<'a> {
+    pub(super) fn new(skipped_rows: Option<&'a SkippedRows>, remarks: &[Value]) -> DocumentSamples<'a> {
         let (mut samples, mut left_out) = (Vec::new(), Vec::new());
         for remark in remarks {
             match DocumentRemark::deserialize(remark) {
                 Ok(DocumentRemark::DocumentSample(sample)) => samples.push(sample),
-                Ok(DocumentRemark::LeftOut(unit)) => left_out.push(unit),
+                Ok(DocumentRemark::UnitSkips(unit)) => left_out.push(unit),
                 // A remark that cannot be parsed is ignored: only this version of the program wrote remarks.
                 Err(_) => {}
             }
         }
-        DocumentSamples { incidents, unit: (0, 0), samples, left_out }
+        DocumentSamples { skipped_rows, unit: (0, 0), samples, left_out }
     }
 
     /// Announces that the next documents are of this unit or later ones.
@@ -382,12 +383,12 @@ impl<'a> DocumentSamples<'a> {
         show: impl Fn(TokenId) -> ShownToken,
     ) -> Vec<Value> {
         let mut remarks = Vec::new();
-        while let Some(incidents) = self.incidents.filter(|_| self.unit < (batch.source, batch.unit)) {
+        while let Some(skipped_rows) = self.skipped_rows.filter(|_| self.unit < (batch.source, batch.unit)) {
             let (source, unit) = self.unit;
-            let rows = incidents.of_unit(source, unit);
+            let rows = skipped_rows.in_unit(source, unit);
             if rows.count > 0 {
                 let left_out = MissingByteSample { source, unit, rows };
-                remarks.push(DocumentRemark::LeftOut(left_out.clone()));
+                remarks.push(DocumentRemark::UnitSkips(left_out.clone()));
                 self.left_out.push(left_out);
             }
             self.unit = if unit + 1 < units(source) { (source, unit + 1) } else { (source + 1, 0) };
@@ -433,9 +434,9 @@ impl<'a> DocumentSamples<'a> {
     /// The documents to show, in the order of the input. Also adds the rows that an earlier run skipped to the
     /// incidents.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
-        if let Some(incidents) = self.incidents {
+        if let Some(skipped_rows) = self.skipped_rows {
             for MissingByteSample { source, unit, rows } in &self.left_out {
-                incidents.restore(*source, *unit, rows);
+                skipped_rows.restore(*source, *unit, rows);
             }
             self.samples.sort_by_key(|sample| (sample.source, sample.unit, sample.row));
         }

@@ -17,7 +17,7 @@ use crate::report::{
     RecipeFacts, RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 use crate::sink::{Packing, RowTotals, SourceShare};
-use crate::source::{Incident, shown_uri};
+use crate::source::{SkippedRow, shown_uri};
 use crate::train::HistoryPoint;
 use crate::vocab::Vocabulary;
 use crate::{FORMAT_VERSION, VERSION};
@@ -52,8 +52,8 @@ impl ReportParts<'_> {
             vocabulary: Some(vocabulary_facts(self.vocabulary)),
             encoding: self.encoded.map(|encoded| self.encoding(encoded)).transpose()?,
             files: self.encoded.map(files).unwrap_or_default(),
-            input_notes: self.inputs.incidents().all_of_files(),
-            skipped_inputs: self.inputs.incidents().count(),
+            input_notes: self.inputs.skipped_rows().all_file_notes(),
+            skipped_inputs: self.inputs.skipped_rows().count(),
             skipped: self.skipped(),
             stages: self.costs.stages,
         })
@@ -185,9 +185,9 @@ impl ReportParts<'_> {
 
     /// The rows and files that were skipped, with their places and reasons.
     fn skipped(&self) -> Vec<SkippedInput> {
-        let listed = self.inputs.incidents().listed().into_iter();
+        let listed = self.inputs.skipped_rows().listed().into_iter();
         listed
-            .map(|Incident { source, unit, problem }| {
+            .map(|SkippedRow { source, unit, problem }| {
                 let uri = || shown_uri(&self.plan.sources[source].uri);
                 let place = unit.map_or_else(uri, |unit| self.inputs.unit_name(source, unit));
                 // Most messages begin with the place, which the report shows separately.

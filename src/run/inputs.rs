@@ -22,7 +22,7 @@ use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::ManifestInput;
 use crate::source::{
-    self, Batch, DocumentRule, Documents, Format, Identity, Incidents, OpenContext, Range, Source,
+    self, Batch, DocumentRule, Documents, Format, Identity, OpenContext, RowRange, SkippedRows, Source,
     SourceSpec, Unit, common_field, lost_annotations, shown_uri, splits, value_in_path, without_annotation,
 };
 use crate::vocab::{self, TransformersConfig};
@@ -68,7 +68,7 @@ pub struct Inputs<'a> {
     threads: usize,
     /// Bytes of memory for documents that are held.
     memory: ByteCount,
-    incidents: Arc<Incidents>,
+    skipped_rows: Arc<SkippedRows>,
     /// What identified the units, by source, when it was first asked for. It is kept because hashing text takes time.
     identities: OnceLock<Vec<Vec<Identity>>>,
 }
@@ -123,7 +123,7 @@ impl<'a> Inputs<'a> {
         for (spec, source) in plan.sources.iter().zip(&sources) {
             warn_of_other_splits(spec, &**source, context.observer);
         }
-        let incidents = Arc::clone(&context.incidents);
+        let skipped_rows = Arc::clone(&context.skipped_rows);
         let inputs = Inputs {
             observer: context.observer,
             sources,
@@ -132,7 +132,7 @@ impl<'a> Inputs<'a> {
             sample: plan.sample,
             threads: plan.threads,
             memory,
-            incidents,
+            skipped_rows,
             identities: OnceLock::new(),
         };
         inputs.tell_beside(context.observer);
@@ -353,7 +353,7 @@ impl<'a> Inputs<'a> {
         for (source, identities) in self.sources.iter().zip(self.identities()?) {
             for (Unit { name, range, .. }, identity) in source.units().iter().zip(identities) {
                 match inputs.last_mut().filter(|last| last.name == *name && last.identity == *identity) {
-                    Some(same) => same.range = Range::Whole,
+                    Some(same) => same.range = RowRange::Whole,
                     None => {
                         inputs.push(ManifestInput {
                             name: name.clone(),
@@ -371,7 +371,7 @@ impl<'a> Inputs<'a> {
     ///
     /// # Errors
     /// A unit cannot be read.
-    pub(super) fn identified(&self, source: usize) -> Result<Vec<(Range, Identity)>> {
+    pub(super) fn identified(&self, source: usize) -> Result<Vec<(RowRange, Identity)>> {
         let identities = self.identities()?[source].iter().cloned();
         Ok(self.sources[source].units().iter().map(|unit| unit.range).zip(identities).collect())
     }
@@ -394,7 +394,7 @@ impl<'a> Inputs<'a> {
 
     /// The whole input as one unit, as which a shuffled or limited sample is treated.
     pub(super) fn as_one_unit(&self) -> Unit {
-        Unit { name: "sample".to_owned(), range: Range::Whole, rows: None, text_bytes: None }
+        Unit { name: "sample".to_owned(), range: RowRange::Whole, rows: None, text_bytes: None }
     }
 
     /// The identity of that unit.
@@ -453,7 +453,7 @@ impl<'a> Inputs<'a> {
                         .with_help("leave that column out, or encode the sources separately")
                 })?;
                 for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
-                    self.incidents.note_of_files(0, without_annotation(common.name(), &lost));
+                    self.skipped_rows.add_file_note(0, without_annotation(common.name(), &lost));
                 }
                 *one = common;
             }
@@ -464,8 +464,12 @@ impl<'a> Inputs<'a> {
     /// Tells the observer about oddities in the set of files, about columns that files lack, and about text in which
     /// bytes were replaced. Each is told once.
     fn tell_beside(&self, observer: &dyn Observer) {
-        let incidents = &self.incidents;
-        let told = incidents.of_files().into_iter().chain(incidents.lacking()).chain(incidents.replaced());
+        let skipped_rows = &self.skipped_rows;
+        let told = skipped_rows
+            .file_notes()
+            .into_iter()
+            .chain(skipped_rows.missing_columns())
+            .chain(skipped_rows.replaced());
         told.for_each(|told| observer.noted(&told));
     }
 
@@ -473,22 +477,22 @@ impl<'a> Inputs<'a> {
     /// the first.
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
         self.tell_beside(observer);
-        let listed = self.incidents.listed();
+        let listed = self.skipped_rows.listed();
         listed.iter().for_each(|incident| observer.noted(&format!("left out: {}", incident.problem)));
         if let Some(first) = self.first_left_out().filter(|_| listed.is_empty()) {
             observer.noted(&first);
         }
-        self.incidents.count()
+        self.skipped_rows.count()
     }
 
     /// A sentence about the first row or file that was skipped, if any was.
     pub(super) fn first_left_out(&self) -> Option<String> {
-        self.incidents.first().map(|first| format!("the first that was left out: {first}"))
+        self.skipped_rows.first().map(|first| format!("the first that was left out: {first}"))
     }
 
     /// The rows and files that were skipped.
-    pub(super) fn incidents(&self) -> &Incidents {
-        &self.incidents
+    pub(super) fn skipped_rows(&self) -> &SkippedRows {
+        &self.skipped_rows
     }
 }
 
@@ -531,7 +535,7 @@ fn up_to(
 /// Joins the parts of documents. A document that is too long for this amount of memory is an error.
 fn whole(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
     let held = held(documents, Arc::clone(&name), memory);
-    source::whole_documents_of(held, move |source, unit| name(source, unit))
+    source::collected_documents_named(held, move |source, unit| name(source, unit))
 }
 
 /// The name of a unit, for messages.
@@ -685,7 +689,7 @@ mod tests {
             sample: SampleConfig::default(),
             threads: 1,
             memory: ByteCount(1 << 30),
-            incidents: Arc::default(),
+            skipped_rows: Arc::default(),
             identities: OnceLock::new(),
         }
     }
@@ -694,7 +698,7 @@ mod tests {
     fn what_is_identified_together_is_identified_once() {
         let unit = |at| Unit {
             name: "a".to_owned(),
-            range: Range::RowGroups(at, at + 1),
+            range: RowRange::RowGroups(at, at + 1),
             rows: None,
             text_bytes: None,
         };

@@ -352,7 +352,7 @@ impl<'a> Job<'a> {
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
         let key = self.state.fingerprint();
-        let trained = match restore_learned(&self.folder, &key, settings, self.inputs.incidents())? {
+        let trained = match restore_learned(&self.folder, &key, settings, self.inputs.skipped_rows())? {
             Some((trained, stages)) => {
                 self.observer.noted("using the tokenizer of an earlier run");
                 costs.stages.extend(stages);
@@ -361,7 +361,7 @@ impl<'a> Job<'a> {
             None => {
                 let kept = self.folder.state().join("counts");
                 let trained = train(self.plan, settings, &self.inputs, Some(&kept), costs, self.observer)?;
-                store_learned(&self.folder, &key, &trained, &costs.stages, self.inputs.incidents())?;
+                store_learned(&self.folder, &key, &trained, &costs.stages, self.inputs.skipped_rows())?;
                 trained
             }
         };

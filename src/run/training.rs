@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::StageCost;
 use crate::sink::{Journal, OutputFolder};
-use crate::source::{Documents, Incidents, LeftOut, Unit};
+use crate::source::{Documents, SkippedRows, Unit, UnitSkips};
 use crate::split::{Named, SpecialFinder, SplitPattern, splitter};
 use crate::train::{HistoryPoint, Learned, Merge, Merges, TrainConfig, learn_merges};
 use crate::vocab::{SpecialTokensAt, Vocabulary};
@@ -253,7 +253,7 @@ struct LearnedRecord {
     distinct_pretokens: u64,
     stages: Vec<StageCost>,
     /// Rows that were skipped while the text was read, by source and unit.
-    left_out: Vec<(usize, usize, LeftOut)>,
+    left_out: Vec<(usize, usize, UnitSkips)>,
 }
 
 /// Stores what a job learned, the cost of its stages, and the rows that were skipped.
@@ -265,7 +265,7 @@ pub(super) fn store_learned(
     key: &str,
     trained: &Trained,
     stages: &[StageCost],
-    incidents: &Incidents,
+    skipped_rows: &SkippedRows,
 ) -> Result<()> {
     let Learned { merges, history } = &trained.learned;
     let record = LearnedRecord {
@@ -274,7 +274,7 @@ pub(super) fn store_learned(
         corpus: trained.corpus.clone(),
         distinct_pretokens: trained.distinct_pretokens,
         stages: stages.to_vec(),
-        left_out: incidents.of_units(),
+        left_out: skipped_rows.by_unit(),
     };
     let mut journal = Journal::create(folder.state().join(LEARNED), key)?;
     journal.append(&record)?;
@@ -282,7 +282,7 @@ pub(super) fn store_learned(
 }
 
 /// What an earlier run of the job learned, if it got that far; `key` must be the same. The rows that it skipped are
-/// added to `incidents`.
+/// added to `skipped_rows`.
 ///
 /// # Errors
 /// The file cannot be read, or the merges and settings make no vocabulary.
@@ -290,7 +290,7 @@ pub(super) fn restore_learned(
     folder: &OutputFolder,
     key: &str,
     settings: &TrainPlan,
-    incidents: &Incidents,
+    skipped_rows: &SkippedRows,
 ) -> Result<Option<(Trained, Vec<StageCost>)>> {
     let (_, records) = Journal::open::<LearnedRecord>(folder.state().join(LEARNED), key)?;
     let Some(record) = records.into_iter().next() else { return Ok(None) };
@@ -305,7 +305,7 @@ pub(super) fn restore_learned(
         corpus: record.corpus,
         distinct_pretokens: record.distinct_pretokens,
     };
-    record.left_out.iter().for_each(|(source, unit, rows)| incidents.restore(*source, *unit, rows));
+    record.left_out.iter().for_each(|(source, unit, rows)| skipped_rows.restore(*source, *unit, rows));
     Ok(Some((trained, record.stages)))
 }
 

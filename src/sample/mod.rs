@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use super::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{Batch, Documents, whole_documents};
+use crate::source::{Batch, Documents, collected_documents};
 use shuffle::Shuffle;
 
 /// The rules by which [`sample`] selects documents. They apply in the order of the fields. Null rows count as
@@ -90,7 +90,7 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
     if config.is_everything() {
         return documents;
     }
-    let mut documents = whole_documents(documents);
+    let mut documents = collected_documents(documents);
     if config.every > 1 {
         documents = Box::new(Every { documents, every: config.every, until_next: 0 });
     }

@@ -64,7 +64,7 @@ pub struct DatasetConfig {
 /// use tokenmill::sink::{
 ///     Compression, DatasetConfig, DatasetWriter, Declaration, FilePlan, Manifest, OutputFolder,
 /// };
-/// use tokenmill::source::{Identity, Range, Unit, texts};
+/// use tokenmill::source::{Identity, RowRange, Unit, texts};
 /// # use tokenmill::{Vocabulary, split::SplitPattern, train::Merges, vocab::SpecialTokensAt};
 ///
 /// # let split = SplitPattern::None;
@@ -72,7 +72,7 @@ pub struct DatasetConfig {
 /// # let temporary = tempfile::tempdir().expect("a folder");
 /// # let path = temporary.path().join("out");
 /// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
-/// let unit = Unit { name: "texts".to_owned(), range: Range::Whole, rows: Some(2), text_bytes: Some(9) };
+/// let unit = Unit { name: "texts".to_owned(), range: RowRange::Whole, rows: Some(2), text_bytes: Some(9) };
 /// let units = vec![vec![unit]];
 /// let config = DatasetConfig {
 ///     job: "an example".to_owned(),

@@ -33,9 +33,9 @@ pub(crate) const CARD_FILE: &str = "README.md";
 ///
 /// ```
 /// use tokenmill::sink::FilePlan;
-/// use tokenmill::source::{Range, Unit};
+/// use tokenmill::source::{RowRange, Unit};
 ///
-/// let unit = |bytes| Unit { name: "a".to_owned(), range: Range::Whole, rows: None, text_bytes: Some(bytes) };
+/// let unit = |bytes| Unit { name: "a".to_owned(), range: RowRange::Whole, rows: None, text_bytes: Some(bytes) };
 /// let plan = FilePlan::of_units(&[vec![unit(60), unit(50), unit(40)]], "train", 100)?;
 /// let names = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"];
 /// assert_eq!(plan.names(), Some(names.map(str::to_owned).to_vec()));
@@ -260,10 +260,11 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::source::Range;
+    use crate::source::RowRange;
 
     fn units(bytes: &[Option<u64>]) -> Vec<Unit> {
-        let unit = |&text_bytes| Unit { name: "in".to_owned(), range: Range::Whole, rows: None, text_bytes };
+        let unit =
+            |&text_bytes| Unit { name: "in".to_owned(), range: RowRange::Whole, rows: None, text_bytes };
         bytes.iter().map(unit).collect()
     }
 

@@ -22,7 +22,7 @@ use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of};
 use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
-use crate::source::{Identity, Range};
+use crate::source::{Identity, RowRange};
 
 /// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
@@ -94,7 +94,7 @@ pub struct ManifestInput {
     /// The path or URI of the file. For a file of the hub it contains the commit.
     pub name: String,
     /// The part of the file.
-    pub range: Range,
+    pub range: RowRange,
     /// The identity of its content.
     pub identity: Identity,
 }
@@ -138,7 +138,7 @@ pub struct UnitPart {
     /// The file or URI of the unit.
     pub name: String,
     /// The part of that file that the unit covers.
-    pub range: Range,
+    pub range: RowRange,
     /// The identity of its content.
     pub identity: Identity,
     /// The first row of the unit that is in the data file.

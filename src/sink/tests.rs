@@ -37,7 +37,7 @@ use crate::base::test_support::one_case_in;
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::ErrorKind;
 use crate::observer::Silent;
-use crate::source::{Identity, Range, Unit, row_bytes};
+use crate::source::{Identity, RowRange, Unit, row_bytes};
 
 /// A row: its ids, or `None` for null.
 pub(super) type Row = Option<Vec<u32>>;
@@ -134,7 +134,7 @@ pub(super) fn strings(name: &str, values: &[Option<&str>]) -> RecordBatch {
 }
 
 pub(super) fn unit(name: &str, text_bytes: Option<u64>) -> Unit {
-    Unit { name: name.to_owned(), range: Range::Whole, rows: None, text_bytes }
+    Unit { name: name.to_owned(), range: RowRange::Whole, rows: None, text_bytes }
 }
 
 pub(super) fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {

@@ -20,11 +20,11 @@ use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, 
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
 use super::documents::split;
-use super::error::{Fault, guarded, too_much};
-use super::passthrough::OfFile;
-use super::row_text::{Chosen, Composing};
+use super::error::{SourceError, guarded, over_memory_limit};
+use super::passthrough::FileColumns;
+use super::row_text::{ComposedRows, Projection};
 use super::skipped_rows::ReadContext;
-use super::sniff::Beginning;
+use super::sniff::FileKind;
 use super::{Batch, Format, SourceSpec};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
@@ -37,17 +37,17 @@ pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
 const NULLS_AT_ONCE: usize = 1 << 16;
 
 /// Arrow data before its schema is read.
-pub(super) enum Input {
+pub(super) enum ArrowInput {
     /// Data in the file format, which allows random access.
     File(File),
     /// Data in the stream format, from a file or a pipe.
     Stream(BufReader<Box<dyn Read + Send>>),
 }
 
-impl Input {
+impl ArrowInput {
     /// Data of the stream format.
-    pub(super) fn stream(from: Box<dyn Read + Send>) -> Input {
-        Input::Stream(BufReader::new(from))
+    pub(super) fn stream(from: Box<dyn Read + Send>) -> ArrowInput {
+        ArrowInput::Stream(BufReader::new(from))
     }
 }
 
@@ -55,40 +55,40 @@ impl Input {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn open(path: &Path) -> Result<Input> {
+pub(super) fn open(path: &Path) -> Result<ArrowInput> {
     let open = || {
         let mut file = File::open(path)?;
         let mut head = Vec::new();
         file.by_ref().take(to_u64(MAGIC.len())).read_to_end(&mut head)?;
         file.rewind()?;
-        Ok(if head == MAGIC { Input::File(file) } else { Input::stream(Box::new(file)) })
+        Ok(if head == MAGIC { ArrowInput::File(file) } else { ArrowInput::stream(Box::new(file)) })
     };
     open().map_err(|cause| Error::io("read", path, cause))
 }
 
-/// Reader of either format. `most` in [`new`](Reader::new) is the largest message, in bytes, that it reads.
-enum Reader {
-    File(InFile),
-    Stream(InStream<BufReader<Box<dyn Read + Send>>>),
+/// ArrowReader of either format. `most` in [`new`](ArrowReader::new) is the largest message, in bytes, that it reads.
+enum ArrowReader {
+    File(IpcFile),
+    Stream(IpcStream<BufReader<Box<dyn Read + Send>>>),
 }
 
-impl Reader {
+impl ArrowReader {
     /// Reads the schema.
     ///
     /// # Errors
     /// The data has no valid schema.
-    fn new(input: Input, most: u64) -> Result<Reader, ArrowError> {
+    fn new(input: ArrowInput, most: u64) -> Result<ArrowReader, ArrowError> {
         Ok(match input {
-            Input::File(file) => Reader::File(InFile::open(file, most)?),
-            Input::Stream(stream) => Reader::Stream(InStream::open(stream, most)?),
+            ArrowInput::File(file) => ArrowReader::File(IpcFile::open(file, most)?),
+            ArrowInput::Stream(stream) => ArrowReader::Stream(IpcStream::open(stream, most)?),
         })
     }
 
-    /// The schema of the whole data, before [`begin`](Reader::begin) selects columns.
+    /// The schema of the whole data, before [`begin`](ArrowReader::begin) selects columns.
     fn schema(&self) -> SchemaRef {
         match self {
-            Reader::File(reader) => reader.schema(),
-            Reader::Stream(reader) => reader.schema(),
+            ArrowReader::File(reader) => reader.schema(),
+            ArrowReader::Stream(reader) => reader.schema(),
         }
     }
 
@@ -98,8 +98,8 @@ impl Reader {
     /// A dictionary of a file cannot be read.
     fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         match self {
-            Reader::File(reader) => reader.begin(columns, schema),
-            Reader::Stream(reader) => {
+            ArrowReader::File(reader) => reader.begin(columns, schema),
+            ArrowReader::Stream(reader) => {
                 reader.begin(columns, schema);
                 Ok(())
             }
@@ -109,8 +109,8 @@ impl Reader {
     /// Reads the next record batch, with the selected columns only; `None` at the end.
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         match self {
-            Reader::File(reader) => reader.next(),
-            Reader::Stream(reader) => reader.next(),
+            ArrowReader::File(reader) => reader.next(),
+            ArrowReader::Stream(reader) => reader.next(),
         }
     }
 }
@@ -119,12 +119,12 @@ impl Reader {
 ///
 /// # Errors
 /// The schema cannot be read, or a column is missing or holds no text.
-fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
-    if let Input::Stream(stream) = &mut input {
+fn start(mut input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<(ArrowReader, Projection)> {
+    if let ArrowInput::Stream(stream) = &mut input {
         check_begin(stream, name)?;
     }
-    let reader = guarded(name, "its schema", || Reader::new(input, spec.longest_read()))?;
-    let chosen = Chosen::find(name, reader.schema().fields(), spec)?;
+    let reader = guarded(name, "its schema", || ArrowReader::new(input, spec.longest_read()))?;
+    let chosen = Projection::find(name, reader.schema().fields(), spec)?;
     Ok((reader, chosen))
 }
 
@@ -133,32 +133,33 @@ fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Cho
 /// # Errors
 /// The stream is empty, cannot be read, or is data of another kind.
 fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
-    let first = stream.fill_buf().map_err(|cause| Fault::damaged(name, "its schema", cause))?;
-    match Beginning::of(first) {
+    let first = stream.fill_buf().map_err(|cause| SourceError::damaged(name, "its schema", cause))?;
+    match FileKind::of(first) {
         None => Ok(()),
         Some(known) if known.is_arrow_stream() => Ok(()),
-        Some(known) if first.starts_with(MAGIC) => Err(known.of_pipe_as(Format::Arrow, name)),
-        Some(known) => Err(known.instead_of(Format::Arrow, name)),
+        Some(known) if first.starts_with(MAGIC) => Err(known.pipe_format_error(Format::Arrow, name)),
+        Some(known) => Err(known.wrong_format_error(Format::Arrow, name)),
     }
 }
 
 /// The pass-through columns that the data has; `None` if none were requested.
-pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Option<OfFile>> {
+pub(super) fn columns(input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<Option<FileColumns>> {
     let (reader, chosen) = start(input, spec, name)?;
     if spec.columns.is_empty() {
         return Ok(None);
     }
     let schema = reader.schema();
     let all = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let passed = chosen.passed_schema(&schema).map_err(|cause| Fault::damaged(name, "its schema", cause))?;
-    Ok(Some(OfFile { columns: Arc::new(passed), all }))
+    let passed =
+        chosen.passed_schema(&schema).map_err(|cause| SourceError::damaged(name, "its schema", cause))?;
+    Ok(Some(FileColumns { columns: Arc::new(passed), all }))
 }
 
 /// Returns an iterator over the documents of all record batches.
 ///
 /// # Errors
 /// The schema or the dictionaries cannot be read, or a column is missing.
-pub(super) fn read(input: Input, spec: &SourceSpec, reading: ReadContext) -> Result<RecordBatches> {
+pub(super) fn read(input: ArrowInput, spec: &SourceSpec, reading: ReadContext) -> Result<RecordBatches> {
     let (mut reader, chosen) = start(input, spec, &reading.name)?;
     let schema = reader.schema();
     let fields = chosen.with_text(schema.fields(), bytes);
@@ -172,7 +173,7 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: ReadContext) -> Res
         reader,
         chosen,
         at_once,
-        begun: None,
+        unread: None,
         composing: None,
         number: 0,
         row: 0,
@@ -195,15 +196,15 @@ fn bytes(text: &DataType) -> DataType {
 /// Iterator over the documents of an Arrow file or stream.
 pub(super) struct RecordBatches {
     /// `None` once reading has ended.
-    reader: Option<Reader>,
+    reader: Option<ArrowReader>,
     /// The columns to read, located among those that the reader gives.
-    chosen: Chosen,
+    chosen: Projection,
     /// Maximum number of rows of a record batch that become documents at once.
     at_once: usize,
     /// A record batch that has not been given out completely, and the first row that is left.
-    begun: Option<(RecordBatch, usize)>,
+    unread: Option<(RecordBatch, usize)>,
     /// The record batch from which texts are being composed.
-    composing: Option<Composing>,
+    composing: Option<ComposedRows>,
     /// Index of the current record batch, for messages.
     number: u64,
     /// Index of the next row within the unit.
@@ -221,9 +222,9 @@ impl RecordBatches {
     /// A record batch is damaged or exceeds the memory limit.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
-        let and_more = if matches!(reader, Reader::Stream(_)) { " and everything after it" } else { "" };
+        let and_more = if matches!(reader, ArrowReader::Stream(_)) { " and everything after it" } else { "" };
         let place = format!("record batch {}{and_more}", self.number);
-        let (chosen, at_once, begun) = (&self.chosen, self.at_once, &mut self.begun);
+        let (chosen, at_once, unread) = (&self.chosen, self.at_once, &mut self.unread);
         let (composing, batch_bytes) = (&mut self.composing, self.reading.batch_bytes);
         let decoded = guarded(&self.reading.name, &place, || {
             if let Some(composed) = &chosen.composed {
@@ -237,21 +238,21 @@ impl RecordBatches {
                 }
             }
             let next = || Ok::<_, ArrowError>(reader.next()?.map(|batch| (batch, 0)));
-            let Some((batch, from)) = begun.take().map_or_else(next, |left| Ok(Some(left)))? else {
+            let Some((batch, from)) = unread.take().map_or_else(next, |left| Ok(Some(left)))? else {
                 return Ok(None);
             };
             let left = batch.num_rows() - from;
             let rows = batch.slice(from, left.min(at_once));
             if left > at_once {
-                *begun = Some((batch, from + at_once));
+                *unread = Some((batch, from + at_once));
             }
             Ok::<_, ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
         })?;
         let Some((documents, columns)) = decoded else { return Ok(None) };
         let first_row = self.row;
         self.row += to_u64(documents.len());
-        let is_done = self.composing.as_ref().is_none_or(Composing::is_done);
-        self.number += u64::from(self.begun.is_none() && is_done);
+        let is_done = self.composing.as_ref().is_none_or(ComposedRows::is_done);
+        self.number += u64::from(self.unread.is_none() && is_done);
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
@@ -262,7 +263,7 @@ impl RecordBatches {
     /// Bad input is not to be skipped, or the error is not bad input.
     fn leave_out(&mut self, error: Error) -> Result<()> {
         let rows = match &mut self.reader {
-            Some(Reader::File(file)) => file.rows_of_last(),
+            Some(ArrowReader::File(file)) => file.rows_of_last(),
             _ => None,
         };
         let Some(rows) = rows else {
@@ -270,7 +271,7 @@ impl RecordBatches {
             return self.reading.bad(error);
         };
         // An error in a record batch is found before any of its rows is given out, so all its rows are lost.
-        (self.begun, self.composing) = (None, None);
+        (self.unread, self.composing) = (None, None);
         self.number += 1;
         self.row = self.row.saturating_add(rows);
         self.reading.lost(error, rows)
@@ -313,7 +314,7 @@ const MAGIC_AND_MARK: u64 = 64;
 const FEATHER_1: &[u8] = b"FEA1";
 
 /// Reads the record batches of a file, which its footer lists.
-pub(super) struct InFile {
+pub(super) struct IpcFile {
     file: File,
     /// The schema of the whole file.
     schema: SchemaRef,
@@ -331,12 +332,12 @@ pub(super) struct InFile {
     most: u64,
 }
 
-impl InFile {
+impl IpcFile {
     /// Reads the footer of a file.
     ///
     /// # Errors
     /// The file has no valid footer, has the other byte order, or consists of several files laid end to end.
-    pub(super) fn open(mut file: File, most: u64) -> Result<InFile, ArrowError> {
+    pub(super) fn open(mut file: File, most: u64) -> Result<IpcFile, ArrowError> {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
         file.read_exact(&mut end)?;
@@ -351,7 +352,7 @@ impl InFile {
         let (version, blocks): (_, VecDeque<Block>) = (footer.version(), blocks.iter().copied().collect());
         check_only(&mut file, start, blocks.iter().chain(&dictionaries))?;
         let decoder = FileDecoder::new(Arc::clone(&schema), version);
-        Ok(InFile { file, schema, version, dictionaries, decoder, blocks, last: None, most })
+        Ok(IpcFile { file, schema, version, dictionaries, decoder, blocks, last: None, most })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -452,7 +453,7 @@ fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, Arrow
 }
 
 /// Reads the record batches of a stream, and of further streams with the same columns that follow it.
-pub(super) struct InStream<R> {
+pub(super) struct IpcStream<R> {
     from: R,
     /// The schema of the first stream, which further streams must have.
     declared: SchemaRef,
@@ -466,30 +467,32 @@ pub(super) struct InStream<R> {
     most: u64,
 }
 
-impl<R: BufRead> InStream<R> {
+impl<R: BufRead> IpcStream<R> {
     /// Reads the schema of a stream.
     ///
     /// # Errors
     /// The data is not an Arrow stream, or has the other byte order.
-    pub(super) fn open(mut from: R, most: u64) -> Result<InStream<R>, ArrowError> {
+    pub(super) fn open(mut from: R, most: u64) -> Result<IpcStream<R>, ArrowError> {
         if from.fill_buf()?.starts_with(FEATHER_1) {
             return Err(wrong(
                 "it is Feather V1, which is not Arrow data; rewrite it as Feather V2, in Python with \
                  `pyarrow.feather.write_feather(pyarrow.feather.read_table(old), new, version=2)`",
             ));
         }
-        let Next::Message(head, _) = read_message(&mut from, most)? else { return Err(wrong("it is empty")) };
+        let StreamItem::Message(head, _) = read_message(&mut from, most)? else {
+            return Err(wrong("it is empty"));
+        };
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
         let declared = Arc::clone(&schema);
-        Ok(InStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new(), most })
+        Ok(IpcStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new(), most })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Sets the columns to read and their types, like [`InFile::begin`].
+    /// Sets the columns to read and their types, like [`IpcFile::begin`].
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) {
         (self.columns, self.schema) = (columns, schema);
     }
@@ -502,12 +505,12 @@ impl<R: BufRead> InStream<R> {
         let mut ended = false;
         loop {
             let (head, body) = match read_message(&mut self.from, self.most) {
-                Ok(Next::Message(head, body)) => (head, body),
-                Ok(Next::Mark) => {
+                Ok(StreamItem::Message(head, body)) => (head, body),
+                Ok(StreamItem::EndOfStream) => {
                     ended = true;
                     continue;
                 }
-                Ok(Next::Nothing) => return Ok(None),
+                Ok(StreamItem::EndOfData) => return Ok(None),
                 Err(error) if ended && ErrorKind::of(&error) == ErrorKind::Failed => {
                     return Err(wrong(NO_STREAM));
                 }
@@ -555,25 +558,25 @@ impl<R: BufRead> InStream<R> {
 const NO_STREAM: &str = "the data after the end of a stream is not a stream";
 
 /// The next part of the data.
-enum Next {
+enum StreamItem {
     /// A message: its header and its body.
     Message(Vec<u8>, Buffer),
     /// The marker at the end of a stream. Another stream may follow.
-    Mark,
+    EndOfStream,
     /// The end of the data.
-    Nothing,
+    EndOfData,
 }
 
 /// Reads the next message or end marker.
 ///
 /// # Errors
 /// The message is damaged, truncated, or larger than `most`.
-fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
+fn read_message(from: &mut impl Read, most: u64) -> Result<StreamItem, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
     match from.read_exact(first) {
         // A stream may end without a marker, but only between two messages.
-        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(Next::Nothing),
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(StreamItem::EndOfData),
         read => read?,
     }
     fill(from, rest)?;
@@ -581,13 +584,13 @@ fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
         fill(from, &mut length)?;
     }
     let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
-        0 => return Ok(Next::Mark),
+        0 => return Ok(StreamItem::EndOfStream),
         length => exactly(from, length, most)?,
     };
     let message = root_as_message(&head).map_err(wrong)?;
     let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?, most)?;
     check_sizes(&message, &body, most)?;
-    Ok(Next::Message(head, body.into()))
+    Ok(StreamItem::Message(head, body.into()))
 }
 
 /// Fills a buffer, or fails if the data ends.
@@ -604,7 +607,7 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
 /// The number exceeds `most`, or the data ends first.
 fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, ArrowError> {
     if length > most {
-        return Err(too_much("a message", length, most).into());
+        return Err(over_memory_limit("a message", length, most).into());
     }
     let mut bytes = Vec::with_capacity(u64_to_usize(length.min(RESERVED)));
     if to_u64(from.take(length).read_to_end(&mut bytes)?) < length {
@@ -630,7 +633,7 @@ fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), Arro
         // A negative size marks a buffer that is not compressed.
         let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
         if to_u64(size) > most {
-            return Err(too_much("a column of a message", to_u64(size), most).into());
+            return Err(over_memory_limit("a column of a message", to_u64(size), most).into());
         }
         Vec::<u8>::new().try_reserve_exact(size).map_err(wrong)?;
     }

@@ -34,15 +34,15 @@ use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
 
-use super::error::{Fault, changed};
-use super::sniff::{self, Begun, skippable};
-use super::{Compression, DEFAULT_WINDOW_BYTES, Format, Range, Stop};
+use super::error::{SourceError, changed};
+use super::sniff::{self, PeekReader, skippable};
+use super::{Compression, DEFAULT_WINDOW_BYTES, Format, RowRange, Stop};
 use crate::base::int::{ByteCount, to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file of a source.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct SourceFile {
     /// The path to open; for remote files, a path with the right extensions.
     pub(super) path: PathBuf,
     /// The name in messages and manifests.
@@ -52,17 +52,17 @@ pub(super) struct Listed {
     /// The compression that the name shows.
     pub(super) compression: Compression,
     /// Access to the bytes, if they are not at `path`.
-    pub(super) remote: Option<Arc<dyn Ranged>>,
+    pub(super) remote: Option<Arc<dyn RangeRead>>,
 }
 
 /// The bytes of a range of a local file, as stored, not decompressed. Ranges other than of bytes give the whole file.
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
+pub(super) fn raw(path: &Path, range: RowRange) -> io::Result<io::Take<File>> {
     let mut file = File::open(path)?;
     let bytes = match range {
-        Range::Bytes(from, to) => {
+        RowRange::Bytes(from, to) => {
             file.seek(SeekFrom::Start(from))?;
             to.saturating_sub(from)
         }
@@ -76,17 +76,19 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
 ///
 /// # Errors
 /// The file cannot be read; or its content is not text, or not compressed as its name says.
-pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn Read + Send>> {
-    let Listed { path, name, compression, remote, .. } = file;
+pub(super) fn text(file: &SourceFile, range: RowRange, window: u64) -> Result<Box<dyn Read + Send>> {
+    let SourceFile { path, name, compression, remote, .. } = file;
     if let Some(remote) = remote {
-        let raw = sniff::check(InOrder::new(Arc::clone(remote)), name, *compression)?;
+        let raw = sniff::check(SequentialReader::new(Arc::clone(remote)), name, *compression)?;
         return unpacked(raw, *compression, window, name);
     }
     let raw = raw(path, range).map_err(|cause| Error::io("read", name, cause))?;
     match (range, compression) {
-        (Range::Bytes(from, to), _) => Ok(Box::new(Exactly { left: to.saturating_sub(from), from: raw })),
+        (RowRange::Bytes(from, to), _) => {
+            Ok(Box::new(ExactLength { left: to.saturating_sub(from), from: raw }))
+        }
         (_, Compression::None) => Ok(Box::new(raw)),
-        _ => unpacked(Begun::new(raw), *compression, window, name),
+        _ => unpacked(PeekReader::new(raw), *compression, window, name),
     }
 }
 
@@ -99,9 +101,9 @@ pub(super) fn text_of_pipe(
     window: u64,
     name: &str,
 ) -> Result<Box<dyn Read + Send>> {
-    let raw = sniff::of_pipe(pipe, name)?;
+    let raw = sniff::pipe_error(pipe, name)?;
     let compression = match raw.known() {
-        Some(known) => known.compression.ok_or_else(|| known.of_pipe(name))?,
+        Some(known) => known.compression.ok_or_else(|| known.pipe_error(name))?,
         None => Compression::None,
     };
     unpacked(raw, compression, window, name)
@@ -112,7 +114,7 @@ pub(super) fn text_of_pipe(
 /// # Errors
 /// The decompressed data is not text.
 pub(super) fn unpacked<R: Read + Send + 'static>(
-    raw: Begun<R>,
+    raw: PeekReader<R>,
     compression: Compression,
     window: u64,
     name: &str,
@@ -121,21 +123,21 @@ pub(super) fn unpacked<R: Read + Send + 'static>(
         return Ok(Box::new(raw));
     }
     // Reading ahead keeps an error of decompression until it is read again: there may be text before it.
-    let text = Begun::new(decompressed(raw, compression, window, name)?);
+    let text = PeekReader::new(decompressed(raw, compression, window, name)?);
     match text.known() {
-        Some(known) => Err(known.of_compressed(name)),
+        Some(known) => Err(known.compressed_error(name)),
         None => Ok(Box::new(text)),
     }
 }
 
 /// A reader that fails if the data ends before the expected length: then the file was truncated after it was listed.
-struct Exactly<R> {
+struct ExactLength<R> {
     /// Number of bytes that must still come.
     left: u64,
     from: R,
 }
 
-impl<R: Read> Read for Exactly<R> {
+impl<R: Read> Read for ExactLength<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         if read == 0 && self.left > 0 && !into.is_empty() {
@@ -164,7 +166,7 @@ const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 
 /// # Errors
 /// The first frame of zstd needs a window that is larger. Later frames, and xz, fail when they are read.
 pub(super) fn decompressed<R: Read + Send + 'static>(
-    raw: Begun<R>,
+    raw: PeekReader<R>,
     compression: Compression,
     limit: u64,
     file: &str,
@@ -175,21 +177,21 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
     let limit = limit.max(DEFAULT_WINDOW_BYTES);
     Ok(match compression {
         Compression::None => Box::new(raw),
-        Compression::Gzip => Box::new(Members::Before(buffered(raw))),
+        Compression::Gzip => Box::new(GzipMembers::Before(buffered(raw))),
         Compression::Zstd => {
             if let Some(window) = window_of(raw.first()).filter(|window| *window > limit) {
-                let fault = Fault::Window {
+                let failure = SourceError::Window {
                     file: file.to_owned(),
                     window: ByteCount(window),
                     limit: ByteCount(limit),
                 };
-                return Err(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW));
+                return Err(Error::new(ErrorKind::Memory, failure).with_help(LARGE_WINDOW));
             }
             let mut decoder =
                 zstd::stream::read::Decoder::new(raw).map_err(|cause| Error::io("read", file, cause))?;
             let log = limit.ilog2().min(LARGEST_WINDOW_LOG);
             decoder.window_log_max(log).map_err(|cause| Error::io("read", file, cause))?;
-            Box::new(Windowed {
+            Box::new(WindowLimited {
                 decoder,
                 limit,
                 is_too_large: |cause| cause.to_string().contains("too much memory"),
@@ -199,13 +201,13 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
         Compression::Xz => {
             let kilobytes = u32::try_from(limit >> 10).unwrap_or(u32::MAX - 1);
             let decoder = XzReader::new_mem_limit(buffered(raw), true, kilobytes);
-            Box::new(Windowed {
+            Box::new(WindowLimited {
                 decoder,
                 limit,
                 is_too_large: |cause| cause.kind() == io::ErrorKind::OutOfMemory,
             })
         }
-        Compression::Lz4 => Box::new(Frames::Before(EndDetector { from: buffered(raw), met_end: false })),
+        Compression::Lz4 => Box::new(Lz4Frames::Before(EndDetector { from: buffered(raw), met_end: false })),
     })
 }
 
@@ -239,7 +241,7 @@ fn window_of(first: &[u8]) -> Option<u64> {
 }
 
 /// A decoder that reports a clear error if a later frame or block needs a larger window than the first.
-struct Windowed<D> {
+struct WindowLimited<D> {
     decoder: D,
     /// Maximum bytes of a window, for the message.
     limit: u64,
@@ -247,21 +249,21 @@ struct Windowed<D> {
     is_too_large: fn(&io::Error) -> bool,
 }
 
-impl<D: Read> Read for Windowed<D> {
+impl<D: Read> Read for WindowLimited<D> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.decoder.read(into).map_err(|cause| {
             if !(self.is_too_large)(&cause) {
                 return cause;
             }
-            let fault = Fault::LaterWindow { limit: ByteCount(self.limit) };
-            io::Error::other(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW))
+            let failure = SourceError::LaterWindow { limit: ByteCount(self.limit) };
+            io::Error::other(Error::new(ErrorKind::Memory, failure).with_help(LARGE_WINDOW))
         })
     }
 }
 
 /// The text of a gzip file's members, one after the other. Zeros may follow a member, because tapes and file systems
 /// pad blocks with them.
-enum Members<R> {
+enum GzipMembers<R> {
     /// Before a member, or at the end of the file.
     Before(R),
     /// Within a member.
@@ -270,33 +272,33 @@ enum Members<R> {
     Ended,
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let is_at_end = match self {
-                Members::Before(from) => from.fill_buf()?.is_empty(),
-                Members::Within(member) => {
+                GzipMembers::Before(from) => from.fill_buf()?.is_empty(),
+                GzipMembers::Within(member) => {
                     let read = member.read(into)?;
                     if read > 0 || into.is_empty() {
                         return Ok(read);
                     }
-                    pass_zeros(member.get_mut())?;
+                    skip_zeros(member.get_mut())?;
                     false
                 }
-                Members::Ended => true,
+                GzipMembers::Ended => true,
             };
-            *self = match mem::replace(self, Members::Ended) {
+            *self = match mem::replace(self, GzipMembers::Ended) {
                 _ if is_at_end => return Ok(0),
-                Members::Before(from) => Members::Within(Box::new(GzDecoder::new(from))),
-                Members::Within(member) => Members::Before(member.into_inner()),
-                Members::Ended => Members::Ended,
+                GzipMembers::Before(from) => GzipMembers::Within(Box::new(GzDecoder::new(from))),
+                GzipMembers::Within(member) => GzipMembers::Before(member.into_inner()),
+                GzipMembers::Ended => GzipMembers::Ended,
             };
         }
     }
 }
 
 /// Skips zero bytes.
-fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
+fn skip_zeros(from: &mut impl BufRead) -> io::Result<()> {
     loop {
         let block = from.fill_buf()?;
         let zeros = block.iter().take_while(|byte| **byte == 0).count();
@@ -309,7 +311,7 @@ fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// The text of an LZ4 file's frames, one after the other. Skippable frames are passed over.
-enum Frames<R: Read> {
+enum Lz4Frames<R: Read> {
     /// Before a frame, or at the end of the file.
     Before(EndDetector<R>),
     /// Within a frame.
@@ -339,19 +341,21 @@ fn cut_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")
 }
 
-impl<R: BufRead> Read for Frames<R> {
+impl<R: BufRead> Read for Lz4Frames<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             *self = match self {
-                Frames::Before(from) => {
-                    pass_skippable(&mut from.from)?;
+                Lz4Frames::Before(from) => {
+                    skip_skippable(&mut from.from)?;
                     let is_over = from.from.fill_buf()?.is_empty();
-                    match mem::replace(self, Frames::Ended) {
-                        Frames::Before(from) if !is_over => Frames::Within(Box::new(FrameDecoder::new(from))),
+                    match mem::replace(self, Lz4Frames::Ended) {
+                        Lz4Frames::Before(from) if !is_over => {
+                            Lz4Frames::Within(Box::new(FrameDecoder::new(from)))
+                        }
                         _ => return Ok(0),
                     }
                 }
-                Frames::Within(frame) => {
+                Lz4Frames::Within(frame) => {
                     let read = frame.read(into)?;
                     if read > 0 || into.is_empty() {
                         return Ok(read);
@@ -359,19 +363,19 @@ impl<R: BufRead> Read for Frames<R> {
                     if frame.get_ref().met_end {
                         return Err(cut_off());
                     }
-                    match mem::replace(self, Frames::Ended) {
-                        Frames::Within(frame) => Frames::Before(frame.into_inner()),
+                    match mem::replace(self, Lz4Frames::Ended) {
+                        Lz4Frames::Within(frame) => Lz4Frames::Before(frame.into_inner()),
                         _ => return Ok(0),
                     }
                 }
-                Frames::Ended => return Ok(0),
+                Lz4Frames::Ended => return Ok(0),
             };
         }
     }
 }
 
 /// Skips skippable frames.
-fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
+fn skip_skippable(from: &mut impl BufRead) -> io::Result<()> {
     /// Bytes of a skippable frame's header.
     const HEAD: usize = 8;
     loop {
@@ -472,7 +476,7 @@ impl Read for Pipe {
 }
 
 /// A remote file.
-pub(super) trait Ranged: fmt::Debug + Send + Sync {
+pub(super) trait RangeRead: fmt::Debug + Send + Sync {
     /// The size of the file in bytes.
     fn bytes(&self) -> u64;
 
@@ -487,22 +491,22 @@ pub(super) trait Ranged: fmt::Debug + Send + Sync {
 const SEQUENTIAL_BYTES: u64 = 8 << 20;
 
 /// Reads a remote file from beginning to end, one block at a time.
-pub(super) struct InOrder {
-    file: Arc<dyn Ranged>,
+pub(super) struct SequentialReader {
+    file: Arc<dyn RangeRead>,
     /// Offset of the next block.
     next: u64,
     /// The rest of the current block.
     block: Bytes,
 }
 
-impl InOrder {
+impl SequentialReader {
     /// Starts at the beginning of the file.
-    pub(super) fn new(file: Arc<dyn Ranged>) -> InOrder {
-        InOrder { file, next: 0, block: Bytes::new() }
+    pub(super) fn new(file: Arc<dyn RangeRead>) -> SequentialReader {
+        SequentialReader { file, next: 0, block: Bytes::new() }
     }
 }
 
-impl Read for InOrder {
+impl Read for SequentialReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.block.is_empty() {
             let length = (self.file.bytes() - self.next).min(SEQUENTIAL_BYTES);
@@ -521,18 +525,18 @@ impl Read for InOrder {
 /// Detects whether a local file is still the one that was listed, by its size, modification time and the target of
 /// its links. Remote files have entity tags for this.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct FileWatch {
     /// The path that was listed, which may be a link.
     path: PathBuf,
     /// The name in messages.
     pub(super) name: String,
     /// The state when the file was listed; `None` if it could not be determined or the file is remote.
-    listed: Option<Stamp>,
+    listed: Option<FileState>,
 }
 
 /// The state of a file that shows changes.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileState {
     /// Size in bytes.
     bytes: u64,
     /// Modification time, if the file system has one.
@@ -541,11 +545,11 @@ struct Stamp {
     target: PathBuf,
 }
 
-impl Watch {
+impl FileWatch {
     /// Records the current state of a file.
-    pub(super) fn new(file: &Listed) -> Watch {
-        let listed = file.remote.is_none().then(|| stamp(&file.path).ok().flatten()).flatten();
-        Watch { path: file.path.clone(), name: file.name.clone(), listed }
+    pub(super) fn new(file: &SourceFile) -> FileWatch {
+        let listed = file.remote.is_none().then(|| file_state(&file.path).ok().flatten()).flatten();
+        FileWatch { path: file.path.clone(), name: file.name.clone(), listed }
     }
 
     /// Compares the file with its recorded state. Does not open it: if a pipe has replaced it, opening would block.
@@ -554,7 +558,7 @@ impl Watch {
     /// The file is no longer the one that was listed, or cannot be examined.
     pub(super) fn check(&self) -> Result<()> {
         let Some(listed) = &self.listed else { return Ok(()) };
-        match stamp(&self.path) {
+        match file_state(&self.path) {
             Ok(now) if now.as_ref() == Some(listed) => Ok(()),
             Ok(_) => Err(changed(&self.name)),
             Err(cause) if matches!(cause.kind(), NotFound | NotADirectory) => Err(changed(&self.name)),
@@ -567,10 +571,10 @@ impl Watch {
 ///
 /// # Errors
 /// The path does not exist or cannot be examined.
-fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+fn file_state(path: &Path) -> io::Result<Option<FileState>> {
     let found = fs::metadata(path)?;
-    let stamp = |target| Stamp { bytes: found.len(), modified: found.modified().ok(), target };
-    found.is_file().then(|| fs::canonicalize(path).map(stamp)).transpose()
+    let file_state = |target| FileState { bytes: found.len(), modified: found.modified().ok(), target };
+    found.is_file().then(|| fs::canonicalize(path).map(file_state)).transpose()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::DataType;
 
 use super::DEFAULT_BATCH_BYTES;
-use super::error::Fault;
+use super::error::SourceError;
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 
@@ -222,26 +222,26 @@ pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 /// # Errors
 /// Those of `documents`, and an error for a document of more than [`LONGEST_DOCUMENT`] bytes, which names its source
 /// and unit by index. After an error the iterator ends.
-pub fn whole_documents(documents: Documents<'_>) -> Documents<'_> {
-    whole_documents_of(documents, |source, unit| format!("source {source}, unit {unit}"))
+pub fn collected_documents(documents: Documents<'_>) -> Documents<'_> {
+    collected_documents_named(documents, |source, unit| format!("source {source}, unit {unit}"))
 }
 
-/// Like [`whole_documents`], but errors name the file that `name` returns for a source and unit.
-pub fn whole_documents_of<'a>(
+/// Like [`collected_documents`], but errors name the file that `name` returns for a source and unit.
+pub fn collected_documents_named<'a>(
     documents: Documents<'a>,
     name: impl Fn(usize, usize) -> String + Send + 'a,
 ) -> Documents<'a> {
     let (name, longest) = (Box::new(name), LONGEST_DOCUMENT);
-    Box::new(Whole { documents, name, begun: None, next: None, longest, failed: false })
+    Box::new(CollectedDocuments { documents, name, begun: None, next: None, longest, failed: false })
 }
 
 /// Iterator over complete documents.
-struct Whole<'a> {
+struct CollectedDocuments<'a> {
     documents: Documents<'a>,
     /// Returns the name of a source's unit, for errors.
     name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
     /// The split document that is being joined.
-    begun: Option<Begun>,
+    begun: Option<PartialDocument>,
     /// The documents of the last batch that follow the end of a split document.
     next: Option<Batch>,
     /// Maximum bytes of a document.
@@ -251,7 +251,7 @@ struct Whole<'a> {
 }
 
 /// A document with parts still to be read.
-struct Begun {
+struct PartialDocument {
     source: usize,
     unit: usize,
     row: u64,
@@ -261,7 +261,7 @@ struct Begun {
     columns: Option<RecordBatch>,
 }
 
-impl Begun {
+impl PartialDocument {
     /// Appends a part and returns `true`, or returns `false` if the document would become too long.
     fn add(&mut self, part: &[u8], longest: u64) -> bool {
         let fits = to_u64(self.bytes.len() + part.len()) <= longest;
@@ -275,7 +275,7 @@ impl Begun {
     fn end(self) -> Result<Batch> {
         let view = make_view(&self.bytes, 0, 0);
         let documents = BinaryViewArray::try_new(vec![view].into(), vec![Buffer::from_vec(self.bytes)], None)
-            .map_err(|cause| -> Error { Fault::damaged("a document", "its text", cause) })?;
+            .map_err(|cause| -> Error { SourceError::damaged("a document", "its text", cause) })?;
         Ok(Batch {
             source: self.source,
             unit: self.unit,
@@ -288,11 +288,11 @@ impl Begun {
     }
 }
 
-impl Whole<'_> {
+impl CollectedDocuments<'_> {
     /// The error that a document is too long.
-    fn too_long(&self, document: &Begun) -> Error {
+    fn too_long(&self, document: &PartialDocument) -> Error {
         let file = (self.name)(document.source, document.unit);
-        let error = Fault::TooLong { file, row: document.row, limit: self.longest }.failed();
+        let error = SourceError::TooLong { file, row: document.row, limit: self.longest }.failed();
         error.with_help(
             "cut the text into documents: --documents line or paragraph, or --separator (in a recipe \
              `documents = \"line\"`)",
@@ -334,7 +334,7 @@ impl Whole<'_> {
             return Ok(Some(batch));
         }
         let part = batch.slice(last, 1);
-        let mut begun = Begun {
+        let mut begun = PartialDocument {
             source: part.source,
             unit: part.unit,
             row: part.first_row,
@@ -349,7 +349,7 @@ impl Whole<'_> {
     }
 }
 
-impl Iterator for Whole<'_> {
+impl Iterator for CollectedDocuments<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -436,7 +436,8 @@ fn fill<T: AsRef<[u8]>>(
         let text = text.as_ref();
         if to_u64(text.len()) > LONGEST_DOCUMENT {
             let row = first_row + to_u64(documents.len());
-            let error = Fault::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
+            let error =
+                SourceError::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
             return Err(error.with_help("cut it into several"));
         }
         documents.append_value(text);
@@ -528,7 +529,8 @@ mod tests {
         let parts = [batch(0, &["a", "begun"], true), batch(1, &["more"], true), batch(1, &["end"], false)];
         let name = Box::new(|source, unit| format!("file {source}.{unit}"));
         let documents = Box::new(parts.into_iter());
-        let whole = Whole { documents, name, begun: None, next: None, longest: 10, failed: false };
+        let whole =
+            CollectedDocuments { documents, name, begun: None, next: None, longest: 10, failed: false };
         let outcome: Vec<_> = whole.collect();
         assert_eq!(outcome.len(), 2);
         let error = outcome[1].as_ref().expect_err("12 bytes");
@@ -542,6 +544,6 @@ mod tests {
         let documents = BinaryViewArray::from_iter_values([""; 0]);
         let (source, unit, first_row, columns) = (0, 0, 0, None);
         let batch = Batch { source, unit, first_row, documents, columns, continued: false, open: true };
-        assert_eq!(whole_documents(Box::new([Ok(batch)].into_iter())).count(), 0);
+        assert_eq!(collected_documents(Box::new([Ok(batch)].into_iter())).count(), 0);
     }
 }

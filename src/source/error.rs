@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, remedy};
 
 /// The ways in which a source can be wrong.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum SourceError {
     #[error("{file} has no column {column:?}; its columns are {}", columns.join(", "))]
     NoColumn { file: String, column: String, columns: Vec<String> },
     #[error("the first lines of {file} have no field {column:?}; the fields of the first are {}", fields.join(", "))]
@@ -42,9 +42,9 @@ pub(super) enum Fault {
     #[error("{file} changed while it was read")]
     Changed { file: String },
     #[error("{file} is not text: {how}it is {what}")]
-    IsNoText { file: String, how: &'static str, what: &'static str },
+    BinaryData { file: String, how: &'static str, what: &'static str },
     #[error("{file} is not {format}: it is {what}")]
-    IsOther { file: String, format: Format, what: &'static str },
+    OtherFormat { file: String, format: Format, what: &'static str },
     #[error("{file} is compressed with a window of {window}, and the limit is {limit}")]
     Window { file: String, window: ByteCount, limit: ByteCount },
     #[error("it is compressed with a larger window than the limit of {limit}")]
@@ -54,9 +54,9 @@ pub(super) enum Fault {
     #[error("{file} is not a Parquet file: it does not begin with PAR1")]
     NotParquet { file: String },
     #[error("{file} is cut off: the index at the end of a Parquet file is missing")]
-    CutOff { file: String },
+    Truncated { file: String },
     #[error("{file} is {format} and cannot be read without downloading it")]
-    NotByRanges { file: String, format: Format },
+    NeedsDownload { file: String, format: Format },
     #[error("{file} is an encrypted Parquet file")]
     Encrypted { file: String },
     #[error("column {column:?} of {file} is encrypted")]
@@ -72,7 +72,7 @@ pub(super) enum Fault {
     #[error("the folder {folder} has no files to read")]
     EmptyFolder { folder: String },
     #[error("{file} of the dataset that was saved in {folder} is missing")]
-    NotSaved { folder: String, file: String },
+    MissingSavedFile { folder: String, file: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is not a source that this program can read")]
@@ -80,7 +80,7 @@ pub(super) enum Fault {
     #[error("{format} cannot be read from {name}")]
     NotFromStream { name: String, format: Format },
     #[error("{name} can be read only once")]
-    Spent { name: String },
+    AlreadyRead { name: String },
     #[error("the separator between documents is empty")]
     EmptySeparator,
     #[error("{uri}: {problem}")]
@@ -89,7 +89,7 @@ pub(super) enum Fault {
     TooLong { file: String, row: u64, limit: u64 },
 }
 
-impl Fault {
+impl SourceError {
     /// The error of kind [`ErrorKind::Failed`].
     pub(super) fn failed(self) -> Error {
         Error::new(ErrorKind::Failed, self)
@@ -109,8 +109,8 @@ impl Fault {
         let cause = cause.into();
         let kind = ErrorKind::of(&*cause);
         let help = remedy(&*cause);
-        let fault = Fault::Damaged { file: file.to_owned(), place: place.into(), cause };
-        let error = Error::new(kind, fault);
+        let failure = SourceError::Damaged { file: file.to_owned(), place: place.into(), cause };
+        let error = Error::new(kind, failure);
         match help {
             Some(help) => error.with_help(help),
             None => error,
@@ -120,12 +120,12 @@ impl Fault {
 
 /// The error for input that exceeds the memory limit and is otherwise valid. It is not bad input, so it is never
 /// skipped.
-pub(super) fn without_memory(error: Error) -> Error {
+pub(super) fn memory_error(error: Error) -> Error {
     Error::new(ErrorKind::Memory, error).with_help("raise --memory, or leave the file out")
 }
 
 /// The cause when something that is read as a whole takes more than the memory limit allows.
-pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
+pub(super) fn over_memory_limit(what: &str, bytes: u64, most: u64) -> io::Error {
     let problem = format!(
         "{what} of {} is larger than {}, the most that the memory limit allows",
         ByteCount(bytes),
@@ -136,8 +136,8 @@ pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
 
 /// The error that a file is no longer the one that was listed.
 pub(crate) fn changed(file: &str) -> Error {
-    let fault = Fault::Changed { file: file.to_owned() };
-    Error::new(ErrorKind::InputChanged, fault)
+    let failure = SourceError::Changed { file: file.to_owned() };
+    Error::new(ErrorKind::InputChanged, failure)
         .with_help("run it again when nothing writes to the input any more")
 }
 
@@ -159,7 +159,7 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     match catch_panic(decode) {
-        Ok(result) => result.map_err(|cause| Fault::damaged(file, place, cause)),
-        Err(said) => Err(Fault::damaged(file, place, Panicked(said))),
+        Ok(result) => result.map_err(|cause| SourceError::damaged(file, place, cause)),
+        Err(said) => Err(SourceError::damaged(file, place, Panicked(said))),
     }
 }

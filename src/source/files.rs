@@ -1,6 +1,6 @@
 //! Sources that consist of files of one format, and sources that are read from a pipe.
 //!
-//! [`Files::open`] opens all files once, to list their units:
+//! [`FileSource::open`] opens all files once, to list their units:
 //!
 //! | format | units | known before reading |
 //! | --- | --- | --- |
@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
-use super::content::{InOrder, Listed, Watch};
-use super::error::{Fault, guarded};
-use super::json_fields::Fields;
-use super::jsonl::{Beside, Elsewhere, LinesBefore, as_lines};
+use super::content::{FileWatch, SequentialReader, SourceFile};
+use super::error::{SourceError, guarded};
+use super::json_fields::FieldColumns;
+use super::jsonl::{FieldLookup, LinesBefore, OtherFiles, as_lines};
 use super::parquet::Footer;
-use super::passthrough::{OfFile, Together, conforming, value_in_path};
+use super::passthrough::{ColumnMerger, FileColumns, value_in_path, with_common_columns};
 use super::skipped_rows::{BadInput, BadRows, ReadContext};
-use super::sniff::Begun;
+use super::sniff::PeekReader;
 use super::{
-    Batch, Compression, DocumentRule, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec,
+    Batch, Compression, DocumentRule, Documents, Format, Identity, ReadConfig, RowRange, Source, SourceSpec,
     Unit, arrow, content, jsonl, parquet, records, sniff, text,
 };
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
@@ -44,51 +44,51 @@ const PLAIN_BYTES: u64 = 1 << 20;
 const KEPT_FOOTERS: usize = 4;
 
 /// A source of files of one format.
-pub(super) struct Files {
+pub(super) struct FileSource {
     /// The description of the source.
     spec: SourceSpec,
     /// The sizes of batches and units.
     config: ReadConfig,
     /// The files, in document order.
-    files: Vec<Listed>,
+    files: Vec<SourceFile>,
     /// The identities of the files, if they are known without reading: the hub and most servers send entity tags.
     identities: Vec<Identity>,
     /// The units of all files, in document order.
     units: Vec<Unit>,
     /// The index of each unit's file.
-    owners: Vec<usize>,
+    file_of_unit: Vec<usize>,
     /// The schema of the pass-through columns, if any.
     columns: Option<SchemaRef>,
     /// Cached footers with their file index, oldest first.
     footers: Mutex<VecDeque<(usize, Footer)>>,
     /// The state of each file when it was listed.
-    watches: Vec<Arc<Watch>>,
+    watches: Vec<Arc<FileWatch>>,
     /// Line counts of each file, to number the lines of its later units.
     lines: Vec<Arc<LinesBefore>>,
     /// Shared search for a field that one of the files lacks.
-    elsewhere: Option<Arc<Elsewhere>>,
+    other_files: Option<Arc<OtherFiles>>,
     /// Receives bad input of all units.
     bad: BadInput,
 }
 
 /// The result of opening a file: its units, the types of its pass-through columns, and its Parquet footer.
-struct Opened {
+struct OpenedFile {
     /// The units, in document order.
     units: Vec<Unit>,
     /// The pass-through columns that the file has, if any were requested.
-    columns: Option<OfFile>,
+    columns: Option<FileColumns>,
     /// The footer of a Parquet file.
     footer: Option<Footer>,
 }
 
-impl Opened {
+impl OpenedFile {
     /// Units of a file without columns and footer.
-    fn plain(units: Vec<Unit>) -> Opened {
-        Opened { units, columns: None, footer: None }
+    fn plain(units: Vec<Unit>) -> OpenedFile {
+        OpenedFile { units, columns: None, footer: None }
     }
 }
 
-impl Files {
+impl FileSource {
     /// Opens all files, in parallel, and puts their units and columns together in the order of `files`. `identities`
     /// is empty if the identities of the files are not known.
     ///
@@ -96,39 +96,39 @@ impl Files {
     /// A file cannot be opened and bad input is not to be skipped; or the files have incompatible columns.
     pub(super) fn open(
         spec: &SourceSpec,
-        files: Vec<Listed>,
+        files: Vec<SourceFile>,
         identities: Vec<Identity>,
         config: ReadConfig,
         bad: BadInput,
-    ) -> Result<Files> {
-        let watches = files.iter().map(|file| Arc::new(Watch::new(file))).collect();
+    ) -> Result<FileSource> {
+        let watches = files.iter().map(|file| Arc::new(FileWatch::new(file))).collect();
         let window = config.window(files.len());
         // All threads read footers, because a folder may have thousands of files.
-        let opened: Vec<Result<Opened>> = files
+        let opened: Vec<Result<OpenedFile>> = files
             .par_iter()
             .with_max_len(1)
             .map(|file| open_file(file, spec, config, window))
             .enumerate()
             .map(first_footers)
             .collect();
-        let mut source = Files {
+        let mut source = FileSource {
             spec: spec.clone(),
             config,
             lines: files.iter().map(|_| Arc::default()).collect(),
-            elsewhere: (!spec.columns.is_empty()).then(|| Arc::new(Elsewhere::of(&files))),
+            other_files: (!spec.columns.is_empty()).then(|| Arc::new(OtherFiles::of(&files))),
             files,
             identities,
             units: Vec::new(),
-            owners: Vec::new(),
+            file_of_unit: Vec::new(),
             columns: None,
             footers: Mutex::default(),
             watches,
             bad,
         };
         let bad = source.bad.begin(None);
-        let mut columns = Together::new(&spec.columns);
+        let mut columns = ColumnMerger::new(&spec.columns);
         for (file, opened) in opened.into_iter().enumerate() {
-            let Opened { units, columns: of_file, footer } = match opened {
+            let OpenedFile { units, columns: of_file, footer } = match opened {
                 Ok(opened) => opened,
                 Err(error) => {
                     bad.met(error)?;
@@ -140,11 +140,11 @@ impl Files {
             if let Some(of_file) = of_file {
                 columns.add(file, &source.files[file].name, of_file, &bad)?;
             }
-            source.owners.extend(units.iter().map(|_| file));
+            source.file_of_unit.extend(units.iter().map(|_| file));
             source.units.extend(units);
         }
         source.columns = columns.finish()?;
-        source.bad.taken(None, source.bad.left_out(None));
+        source.bad.taken(None, source.bad.skipped(None));
         Ok(source)
     }
 
@@ -167,22 +167,22 @@ impl Files {
     }
 
     /// The documents of a range, with pass-through columns of the source's types.
-    fn documents(&self, file: usize, range: Range, reading: ReadContext) -> Result<Documents<'static>> {
+    fn documents(&self, file: usize, range: RowRange, reading: ReadContext) -> Result<Documents<'static>> {
         let documents = self.unconformed(file, range, reading)?;
         Ok(match &self.columns {
             None => documents,
-            Some(columns) => conforming(documents, columns, &self.files[file].name),
+            Some(columns) => with_common_columns(documents, columns, &self.files[file].name),
         })
     }
 
     /// The documents of a range, with the columns of the file's own types.
-    fn unconformed(&self, file: usize, range: Range, reading: ReadContext) -> Result<Documents<'static>> {
+    fn unconformed(&self, file: usize, range: RowRange, reading: ReadContext) -> Result<Documents<'static>> {
         let listed = &self.files[file];
-        let Listed { path, name, format, compression, remote } = listed;
+        let SourceFile { path, name, format, compression, remote } = listed;
         let text = || content::text(listed, range, self.config.window(self.files.len()));
         Ok(match format {
             Format::Parquet => {
-                let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
+                let RowRange::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
                 Box::new(parquet::read(
                     &self.footer(file)?,
                     &self.files[file],
@@ -192,22 +192,22 @@ impl Files {
                 )?)
             }
             Format::Arrow if remote.is_some() => {
-                let error = Fault::NotByRanges { file: name.clone(), format: *format }.usage();
+                let error = SourceError::NeedsDownload { file: name.clone(), format: *format }.usage();
                 return Err(error.with_help("download it first; for files of the hub leave `stream` out"));
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl | Format::Json | Format::Csv | Format::Tsv => {
-                let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
+                let start = jsonl::UnitStart::of(path, range, *compression, &self.lines[file]);
                 let (lines, start) = as_lines(text()?, *format, start);
-                let beside = Beside::of(listed, &self.spec, &self.elsewhere);
-                Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading)?)
+                let lookup = FieldLookup::of(listed, &self.spec, &self.other_files);
+                Box::new(jsonl::JsonLines::new(lines, &self.spec, start, lookup, reading)?)
             }
             Format::Text => Box::new(text::TextDocuments::new(text()?, &self.spec.documents, reading)),
         })
     }
 }
 
-impl Source for Files {
+impl Source for FileSource {
     fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -221,7 +221,7 @@ impl Source for Files {
     }
 
     fn is_plain(&self) -> bool {
-        let plain = |file: &Listed| {
+        let plain = |file: &SourceFile| {
             file.format == Format::Text && file.compression == Compression::None && file.remote.is_none()
         };
         let bytes = self.units.iter().filter_map(|unit| unit.text_bytes).fold(0, u64::saturating_add);
@@ -229,25 +229,25 @@ impl Source for Files {
     }
 
     fn bytes_elsewhere(&self) -> u64 {
-        let elsewhere = self.files.iter().filter_map(|file| file.remote.as_ref());
-        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
+        let other_files = self.files.iter().filter_map(|file| file.remote.as_ref());
+        declared_sum(other_files.map(|remote| Some(remote.bytes()))).unwrap_or(0)
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {
-        let owner = self.owners[unit];
-        let file = &self.files[owner];
-        match self.identities.get(owner) {
+        let file_index = self.file_of_unit[unit];
+        let file = &self.files[file_index];
+        match self.identities.get(file_index) {
             // Only the size is known, so different content of the same size would not be noticed.
             Some(Identity::Web { etag, .. }) if etag.is_empty() && file.remote.is_some() => {}
             Some(known) => return Ok(known.clone()),
-            None => self.watches[owner].check()?,
+            None => self.watches[file_index].check()?,
         }
         if file.format == Format::Parquet {
             return parquet::identity(file);
         }
         let io = |cause| Error::io("read", &file.name, cause);
         if let Some(remote) = &file.remote {
-            let sha256 = integrity::sha256_of(InOrder::new(Arc::clone(remote))).map_err(io)?;
+            let sha256 = integrity::sha256_of(SequentialReader::new(Arc::clone(remote))).map_err(io)?;
             return Ok(Identity::Content { bytes: remote.bytes(), sha256 });
         }
         let bytes = fs::metadata(&file.path).map_err(io)?.len();
@@ -261,13 +261,15 @@ impl Source for Files {
 
     fn identified_with(&self, unit: usize) -> usize {
         match self.units[unit].range {
-            Range::RowGroups(..) => self.owners.partition_point(|&file| file < self.owners[unit]),
-            Range::Whole | Range::Bytes(..) | Range::Rows(..) => unit,
+            RowRange::RowGroups(..) => {
+                self.file_of_unit.partition_point(|&file| file < self.file_of_unit[unit])
+            }
+            RowRange::Whole | RowRange::Bytes(..) | RowRange::Rows(..) => unit,
         }
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
-        let file = self.owners[unit];
+        let file = self.file_of_unit[unit];
         let watch = &self.watches[file];
         watch.check()?;
         let reading = ReadContext {
@@ -279,16 +281,16 @@ impl Source for Files {
         };
         let bad = reading.bad.clone();
         let Unit { range, rows, .. } = self.units[unit];
-        let documents = left_out(self.documents(file, range, reading), &bad, rows)?;
-        Ok(Box::new(Watched::new(documents, Arc::clone(watch))))
+        let documents = skipped(self.documents(file, range, reading), &bad, rows)?;
+        Ok(Box::new(WatchedDocuments::new(documents, Arc::clone(watch))))
     }
 
-    fn left_out(&self, unit: usize) -> u64 {
-        self.bad.left_out(Some(unit))
+    fn skipped(&self, unit: usize) -> u64 {
+        self.bad.skipped(Some(unit))
     }
 
-    fn taken(&self, unit: usize, left_out: u64) {
-        self.bad.taken(Some(unit), left_out);
+    fn taken(&self, unit: usize, skipped: u64) {
+        self.bad.taken(Some(unit), skipped);
     }
 }
 
@@ -297,7 +299,7 @@ impl Source for Files {
 ///
 /// # Errors
 /// The error, if bad input is not to be skipped.
-fn left_out(
+fn skipped(
     documents: Result<Documents<'static>>,
     bad: &BadRows,
     rows: Option<u64>,
@@ -309,16 +311,16 @@ fn left_out(
 }
 
 /// Drops the footers of all files but the first [`KEPT_FOOTERS`], which are read first.
-fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
-    opened.map(|opened| Opened { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
+fn first_footers((file, opened): (usize, Result<OpenedFile>)) -> Result<OpenedFile> {
+    opened.map(|opened| OpenedFile { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
 }
 
 /// Opens a file: reads its footer or schema, checks its first bytes, and divides it into units.
 ///
 /// # Errors
 /// The file cannot be read, is of another kind than its name says, or lacks a requested column.
-fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) -> Result<Opened> {
-    let Listed { path, name, format, compression, remote } = file;
+fn open_file(file: &SourceFile, spec: &SourceSpec, config: ReadConfig, window: u64) -> Result<OpenedFile> {
+    let SourceFile { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
     let columns = match format {
         Format::Parquet | Format::Arrow => None,
@@ -329,23 +331,23 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             let footer = Footer::read(file, spec)?;
             let groups = footer.groups(name)?.into_iter().zip(0..);
             let units = groups
-                .map(|(group, at)| unit(Range::RowGroups(at, at + 1), Some(group.rows), group.text_bytes))
+                .map(|(group, at)| unit(RowRange::RowGroups(at, at + 1), Some(group.rows), group.text_bytes))
                 .collect();
             let columns = (!spec.columns.is_empty())
-                .then(|| OfFile { columns: footer.passed.clone(), all: footer.all.clone() });
-            Ok(Opened { units, columns, footer: Some(footer) })
+                .then(|| FileColumns { columns: footer.passed.clone(), all: footer.all.clone() });
+            Ok(OpenedFile { units, columns, footer: Some(footer) })
         }
         // Remote Arrow files are refused when they are read.
         _ if remote.is_some() => {
             let plain = *format == Format::Text && *compression == Compression::None;
             let bytes = remote.as_ref().filter(|_| plain).map(|remote| remote.bytes());
-            Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, bytes)]) })
+            Ok(OpenedFile { columns, ..OpenedFile::plain(vec![unit(RowRange::Whole, None, bytes)]) })
         }
         Format::Arrow => {
             let stream = arrow::open(path)?;
             let columns =
                 guarded(name, "its schema", || Ok::<_, Error>(arrow::columns(stream, spec, name)))??;
-            Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) })
+            Ok(OpenedFile { columns, ..OpenedFile::plain(vec![unit(RowRange::Whole, None, None)]) })
         }
         Format::Jsonl | Format::Json | Format::Csv | Format::Tsv | Format::Text => {
             let io = |cause| Error::io("read", path, cause);
@@ -354,14 +356,17 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             let raw = sniff::check(file, name, *compression)?;
             if *compression != Compression::None {
                 content::unpacked(raw, *compression, window, name)?;
-                return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
+                return Ok(OpenedFile {
+                    columns,
+                    ..OpenedFile::plain(vec![unit(RowRange::Whole, None, None)])
+                });
             }
             // If records may span several lines, their beginnings cannot be found without reading the whole file, so
             // it is one unit.
             let rule = match format {
                 Format::Text => &spec.documents,
                 Format::Jsonl => &DocumentRule::Line,
-                Format::Json if records::is_lines(Begun::with(raw, records::FIRST_BYTES).first()) => {
+                Format::Json if records::is_lines(PeekReader::with(raw, records::PEEKED_BYTES).first()) => {
                     &DocumentRule::Line
                 }
                 _ => &DocumentRule::File,
@@ -370,16 +375,16 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
             let rows = (*format == Format::Text && *rule == DocumentRule::File).then_some(1);
             let starts = text::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
             let units = match starts.as_slice() {
-                [] | [_] => vec![unit(Range::Whole, rows, text_bytes(bytes))],
+                [] | [_] => vec![unit(RowRange::Whole, rows, text_bytes(bytes))],
                 _ => {
                     let ends = starts.iter().skip(1).copied().chain([bytes]);
                     let ranges = starts.iter().zip(ends);
                     ranges
-                        .map(|(&from, to)| unit(Range::Bytes(from, to), None, text_bytes(to - from)))
+                        .map(|(&from, to)| unit(RowRange::Bytes(from, to), None, text_bytes(to - from)))
                         .collect()
                 }
             };
-            Ok(Opened { columns, ..Opened::plain(units) })
+            Ok(OpenedFile { columns, ..OpenedFile::plain(units) })
         }
     }
 }
@@ -389,26 +394,26 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
 ///
 /// # Errors
 /// The format has no columns, and the path does not give them either.
-fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile>> {
+fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<FileColumns>> {
     let (names, all) = (&spec.columns, Vec::new());
     if names.is_empty() {
         return Ok(None);
     }
     if format.has_fields() {
-        return Ok(Some(OfFile { columns: Fields::schema(names), all }));
+        return Ok(Some(FileColumns { columns: FieldColumns::schema(names), all }));
     }
     if format == Format::Text && names.iter().all(|column| value_in_path(name, column).is_some()) {
-        return Ok(Some(OfFile { columns: Arc::new(Schema::empty()), all }));
+        return Ok(Some(FileColumns { columns: Arc::new(Schema::empty()), all }));
     }
-    let fault = Fault::NoColumns { file: name.to_owned(), format };
-    Err(fault.usage().with_help(
+    let failure = SourceError::NoColumns { file: name.to_owned(), format };
+    Err(failure.usage().with_help(
         "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders with \
          names such as lang=fr",
     ))
 }
 
 /// Standard input or a named pipe: a single unit that can be read once.
-pub(super) struct Stream {
+pub(super) struct PipeSource {
     spec: SourceSpec,
     /// The format, which follows from the request or a pipe's name.
     format: Format,
@@ -420,43 +425,43 @@ pub(super) struct Stream {
     bad: BadInput,
 }
 
-impl Stream {
+impl PipeSource {
     pub(super) fn open(
         spec: &SourceSpec,
         name: String,
         reader: Box<dyn Read + Send>,
         config: ReadConfig,
         bad: BadInput,
-    ) -> Result<Stream> {
+    ) -> Result<PipeSource> {
         let format = spec.format.unwrap_or(Format::Text);
         if format == Format::Parquet {
-            let error = Fault::NotFromStream { name, format }.usage();
+            let error = SourceError::NotFromStream { name, format }.usage();
             return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
         }
         let columns = passed(spec, &name, format)?.map(|of| of.columns);
-        let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
+        let units = vec![Unit { name, range: RowRange::Whole, rows: None, text_bytes: None }];
         let (spec, reader) = (spec.clone(), Mutex::new(Some(reader)));
-        Ok(Stream { spec, format, columns, config, units, reader, bad })
+        Ok(PipeSource { spec, format, columns, config, units, reader, bad })
     }
 }
 
-impl Stream {
+impl PipeSource {
     /// Reads the documents of the pipe.
     fn documents(&self, pipe: Box<dyn Read + Send>, reading: ReadContext) -> Result<Documents<'static>> {
         if self.format == Format::Arrow {
-            return Ok(Box::new(arrow::read(arrow::Input::stream(pipe), &self.spec, reading)?));
+            return Ok(Box::new(arrow::read(arrow::ArrowInput::stream(pipe), &self.spec, reading)?));
         }
         let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
         Ok(if self.format.has_fields() {
-            let (lines, start) = as_lines(text, self.format, jsonl::Start::Beginning);
-            Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading)?)
+            let (lines, start) = as_lines(text, self.format, jsonl::UnitStart::FileKind);
+            Box::new(jsonl::JsonLines::new(lines, &self.spec, start, FieldLookup::default(), reading)?)
         } else {
             Box::new(text::TextDocuments::new(text, &self.spec.documents, reading))
         })
     }
 }
 
-impl Source for Stream {
+impl Source for PipeSource {
     fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -480,7 +485,7 @@ impl Source for Stream {
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
         let reader = lock(&self.reader).take();
         let reader = reader.ok_or_else(|| {
-            Fault::Spent { name: self.units[unit].name.clone() }
+            SourceError::AlreadyRead { name: self.units[unit].name.clone() }
                 .failed()
                 .with_help("write it to a file first, or let one command do both")
         })?;
@@ -492,33 +497,33 @@ impl Source for Stream {
             bad: self.bad.begin(Some(unit)),
         };
         let bad = reading.bad.clone();
-        left_out(self.documents(reader, reading), &bad, None)
+        skipped(self.documents(reader, reading), &bad, None)
     }
 
-    fn left_out(&self, unit: usize) -> u64 {
-        self.bad.left_out(Some(unit))
+    fn skipped(&self, unit: usize) -> u64 {
+        self.bad.skipped(Some(unit))
     }
 
-    fn taken(&self, unit: usize, left_out: u64) {
-        self.bad.taken(Some(unit), left_out);
+    fn taken(&self, unit: usize, skipped: u64) {
+        self.bad.taken(Some(unit), skipped);
     }
 }
 
 /// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
 /// no error of its own.
-struct Watched {
+struct WatchedDocuments {
     documents: Documents<'static>,
-    watch: Option<Arc<Watch>>,
+    watch: Option<Arc<FileWatch>>,
 }
 
-impl Watched {
+impl WatchedDocuments {
     /// Gives `documents`, then checks the file.
-    fn new(documents: Documents<'static>, watch: Arc<Watch>) -> Watched {
-        Watched { documents, watch: Some(watch) }
+    fn new(documents: Documents<'static>, watch: Arc<FileWatch>) -> WatchedDocuments {
+        WatchedDocuments { documents, watch: Some(watch) }
     }
 }
 
-impl Iterator for Watched {
+impl Iterator for WatchedDocuments {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {

@@ -6,7 +6,7 @@
 //! Every field that is passed through becomes a column of strings. JSON has no schema, so other types could only be
 //! guessed from some objects and contradicted by later ones.
 //!
-//! [`mended`] repairs lines that other programs write and that are not JSON: `NaN` and infinities as numbers, and text
+//! [`repaired`] repairs lines that other programs write and that are not JSON: `NaN` and infinities as numbers, and text
 //! with invalid characters.
 
 use std::borrow::Cow;
@@ -16,65 +16,111 @@ use std::sync::Arc;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
 use crate::base::hash::Map;
 
-/// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
-/// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the
+/// Deserializes a value and appends the text at a path in it to `into`. Gives whether there is text, or `None` if an
 /// object has no such field.
 ///
-/// For the column `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of
-/// the object in the field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
-pub(super) struct FieldOf<'a> {
-    /// The name or path of the field.
-    pub(super) column: &'a str,
+/// The field may be in a nested object (`a.b`), or be all items of a list (`a[]`), joined by `join`. For the column
+/// `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of the object in the
+/// field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
+pub(super) struct FieldText<'a> {
+    /// The text's position, seen from the value.
+    position: TextPosition<'a>,
+    /// The column, for messages.
+    column: &'a str,
     /// The separator between items of a list.
-    pub(super) join: &'a str,
+    join: &'a str,
     /// Receives the text.
-    pub(super) into: &'a mut Vec<u8>,
+    into: &'a mut Vec<u8>,
 }
 
-impl<'de> DeserializeSeed<'de> for FieldOf<'_> {
+/// The position of a text relative to a JSON value.
+#[derive(Clone, Copy)]
+enum TextPosition<'a> {
+    /// In a field of the value, which must be an object.
+    InObject(&'a str),
+    /// In a field of the value if it is an object. Any other value has no fields.
+    InAny(&'a str),
+    /// In the items of the value, which must be a list or null, at the rest of a path.
+    InItems(&'a str),
+    /// The value is the text, or null.
+    Here,
+}
+
+impl<'a> TextPosition<'a> {
+    /// The position at the rest of a path; `None` if it is no path.
+    fn at(rest: &'a str) -> Option<TextPosition<'a>> {
+        match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
+            _ if rest.is_empty() => Some(TextPosition::Here),
+            (Some(name), _) => Some(TextPosition::InAny(name)),
+            (_, Some(rest)) => Some(TextPosition::InItems(rest)),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> FieldText<'a> {
+    /// Finds the column of an object.
+    pub(super) fn new(column: &'a str, join: &'a str, into: &'a mut Vec<u8>) -> FieldText<'a> {
+        FieldText { position: TextPosition::InObject(column), column, join, into }
+    }
+
+    /// The result for a value that is neither an object nor a list nor text.
+    fn without_fields<E: de::Error>(&self, found: Unexpected<'_>) -> std::result::Result<Option<bool>, E> {
+        match self.position {
+            TextPosition::InAny(_) => Ok(None),
+            _ => Err(E::invalid_type(found, self)),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for FieldText<'_> {
     type Value = Option<bool>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_map(self)
+        match self.position {
+            TextPosition::InObject(_) => from.deserialize_map(self),
+            _ => from.deserialize_any(self),
+        }
     }
 }
 
-impl<'de> Visitor<'de> for FieldOf<'_> {
+impl<'de> Visitor<'de> for FieldText<'_> {
     type Value = Option<bool>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
+        match self.position {
+            TextPosition::InObject(_) => f.write_str("a JSON object"),
+            TextPosition::InAny(_) => f.write_str("a JSON value"),
+            TextPosition::InItems(_) => write!(f, "a list or null in {:?}", self.column),
+            TextPosition::Here => write!(f, "a string or null in {:?}", self.column),
+        }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Option<bool>, A::Error> {
-        let FieldOf { join, into, .. } = self;
+        let (TextPosition::InObject(column) | TextPosition::InAny(column)) = self.position else {
+            return Err(de::Error::invalid_type(Unexpected::Map, &self));
+        };
+        let FieldText { join, into, .. } = self;
         let at = into.len();
         let (mut found, mut best) = (None, usize::MAX);
-        while let Some(key) = map.next_key_seed(Key { of: self.column })? {
-            let before = into.len();
-            let (now, rank) = match key {
-                Place::Here => {
-                    (Some(map.next_value_seed(TextOrNull { column: self.column, into: &mut *into })?), 0)
-                }
-                Place::Inside(column) => {
-                    let field = Inside(FieldOf { column, join, into: &mut *into });
-                    (map.next_value_seed(field)?, self.column.len() - column.len())
-                }
-                Place::Items(rest) => {
-                    let items = Items { rest, column: self.column, join, into: &mut *into };
-                    (map.next_value_seed(items)?, self.column.len() - rest.len())
-                }
-                Place::Elsewhere => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
+        while let Some(position) = map.next_key_seed(JsonKey { column })? {
+            let Some(position) = position else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let rank = match position {
+                TextPosition::Here => 0,
+                TextPosition::InObject(rest) | TextPosition::InAny(rest) | TextPosition::InItems(rest) => {
+                    column.len() - rest.len()
                 }
             };
+            let before = into.len();
+            let now = map.next_value_seed(FieldText { position, column, join, into: &mut *into })?;
             // A field with the whole name takes precedence, then one with the shortest name. Of several fields with
             // the same name, the last one counts, as in most JSON parsers.
             if now.is_some() && rank <= best {
@@ -86,83 +132,17 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
         }
         Ok(found)
     }
-}
-
-/// The position of a column relative to a field of an object.
-enum Place<'a> {
-    /// The field is the column.
-    Here,
-    /// The column is in the object that the field holds, under this name.
-    Inside(&'a str),
-    /// The column is in the items of the list that the field holds, under this path.
-    Items(&'a str),
-    /// The field is not part of the column.
-    Elsewhere,
-}
-
-/// Compares a key with the name of a column without copying the key.
-struct Key<'a> {
-    /// The name or path of the column.
-    of: &'a str,
-}
-
-impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
-    type Value = Place<'a>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Place<'a>, D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-impl<'a> Visitor<'_> for Key<'a> {
-    type Value = Place<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> std::result::Result<Place<'a>, E> {
-        Ok(match self.of.strip_prefix(key) {
-            None => Place::Elsewhere,
-            Some("") => Place::Here,
-            Some(rest) => match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
-                (Some(name), _) => Place::Inside(name),
-                (_, Some(rest)) if rest.is_empty() || rest.starts_with(['.', '[']) => Place::Items(rest),
-                _ => Place::Elsewhere,
-            },
-        })
-    }
-}
-
-/// A list of texts, or of items that contain texts at the rest of a path.
-struct Items<'a> {
-    /// The path from an item to the text; empty if items are texts.
-    rest: &'a str,
-    /// The column, for messages.
-    column: &'a str,
-    /// The separator between texts.
-    join: &'a str,
-    /// Receives the texts.
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items<'_> {
-    type Value = Option<bool>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list or null in {:?}", self.column)
-    }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
-        let Items { rest, column, join, into } = self;
+        let rest = match self.position {
+            TextPosition::InItems(rest) => rest,
+            TextPosition::InAny(_) => {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(None);
+            }
+            _ => return Err(de::Error::invalid_type(Unexpected::Seq, &self)),
+        };
+        let FieldText { column, join, into, .. } = self;
         // An empty list does not show whether its items would have a field.
         let (mut any, mut found_any) = (false, rest.is_empty());
         loop {
@@ -170,8 +150,13 @@ impl<'de> Visitor<'de> for Items<'_> {
             if any {
                 into.extend_from_slice(join.as_bytes());
             }
-            let item = Item { rest, column, join, into: &mut *into };
-            let Some(found) = seq.next_element_seed(item)? else {
+            let item = match TextPosition::at(rest) {
+                Some(position) => {
+                    seq.next_element_seed(FieldText { position, column, join, into: &mut *into })?
+                }
+                None => seq.next_element::<IgnoredAny>()?.map(|_| None),
+            };
+            let Some(found) = item else {
                 into.truncate(before);
                 return Ok(found_any.then_some(any));
             };
@@ -184,122 +169,74 @@ impl<'de> Visitor<'de> for Items<'_> {
         }
     }
 
-    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
-        Ok(self.rest.is_empty().then_some(false))
-    }
-}
-
-/// One item of a list.
-struct Item<'a> {
-    rest: &'a str,
-    column: &'a str,
-    join: &'a str,
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for Item<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        let Item { rest, column, join, into } = self;
-        if rest.is_empty() {
-            return TextOrNull { column, into }.deserialize(from).map(Some);
+    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Option<bool>, E> {
+        if !matches!(self.position, TextPosition::Here) {
+            return self.without_fields(Unexpected::Str(text));
         }
-        match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
-            (Some(name), _) => Inside(FieldOf { column: name, join, into }).deserialize(from),
-            (_, Some(rest)) => Items { rest, column, join, into }.deserialize(from),
-            _ => IgnoredAny::deserialize(from).map(|_| None),
-        }
-    }
-}
-
-/// A value that may be an object with a field. Any other value has no fields.
-struct Inside<'a>(FieldOf<'a>);
-
-impl<'de> DeserializeSeed<'de> for Inside<'_> {
-    type Value = Option<bool>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Inside<'_> {
-    type Value = Option<bool>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<bool>, A::Error> {
-        self.0.visit_map(map)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> std::result::Result<Option<bool>, E> {
-        Ok(None)
-    }
-}
-
-/// A string, which is appended, or null. Returns whether it is a string.
-struct TextOrNull<'a> {
-    column: &'a str,
-    into: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for TextOrNull<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl Visitor<'_> for TextOrNull<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a string or null in {:?}", self.column)
-    }
-
-    fn visit_str<E>(self, text: &str) -> std::result::Result<bool, E> {
         self.into.extend_from_slice(text.as_bytes());
-        Ok(true)
+        Ok(Some(true))
     }
 
-    fn visit_unit<E>(self) -> std::result::Result<bool, E> {
-        Ok(false)
+    fn visit_unit<E: de::Error>(self) -> std::result::Result<Option<bool>, E> {
+        match self.position {
+            TextPosition::Here => Ok(Some(false)),
+            TextPosition::InItems(rest) => Ok(rest.is_empty().then_some(false)),
+            _ => self.without_fields(Unexpected::Unit),
+        }
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> std::result::Result<Option<bool>, E> {
+        self.without_fields(Unexpected::Bool(value))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<Option<bool>, E> {
+        self.without_fields(Unexpected::Signed(number))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<Option<bool>, E> {
+        self.without_fields(Unexpected::Unsigned(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> std::result::Result<Option<bool>, E> {
+        self.without_fields(Unexpected::Float(number))
+    }
+}
+
+/// Compares a key of an object with the name of a column, without copying the key. Gives the position of the column
+/// relative to the key's value, or `None` if the key is not part of the column.
+struct JsonKey<'a> {
+    /// The name or path of the column.
+    column: &'a str,
+}
+
+impl<'de, 'a> DeserializeSeed<'de> for JsonKey<'a> {
+    type Value = Option<TextPosition<'a>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Self::Value, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl<'a> Visitor<'_> for JsonKey<'a> {
+    type Value = Option<TextPosition<'a>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> std::result::Result<Self::Value, E> {
+        let position = self.column.strip_prefix(key).and_then(TextPosition::at);
+        Ok(position.filter(|position| match position {
+            TextPosition::InItems(rest) => rest.is_empty() || rest.starts_with(['.', '[']),
+            _ => true,
+        }))
     }
 }
 
 /// The pass-through fields of JSON objects, one row per object: strings as they are, any other value as its JSON
 /// text, and null where the field is null or missing. All columns are text because the type of numbers would
 /// otherwise depend on all lines of all files.
-pub(super) struct Fields {
+pub(super) struct FieldColumns {
     /// The schema of the columns, all of text.
     schema: SchemaRef,
     /// The values so far, one builder per column.
@@ -311,27 +248,27 @@ pub(super) struct Fields {
 /// The value of each column's field in one object; `None` if the object lacks the field.
 pub(super) type Values<'a> = Vec<Option<&'a RawValue>>;
 
-impl Fields {
+impl FieldColumns {
     /// No rows of the columns in `schema`.
-    pub(super) fn new(schema: &SchemaRef) -> Fields {
+    pub(super) fn new(schema: &SchemaRef) -> FieldColumns {
         let columns = schema.fields().iter();
-        Fields {
+        FieldColumns {
             schema: Arc::clone(schema),
             columns: columns.clone().map(|_| StringViewBuilder::new()).collect(),
             met: columns.map(|_| false).collect(),
         }
     }
 
-    /// Like [`new`](Fields::new), but the columns that `given` marks need no field in any object.
-    pub(super) fn needing(schema: &SchemaRef, given: &[bool]) -> Fields {
-        let fields = Fields::new(schema);
+    /// Like [`new`](FieldColumns::new), but the columns that `given` marks need no field in any object.
+    pub(super) fn needing(schema: &SchemaRef, given: &[bool]) -> FieldColumns {
+        let fields = FieldColumns::new(schema);
         let met = if given.is_empty() { fields.met } else { given.to_vec() };
-        Fields { met, ..fields }
+        FieldColumns { met, ..fields }
     }
 
     /// The same columns without rows, with the record of fields that have been seen.
-    pub(super) fn emptied(&self) -> Fields {
-        Fields { met: self.met.clone(), ..Fields::new(&self.schema) }
+    pub(super) fn emptied(&self) -> FieldColumns {
+        FieldColumns { met: self.met.clone(), ..FieldColumns::new(&self.schema) }
     }
 
     /// The schema of pass-through fields with these names.
@@ -352,17 +289,17 @@ impl Fields {
         Ok(self.schema.fields().iter().map(|field| value_at(&fields, field.name())).collect())
     }
 
-    /// Adds a row. If the object was repaired, `mended` is the repaired and the original text.
+    /// Adds a row. If the object was repaired, `repaired` is the repaired and the original text.
     ///
     /// # Errors
     /// A string among the values is invalid, for example a lone surrogate. Then no row is added.
     pub(super) fn add(
         &mut self,
         values: &Values<'_>,
-        mended: Option<(&[u8], &[u8])>,
+        repaired: Option<(&[u8], &[u8])>,
     ) -> serde_json::Result<()> {
         let texts: Vec<Option<String>> =
-            values.iter().map(|value| text(*value, mended)).collect::<Result<_, _>>()?;
+            values.iter().map(|value| text(*value, repaired)).collect::<Result<_, _>>()?;
         for (((column, met), text), value) in
             self.columns.iter_mut().zip(&mut self.met).zip(texts).zip(values)
         {
@@ -373,7 +310,7 @@ impl Fields {
     }
 
     /// The columns that no object had a field for.
-    pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn missing_fields(&self) -> impl Iterator<Item = &str> {
         let fields = self.schema.fields().iter().zip(&self.met);
         fields.filter(|(_, met)| !**met).map(|(field, _)| field.name().as_str())
     }
@@ -404,11 +341,11 @@ fn value_at<'a>(fields: &Map<String, &'a RawValue>, path: &str) -> Option<&'a Ra
 ///
 /// # Errors
 /// The value is an invalid string.
-fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {
+fn text(value: Option<&RawValue>, repaired: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {
     match value.map(RawValue::get) {
         None | Some("null") => Ok(None),
         Some(json) if json.starts_with('"') => serde_json::from_str(json),
-        Some(json) => Ok(Some(match mended {
+        Some(json) => Ok(Some(match repaired {
             None => json.to_owned(),
             Some((line, before)) => {
                 let at = json.as_ptr().addr() - line.as_ptr().addr();
@@ -419,7 +356,7 @@ fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json:
 }
 
 /// A repaired line. Each value keeps its position and length.
-pub(super) struct Mended<'a> {
+pub(super) struct RepairedLine<'a> {
     /// The line that can be parsed.
     pub(super) line: Vec<u8>,
     /// The original line, with invalid characters replaced as in `line`.
@@ -439,14 +376,14 @@ const NUMBERS: [(&[u8], &[u8]); 3] =
 /// of these. The result may still be invalid JSON for other reasons.
 ///
 /// The replaced numbers only make the line parseable: where a value is passed through as JSON, the caller takes its
-/// text from [`Mended::before`] at the same position. This is why replacements must have equal lengths.
-pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
+/// text from [`RepairedLine::before`] at the same position. This is why replacements must have equal lengths.
+pub(super) fn repaired(line: &[u8], replace: bool) -> Option<RepairedLine<'_>> {
     let before = match String::from_utf8_lossy(line) {
         Cow::Owned(text) if replace => Cow::Owned(text.into_bytes()),
         _ => Cow::Borrowed(line),
     };
     let mut is_replaced = matches!(before, Cow::Owned(_));
-    let mut mended = before.to_vec();
+    let mut repaired = before.to_vec();
     let (mut at, mut has_numbers, mut in_text) = (0, false, false);
     while let Some(&byte) = before.get(at) {
         let rest = &before[at..];
@@ -457,7 +394,7 @@ pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
                 at += match units {
                     (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,
                     (Some(0xD800..0xE000), _) if replace => {
-                        mended[at..at + 6].copy_from_slice(b"\\ufffd");
+                        repaired[at..at + 6].copy_from_slice(b"\\ufffd");
                         is_replaced = true;
                         6
                     }
@@ -472,7 +409,7 @@ pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
                         .is_some_and(|behind| behind.first().is_none_or(|&next| is_border(next)))
                 });
                 if let Some((name, number)) = number {
-                    mended[at..at + name.len()].copy_from_slice(number);
+                    repaired[at..at + name.len()].copy_from_slice(number);
                     has_numbers = true;
                     at += name.len();
                     continue;
@@ -482,7 +419,7 @@ pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
         }
         at += 1;
     }
-    (has_numbers || is_replaced).then_some(Mended { line: mended, before, has_numbers, is_replaced })
+    (has_numbers || is_replaced).then_some(RepairedLine { line: repaired, before, has_numbers, is_replaced })
 }
 
 /// The UTF-16 code unit of the `\uXXXX` escape at the beginning of `text`, if any.
@@ -502,9 +439,9 @@ mod tests {
     use super::*;
 
     fn line(of: &str, replace: bool) -> Option<String> {
-        let mended = mended(of.as_bytes(), replace)?;
-        assert_eq!(mended.line.len(), mended.before.len());
-        Some(String::from_utf8(mended.line).unwrap())
+        let repaired = repaired(of.as_bytes(), replace)?;
+        assert_eq!(repaired.line.len(), repaired.before.len());
+        Some(String::from_utf8(repaired.line).unwrap())
     }
 
     /// Only complete tokens outside of strings are replaced.
@@ -541,7 +478,7 @@ mod tests {
             assert_eq!(line(right, true), None, "{right}");
         }
         assert_eq!(line(r#"{"a":"\ud800"}"#, false), None);
-        let wrong = mended(b"{\"a\":\"\xFF\", \"b\":NaN}", true).unwrap();
+        let wrong = repaired(b"{\"a\":\"\xFF\", \"b\":NaN}", true).unwrap();
         assert_eq!(wrong.line, "{\"a\":\"\u{fffd}\", \"b\":0.0}".as_bytes());
     }
 }

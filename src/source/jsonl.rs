@@ -16,15 +16,15 @@ use memchr::{memchr_iter, memrchr};
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 
-use super::content::{self, Listed};
-use super::error::{Fault, without_memory};
-use super::json_fields::{FieldOf, Fields, mended};
+use super::content::{self, SourceFile};
+use super::error::{SourceError, memory_error};
+use super::json_fields::{FieldColumns, FieldText, repaired};
 use super::passthrough::value_in_path;
-use super::records::{BYTE_ORDER_MARK, FIRST_BYTES, Table, Unreadable, Values, is_lines};
-use super::row_text::{Part, RowText};
+use super::records::{BYTE_ORDER_MARK, CsvToLines, JsonToLines, PEEKED_BYTES, RecordErrors, is_lines};
+use super::row_text::{RowText, TemplatePart};
 use super::skipped_rows::ReadContext;
-use super::sniff::Begun;
-use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Format, Range, SourceSpec};
+use super::sniff::PeekReader;
+use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Format, RowRange, SourceSpec};
 use crate::base::hash::Map;
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
@@ -38,13 +38,13 @@ const AS_JSON: &str =
 const LONGEST_LINE: usize = (1 << 31) - 1;
 
 /// The position of a unit in its file, which is needed to number lines in messages.
-pub(super) enum Start {
+pub(super) enum UnitStart {
     /// The beginning of the file, or of data that is read as a whole.
-    Beginning,
+    FileKind,
     /// A byte offset of an uncompressed file.
     At { path: PathBuf, byte: u64, lines: Arc<LinesBefore> },
     /// The lines were made of records of another format. It is known which records are unreadable, and why.
-    Records(Arc<Unreadable>),
+    Records(Arc<RecordErrors>),
 }
 
 /// Converts text in a format that has fields to one JSON object per line. Returns how messages number the lines, too:
@@ -52,38 +52,43 @@ pub(super) enum Start {
 pub(super) fn as_lines(
     text: Box<dyn Read + Send>,
     format: Format,
-    start: Start,
-) -> (Box<dyn Read + Send>, Start) {
+    start: UnitStart,
+) -> (Box<dyn Read + Send>, UnitStart) {
     match format {
-        Format::Json if matches!(start, Start::Beginning) => {
-            let text = Begun::with(text, FIRST_BYTES);
+        Format::Json if matches!(start, UnitStart::FileKind) => {
+            let text = PeekReader::with(text, PEEKED_BYTES);
             if is_lines(text.first()) {
                 return (Box::new(text), start);
             }
-            (Box::new(Values::new(text)), Start::Records(Arc::default()))
+            (Box::new(JsonToLines::new(text)), UnitStart::Records(Arc::default()))
         }
         Format::Csv | Format::Tsv => {
-            let unreadable = Arc::<Unreadable>::default();
-            (Box::new(Table::new(text, format, Arc::clone(&unreadable))), Start::Records(unreadable))
+            let errors = Arc::<RecordErrors>::default();
+            (Box::new(CsvToLines::new(text, format, Arc::clone(&errors))), UnitStart::Records(errors))
         }
         _ => (text, start),
     }
 }
 
-impl Start {
+impl UnitStart {
     /// The start of a unit of a file. `lines` is shared by all units of the file.
-    pub(super) fn of(path: &Path, range: Range, compression: Compression, lines: &Arc<LinesBefore>) -> Start {
+    pub(super) fn of(
+        path: &Path,
+        range: RowRange,
+        compression: Compression,
+        lines: &Arc<LinesBefore>,
+    ) -> UnitStart {
         match (range, compression) {
-            (Range::Bytes(byte, _), Compression::None) => {
-                Start::At { path: path.to_path_buf(), byte, lines: Arc::clone(lines) }
+            (RowRange::Bytes(byte, _), Compression::None) => {
+                UnitStart::At { path: path.to_path_buf(), byte, lines: Arc::clone(lines) }
             }
-            _ => Start::Beginning,
+            _ => UnitStart::FileKind,
         }
     }
 
     /// Whether the unit begins at the beginning of the file.
     fn is_of_file(&self) -> bool {
-        matches!(self, Start::Beginning | Start::At { byte: 0, .. } | Start::Records(_))
+        matches!(self, UnitStart::FileKind | UnitStart::At { byte: 0, .. } | UnitStart::Records(_))
     }
 
     /// Number of lines before the unit. Counts them if necessary, which reads the file.
@@ -92,8 +97,8 @@ impl Start {
     /// The file cannot be read.
     fn lines_before(&self) -> io::Result<u64> {
         match self {
-            Start::Beginning | Start::Records(_) => Ok(0),
-            Start::At { path, byte, lines } => lines.count(path, *byte),
+            UnitStart::FileKind | UnitStart::Records(_) => Ok(0),
+            UnitStart::At { path, byte, lines } => lines.count(path, *byte),
         }
     }
 }
@@ -109,7 +114,7 @@ impl LinesBefore {
         let mut known = lock(&self.0);
         let (from, mut lines) =
             known.range(..=byte).next_back().map_or((0, 0), |(&from, &lines)| (from, lines));
-        let mut between = content::raw(path, Range::Bytes(from, byte))?;
+        let mut between = content::raw(path, RowRange::Bytes(from, byte))?;
         let mut block = vec![0; 1 << 16];
         loop {
             match between.read(&mut block)? {
@@ -130,16 +135,16 @@ impl LinesBefore {
 /// more documents does not meet the error.
 ///
 /// **Memory:** two blocks, or two lines if a line is longer than a block.
-pub(super) struct Rows {
+pub(super) struct JsonLines {
     /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
     text: RowText,
     /// The schema of the pass-through fields.
     passed: SchemaRef,
     /// Information about the fields of other files.
-    beside: Beside,
+    lookup: FieldLookup,
     /// The position of the unit in its file.
-    start: Start,
+    start: UnitStart,
     /// Number of lines before the unit, once it has been counted.
     lines_before: Option<u64>,
     /// The part of the text that is being read.
@@ -160,19 +165,19 @@ pub(super) struct Rows {
     reading: ReadContext,
 }
 
-impl Rows {
+impl JsonLines {
     pub(super) fn new(
         from: Box<dyn Read + Send>,
         spec: &SourceSpec,
-        start: Start,
-        beside: Beside,
+        start: UnitStart,
+        lookup: FieldLookup,
         reading: ReadContext,
-    ) -> Result<Rows> {
-        Ok(Rows {
+    ) -> Result<JsonLines> {
+        Ok(JsonLines {
             from: Some(from),
             text: RowText::of(spec)?,
-            passed: Fields::schema(&spec.columns),
-            beside,
+            passed: FieldColumns::schema(&spec.columns),
+            lookup,
             start,
             lines_before: None,
             block: Vec::new(),
@@ -203,9 +208,9 @@ impl Rows {
                 Ok(_) => self.from = None,
                 Err(cause) => {
                     let lines = to_u64(memchr_iter(b'\n', &self.block).count());
-                    let thing = if matches!(self.start, Start::Records(_)) { "record" } else { "line" };
+                    let thing = if matches!(self.start, UnitStart::Records(_)) { "record" } else { "line" };
                     let place = format!("its text after {thing} {}", self.line + lines);
-                    self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
+                    self.reading.bad(SourceError::damaged(&self.reading.name, place, cause))?;
                     self.from = None;
                     self.block.truncate(memrchr(b'\n', &self.block).map_or(0, |newline| newline + 1));
                 }
@@ -223,7 +228,7 @@ impl Rows {
                     if self.longest < LONGEST_LINE { ", the most that the memory limit allows" } else { "" };
                 let error = self
                     .line_error(self.line + 1, format!("it is longer than {} bytes{limit}", self.longest));
-                return Err(if limit.is_empty() { error } else { without_memory(error) });
+                return Err(if limit.is_empty() { error } else { memory_error(error) });
             }
             wanted = self.block.len().saturating_mul(2).min(self.longest);
         }
@@ -231,16 +236,16 @@ impl Rows {
 
     /// The error for a line of the unit, with its number in the file.
     fn line_error(&mut self, line: u64, problem: String) -> Error {
-        if let Start::Records(unreadable) = &self.start {
-            let problem = unreadable.take(line).unwrap_or(problem);
-            return Fault::Record { file: self.reading.name.clone(), record: line, problem }.failed();
+        if let UnitStart::Records(errors) = &self.start {
+            let problem = errors.take(line).unwrap_or(problem);
+            return SourceError::Record { file: self.reading.name.clone(), record: line, problem }.failed();
         }
         if self.lines_before.is_none() {
             // If counting fails, the line is numbered from the start of the unit, which is better than no error.
             self.lines_before = Some(self.start.lines_before().unwrap_or(0));
         }
         let line = line + self.lines_before.unwrap_or(0);
-        Fault::Line { file: self.reading.name.clone(), line, problem }.failed()
+        SourceError::Line { file: self.reading.name.clone(), line, problem }.failed()
     }
 
     /// The error if none of the first lines has a field.
@@ -251,8 +256,9 @@ impl Rows {
             .filter_map(|line| serde_json::from_slice::<serde_json::Map<String, Value>>(line).ok())
             .next();
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
-        let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
-        fault.usage().with_help(match self.text.columns().any(|column| column == field) {
+        let failure =
+            SourceError::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
+        failure.usage().with_help(match self.text.columns().any(|column| column == field) {
             true => {
                 "name the field that holds the text: `column` in a recipe, `--column` on the command line"
             }
@@ -278,7 +284,7 @@ impl Rows {
 
     /// The same, with the block borrowed separately from `self`.
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
-        let mut texts = Texts::new(&self.text, Fields::needing(&self.passed, &self.beside.by_path));
+        let mut texts = LineTexts::new(&self.text, FieldColumns::needing(&self.passed, &self.lookup.by_path));
         texts.replace = self.reading.bad.replaces();
         for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
             let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
@@ -296,7 +302,7 @@ impl Rows {
                 let error = self.line_error(self.line, problem);
                 let is_layout = self.line == 1
                     && matches!(object.trim_ascii(), [b'['] | [b'{'] | [b'[', b'{' | b'\n', ..]);
-                let is_records = matches!(self.start, Start::Records(_));
+                let is_records = matches!(self.start, UnitStart::Records(_));
                 self.reading.bad(if is_layout && !is_records { error.with_help(AS_JSON) } else { error })?;
             }
         }
@@ -306,21 +312,21 @@ impl Rows {
         let first_row = self.row;
         if first_row == 0 && self.start.is_of_file() && !texts.views.is_empty() {
             let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
-            for (lacking, is_text) in texts.lacking_with(further, &self.text) {
-                if is_text || !self.beside.is_elsewhere(&lacking) {
-                    return Err(self.no_field(&block[..self.whole], &lacking));
+            for (missing_fields, is_text) in texts.lacking_with(further, &self.text) {
+                if is_text || !self.lookup.is_in_other_files(&missing_fields) {
+                    return Err(self.no_field(&block[..self.whole], &missing_fields));
                 }
-                self.reading.bad.lacks(&lacking, self.reading.unit, &self.reading.name);
+                self.reading.bad.lacks(&missing_fields, self.reading.unit, &self.reading.name);
             }
         }
         self.row += to_u64(texts.views.len());
         let (documents, columns) =
-            texts.finish().map_err(|cause| Fault::damaged(&self.reading.name, "its text", cause))?;
+            texts.finish().map_err(|cause| SourceError::damaged(&self.reading.name, "its text", cause))?;
         Ok(self.reading.batch(first_row, documents, columns))
     }
 }
 
-impl Iterator for Rows {
+impl Iterator for JsonLines {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -343,7 +349,7 @@ impl Iterator for Rows {
 }
 
 /// Texts stored end to end with views into them, and the pass-through fields beside them.
-struct Texts {
+struct LineTexts {
     /// The texts, end to end.
     bytes: Vec<u8>,
     /// Views of the texts, one per document; a null document has an empty view.
@@ -353,23 +359,23 @@ struct Texts {
     /// For each field of the text, whether any line had it.
     met: Vec<bool>,
     /// The pass-through fields.
-    passed: Fields,
+    passed: FieldColumns,
     /// Whether invalid characters are to be replaced, and whether any were.
     replace: bool,
     is_replaced: bool,
 }
 
-impl Texts {
-    fn new(text: &RowText, passed: Fields) -> Texts {
+impl LineTexts {
+    fn new(text: &RowText, passed: FieldColumns) -> LineTexts {
         let (bytes, views, valid) = Default::default();
         let met = text.columns().map(|_| false).collect();
-        Texts { bytes, views, valid, met, passed, replace: false, is_replaced: false }
+        LineTexts { bytes, views, valid, met, passed, replace: false, is_replaced: false }
     }
 
     /// The fields that no row has, with `true` for fields of the text and `false` for pass-through fields.
-    fn lacking<'a>(&'a self, text: &'a RowText) -> impl Iterator<Item = (&'a str, bool)> {
+    fn missing_fields<'a>(&'a self, text: &'a RowText) -> impl Iterator<Item = (&'a str, bool)> {
         let of_text = text.columns().zip(&self.met).filter(|(_, met)| !**met).map(|(field, _)| (field, true));
-        of_text.chain(self.passed.lacking().map(|field| (field, false)))
+        of_text.chain(self.passed.missing_fields().map(|field| (field, false)))
     }
 
     /// The same, with further lines taken into account. Lines that cannot be read have no fields.
@@ -378,13 +384,13 @@ impl Texts {
         mut lines: impl Iterator<Item = &'a [u8]>,
         text: &RowText,
     ) -> Vec<(String, bool)> {
-        let mut all = Texts { met: self.met.clone(), ..Texts::new(text, self.passed.emptied()) };
-        while all.lacking(text).next().is_some()
+        let mut all = LineTexts { met: self.met.clone(), ..LineTexts::new(text, self.passed.emptied()) };
+        while all.missing_fields(text).next().is_some()
             && let Some(line) = lines.next()
         {
             let _ = all.add(line, text);
         }
-        all.lacking(text).map(|(field, is_text)| (field.to_owned(), is_text)).collect()
+        all.missing_fields(text).map(|(field, is_text)| (field.to_owned(), is_text)).collect()
     }
 
     /// Appends the text of a line, repairing the line if that helps, or returns the problem with the line.
@@ -393,13 +399,13 @@ impl Texts {
     /// The problem, for a message. Nothing is appended then.
     fn add(&mut self, line: &[u8], text: &RowText) -> std::result::Result<(), String> {
         let Err(error) = self.add_json(line, text, None) else { return Ok(()) };
-        let Some(mended) = mended(line, self.replace) else { return Err(problem(&error)) };
-        match self.add_json(&mended.line, text, Some(&mended.before)) {
+        let Some(repaired) = repaired(line, self.replace) else { return Err(problem(&error)) };
+        match self.add_json(&repaired.line, text, Some(&repaired.before)) {
             Ok(()) => {
-                self.is_replaced |= mended.is_replaced;
+                self.is_replaced |= repaired.is_replaced;
                 Ok(())
             }
-            Err(error) if mended.has_numbers => {
+            Err(error) if repaired.has_numbers => {
                 let problem = problem(&error);
                 let is_number = ["floating point `0.0`", "floating point `-0.0`"];
                 Err(is_number.iter().fold(problem, |problem, zero| problem.replace(zero, "NaN or Infinity")))
@@ -443,7 +449,7 @@ impl Texts {
     /// field.
     fn found(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
         let mut json = serde_json::Deserializer::from_slice(line);
-        let found = FieldOf { column, join, into: &mut self.bytes }.deserialize(&mut json)?;
+        let found = FieldText::new(column, join, &mut self.bytes).deserialize(&mut json)?;
         json.end().map(|()| found)
     }
 
@@ -452,8 +458,8 @@ impl Texts {
         let (at, mut any, mut column) = (self.bytes.len(), false, 0);
         for part in &text.parts {
             match part {
-                Part::Same(same) => self.bytes.extend_from_slice(same.as_bytes()),
-                Part::Column(path) => {
+                TemplatePart::Literal(same) => self.bytes.extend_from_slice(same.as_bytes()),
+                TemplatePart::Column(path) => {
                     let found = self.found(line, path, &text.join)?;
                     self.met[column] |= found.is_some();
                     any |= found == Some(true);
@@ -495,39 +501,43 @@ fn problem(error: &serde_json::Error) -> String {
 
 /// Information about the fields of a file before it is read.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct FieldLookup {
     /// For each column, whether the file's path gives its value, so that no field is needed.
     pub(super) by_path: Vec<bool>,
     /// The source's other files, which may have a field that this file lacks.
-    elsewhere: Option<Arc<Elsewhere>>,
+    other_files: Option<Arc<OtherFiles>>,
 }
 
-impl Beside {
+impl FieldLookup {
     /// The information about the requested fields of a file.
-    pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
+    pub(super) fn of(
+        file: &SourceFile,
+        spec: &SourceSpec,
+        other_files: &Option<Arc<OtherFiles>>,
+    ) -> FieldLookup {
         let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
-        Beside { by_path, elsewhere: elsewhere.clone() }
+        FieldLookup { by_path, other_files: other_files.clone() }
     }
 
     /// Whether another file has the field in its first lines or in its path.
-    pub(super) fn is_elsewhere(&self, field: &str) -> bool {
-        self.elsewhere.as_ref().is_some_and(|files| files.have(field))
+    pub(super) fn is_in_other_files(&self, field: &str) -> bool {
+        self.other_files.as_ref().is_some_and(|files| files.have(field))
     }
 }
 
 /// The files of a source. If one of them lacks a field, the first lines of the others are searched for it: a field
 /// that no file has is probably misspelled.
-pub(super) struct Elsewhere {
+pub(super) struct OtherFiles {
     /// The files of the source.
-    files: Vec<Listed>,
+    files: Vec<SourceFile>,
     /// Results of searches by field.
     known: Mutex<Map<String, bool>>,
 }
 
-impl Elsewhere {
+impl OtherFiles {
     /// Prepares the search. No file is read yet.
-    pub(super) fn of(files: &[Listed]) -> Elsewhere {
-        Elsewhere { files: files.to_vec(), known: Mutex::default() }
+    pub(super) fn of(files: &[SourceFile]) -> OtherFiles {
+        OtherFiles { files: files.to_vec(), known: Mutex::default() }
     }
 
     /// Whether any file has the field. Searches all files at the first question about a field and remembers the
@@ -537,7 +547,7 @@ impl Elsewhere {
         if let Some(&found) = known.get(field) {
             return found;
         }
-        let has = |file: &Listed| value_in_path(&file.name, field).is_some() || has_field(file, field);
+        let has = |file: &SourceFile| value_in_path(&file.name, field).is_some() || has_field(file, field);
         let found = self.files.iter().any(has);
         known.insert(field.to_owned(), found);
         found
@@ -545,12 +555,12 @@ impl Elsewhere {
 }
 
 /// Whether the first lines of a file have a field. A file that cannot be read has none.
-fn has_field(file: &Listed, field: &str) -> bool {
+fn has_field(file: &SourceFile, field: &str) -> bool {
     let mut lines = Vec::new();
-    let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
-    let (text, _) = as_lines(text, file.format, Start::Beginning);
+    let Ok(text) = content::text(file, RowRange::Whole, DEFAULT_WINDOW_BYTES) else { return false };
+    let (text, _) = as_lines(text, file.format, UnitStart::FileKind);
     // An error of decompression ends the lines that are searched.
     let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
-    let fields = Fields::new(&Fields::schema(&[field.to_owned()]));
+    let fields = FieldColumns::new(&FieldColumns::schema(&[field.to_owned()]));
     lines.split(|&byte| byte == b'\n').any(|line| fields.values(line).is_ok_and(|values| values[0].is_some()))
 }

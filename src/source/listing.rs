@@ -23,18 +23,18 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::content::{Listed, Ranged};
-use super::error::Fault;
+use super::content::{RangeRead, SourceFile};
+use super::error::SourceError;
 use super::{Compression, Format};
 use crate::base::int::counted;
 use crate::error::{Error, Result};
 
 /// A local file. `format` takes precedence over the format that the name shows.
-fn listed(path: PathBuf, name: String, format: Option<Format>) -> Listed {
+fn listed(path: PathBuf, name: String, format: Option<Format>) -> SourceFile {
     let (by_name, compression) = by_extension(&path);
     // A file with a name that shows no format is text: a Markdown page, a log, a program.
     let format = format.or(by_name).unwrap_or(Format::Text);
-    Listed { path, name, format, compression, remote: None }
+    SourceFile { path, name, format, compression, remote: None }
 }
 
 /// The format and compression that a file name's extensions show.
@@ -90,19 +90,19 @@ fn is_secondary(format: Format) -> bool {
 ///
 /// # Errors
 /// The path does not exist or cannot be read; nothing matches; or the files have different formats.
-pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<Listed>> {
+pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<SourceFile>> {
     let path = Path::new(uri);
     let files = match fs::metadata(path) {
         Ok(found) if found.is_dir() => folder(path, format, notes)?,
         Ok(_) => vec![path.to_path_buf()],
-        Err(_) if uri.contains(['*', '?', '[']) => matching(uri)?,
+        Err(_) if uri.contains(['*', '?', '[']) => glob_files(uri)?,
         Err(cause) => return Err(Error::io("read", path, cause)),
     };
     let named = |path: PathBuf| {
         let name = path.to_string_lossy().into_owned();
         listed(path, name, format)
     };
-    let listed: Vec<Listed> = files.into_iter().map(named).collect();
+    let listed: Vec<SourceFile> = files.into_iter().map(named).collect();
     one_format(uri, &listed)?;
     notes.extend(told(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
@@ -116,12 +116,12 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
 pub(super) fn named(
     uri: &str,
     files: Vec<(PathBuf, String)>,
-    remotes: Vec<Option<Arc<dyn Ranged>>>,
+    remotes: Vec<Option<Arc<dyn RangeRead>>>,
     format: Option<Format>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Listed>> {
-    let listed = |((path, name), remote)| Listed { remote, ..listed(path, name, format) };
-    let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
+) -> Result<Vec<SourceFile>> {
+    let listed = |((path, name), remote)| SourceFile { remote, ..listed(path, name, format) };
+    let listed: Vec<SourceFile> = files.into_iter().zip(remotes).map(listed).collect();
     one_format(uri, &listed)?;
     notes.extend(told(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
@@ -131,11 +131,11 @@ pub(super) fn named(
 ///
 /// # Errors
 /// Two files have different formats; the error names both.
-fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
+fn one_format(uri: &str, listed: &[SourceFile]) -> Result<()> {
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
         None => Ok(()),
-        Some(other) => Err(Fault::Mixed {
+        Some(other) => Err(SourceError::Mixed {
             uri: uri.to_owned(),
             first: first.name.clone(),
             one: first.format,
@@ -152,16 +152,16 @@ fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
 /// # Errors
 /// A folder cannot be read, no file counts, or a saved dataset is incomplete.
 fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<PathBuf>> {
-    let (mut files, mut others) = (Vec::new(), Others::default());
+    let (mut files, mut ignored) = (Vec::new(), IgnoredFiles::default());
     let any = |_: &Path| true;
-    walk(root, if format.is_some() { any } else { is_known }, &mut files, &mut others)?;
+    walk(root, if format.is_some() { any } else { is_known }, &mut files, &mut ignored)?;
     if files.is_empty() {
-        others = Others::default();
-        walk(root, is_known_alone, &mut files, &mut others)?;
+        ignored = IgnoredFiles::default();
+        walk(root, is_known_alone, &mut files, &mut ignored)?;
     }
-    notes.extend(others.told(&root.display().to_string()));
+    notes.extend(ignored.told(&root.display().to_string()));
     if files.is_empty() {
-        return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
+        return Err(SourceError::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
             "files are recognized by the endings .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, \
              .jsonlines, .ndjson, .txt or .text, or, if no file has one, by .json, .csv or .tsv, all but \
              the first five also with .gz, .zst, .bz2, .xz or .lz4, and their names do not begin with . or \
@@ -174,14 +174,14 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
 
 /// Counts of the files of a folder that are left out.
 #[derive(Debug, Default)]
-struct Others {
+struct IgnoredFiles {
     /// The files with names that do not show that they hold documents, counted by extension.
     endings: BTreeMap<String, u64>,
     /// The files of a dataset that was previously saved in the same folder.
     earlier: u64,
 }
 
-impl Others {
+impl IgnoredFiles {
     /// Counts a file by its extension, without that of a compression.
     fn add(&mut self, name: &str) {
         let inner =
@@ -222,7 +222,7 @@ impl Others {
 
 /// The part of `state.json` in which `datasets` lists the files of a saved dataset.
 #[derive(Deserialize)]
-struct Saved {
+struct SavedDataset {
     #[serde(rename = "_data_files")]
     files: Vec<SavedFile>,
 }
@@ -240,7 +240,7 @@ fn saved(folder: &Path) -> Option<BTreeSet<String>> {
     const MOST_BYTES: u64 = 64 << 20;
     let mut text = Vec::new();
     fs::File::open(folder.join(STATE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-    let saved: Saved = serde_json::from_slice(&text).ok()?;
+    let saved: SavedDataset = serde_json::from_slice(&text).ok()?;
     Some(saved.files.into_iter().map(|file| file.filename).collect())
 }
 
@@ -258,42 +258,43 @@ fn walk(
     folder: &Path,
     counts: fn(&Path) -> bool,
     files: &mut Vec<PathBuf>,
-    others: &mut Others,
+    ignored: &mut IgnoredFiles,
 ) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
     let saved = saved(folder);
     let gone = saved.iter().flatten().find(|name| fs::symlink_metadata(folder.join(name.as_str())).is_err());
     if let Some(name) = gone {
-        let fault = Fault::NotSaved { folder: folder.display().to_string(), file: name.clone() };
-        return Err(fault
+        let failure =
+            SourceError::MissingSavedFile { folder: folder.display().to_string(), file: name.clone() };
+        return Err(failure
             .failed()
             .with_help("save the dataset again, or name the files that are to be read"));
     }
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
         let path = entry.path();
-        if is_aside(&entry.file_name().to_string_lossy()) || is_computed(&path) {
+        if is_hidden(&entry.file_name().to_string_lossy()) || is_computed(&path) {
             continue;
         }
         let kind = entry.file_type().map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if kind.is_dir() {
-            walk(&path, counts, files, others)?;
+            walk(&path, counts, files, ignored)?;
         } else if !kind.is_file() && !may_be_file(&path) || NOTES.contains(&&*name) {
             // A link to a file counts. A link to a folder does not, because it could lead back up.
         } else if saved.as_ref().is_some_and(|saved| name.ends_with(".arrow") && !saved.contains(&name)) {
-            others.earlier += 1;
+            ignored.earlier += 1;
         } else if counts(&path) {
             files.push(path);
         } else {
-            others.add(&name);
+            ignored.add(&name);
         }
     }
     Ok(())
 }
 
 /// Whether a file or folder with this name is stored with the data but is not part of it.
-pub(super) fn is_aside(name: &str) -> bool {
+pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
@@ -309,8 +310,8 @@ fn is_computed(path: &Path) -> bool {
 ///
 /// # Errors
 /// The glob is invalid, nothing matches, or a folder cannot be read.
-fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
-    let wrong = |cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage();
+fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
+    let wrong = |cause| SourceError::Pattern { pattern: pattern.to_owned(), cause }.usage();
     // The pattern is checked as a whole first: a character class may contain a slash.
     glob::Pattern::new(pattern).map_err(wrong)?;
     let parts = pattern.split('/').filter(|part| !part.is_empty());
@@ -318,7 +319,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     expand(Path::new(if pattern.starts_with('/') { "/" } else { "" }), &parts, &mut files)?;
     if files.is_empty() {
-        return Err(Fault::NoMatch { pattern: pattern.to_owned() }.failed());
+        return Err(SourceError::NoMatch { pattern: pattern.to_owned() }.failed());
     }
     sort(&mut files);
     files.dedup();

@@ -45,7 +45,9 @@ mod tests;
 pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub(crate) use cast::cast;
 pub(crate) use documents::row_bytes;
-pub use documents::{Batch, Documents, LONGEST_DOCUMENT, texts, whole_documents, whole_documents_of};
+pub use documents::{
+    Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts,
+};
 pub(crate) use error::changed;
 pub(crate) use listing::splits;
 pub use open::{OpenContext, look, open};
@@ -58,7 +60,7 @@ pub(crate) use passthrough::{
 };
 pub use remote::{HubSettings, KNOWN_TOKENIZERS, Patience, StoreSettings, tokenizer_address, tokenizer_path};
 pub(crate) use row_text::check_template;
-pub use skipped_rows::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
+pub use skipped_rows::{LISTED_SKIPPED_ROWS, SkippedRow, SkippedRows, UnitSkips};
 
 use std::fmt;
 use std::str::FromStr;
@@ -123,7 +125,7 @@ impl Identity {
 /// The part of a file that a unit covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Range {
+pub enum RowRange {
     /// The whole file.
     Whole,
     /// The bytes from the first offset up to the second, exclusive. A document belongs to the range in which it
@@ -142,7 +144,7 @@ pub struct Unit {
     /// The path or URI of the file, as messages show it, without secrets.
     pub name: String,
     /// The part of the file.
-    pub range: Range,
+    pub range: RowRange,
     /// Number of rows, if it is known before reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rows: Option<u64>,
@@ -277,7 +279,7 @@ impl FromStr for Format {
 /// let spec = SourceSpec { uri: "-".to_owned(), documents, ..SourceSpec::default() };
 /// let source = source::open(&spec, 0, &context)?;
 /// let mut found = Vec::new();
-/// for batch in source::whole_documents(source::in_order(vec![source], 0)) {
+/// for batch in source::collected_documents(source::in_order(vec![source], 0)) {
 ///     found.extend(batch?.iter().flatten().map(<[u8]>::to_vec));
 /// }
 /// assert_eq!(found, [b"one".to_vec(), b"two\nlines\n".to_vec()]);
@@ -469,11 +471,11 @@ pub trait Source: Send + Sync {
     fn read(&self, unit: usize) -> Result<Documents<'static>>;
 
     /// The number of rows that the latest reading of a unit has skipped so far; 0 in sources that skip nothing.
-    fn left_out(&self, _unit: usize) -> u64 {
+    fn skipped(&self, _unit: usize) -> u64 {
         0
     }
 
-    /// Reports that the consumer has taken the unit's documents up to the point at which `left_out` rows had been
+    /// Reports that the consumer has taken the unit's documents up to the point at which `skipped` rows had been
     /// skipped: these rows count as skipped in the run. [`in_order`] calls this for the batches that are taken from
     /// it. Sources that skip nothing can ignore it.
     fn taken(&self, _unit: usize, _left_out: u64) {}

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use percent_encoding::percent_decode_str;
 
 use super::content::Pipe;
-use super::error::Fault;
-use super::files::{Files, Stream};
+use super::error::SourceError;
+use super::files::{FileSource, PipeSource};
 use super::row_text::RowText;
-use super::skipped_rows::{BadInput, Incidents};
+use super::skipped_rows::{BadInput, SkippedRows};
 use super::verse::Demo;
 use super::{
     DocumentRule, HubSettings, ReadConfig, Source, SourceSpec, Stop, StoreSettings, listing, remote,
@@ -26,7 +26,7 @@ pub struct OpenContext<'a> {
     /// The sizes of the portions in which to read.
     pub config: ReadConfig,
     /// Collects the rows and files that are skipped; one object for all sources of a run.
-    pub incidents: Arc<Incidents>,
+    pub skipped_rows: Arc<SkippedRows>,
     /// Standard input. The first source `-` that is opened takes it.
     pub stdin: Mutex<Option<Box<dyn Read + Send>>>,
     /// How to reach the hub, and the location of its cache.
@@ -55,7 +55,7 @@ impl<'a> OpenContext<'a> {
     pub fn new(observer: &'a dyn Observer) -> OpenContext<'a> {
         OpenContext {
             config: ReadConfig::default(),
-            incidents: Arc::default(),
+            skipped_rows: Arc::default(),
             stdin: Mutex::new(None),
             hub: HubSettings::default(),
             stores: StoreSettings::default(),
@@ -108,11 +108,11 @@ fn open_by(
     download: bool,
 ) -> Result<Arc<dyn Source>> {
     if matches!(&spec.documents, DocumentRule::Separator(separator) if separator.is_empty()) {
-        return Err(Fault::EmptySeparator.usage());
+        return Err(SourceError::EmptySeparator.usage());
     }
     RowText::of(spec)?;
     let config = context.config;
-    let bad = BadInput { policy: spec.on_bad_input, source, incidents: Arc::clone(&context.incidents) };
+    let bad = BadInput { policy: spec.on_bad_input, source, skipped_rows: Arc::clone(&context.skipped_rows) };
     let uri = spec.uri.as_str();
     if let Some(path) = uri.strip_prefix("file://") {
         return open_by(
@@ -127,9 +127,10 @@ fn open_by(
     if uri == "-" {
         let reader = lock(&context.stdin).take();
         let name = "standard input".to_owned();
-        let spent = || Fault::Spent { name: name.clone() }.usage().with_help("name \"-\" only once");
+        let spent =
+            || SourceError::AlreadyRead { name: name.clone() }.usage().with_help("name \"-\" only once");
         let reader = reader.ok_or_else(spent)?;
-        return Ok(Arc::new(Stream::open(spec, name, reader, config, bad)?));
+        return Ok(Arc::new(PipeSource::open(spec, name, reader, config, bad)?));
     }
     if uri.starts_with("demo:") {
         return Ok(Arc::new(Demo::open(spec, source, config)?));
@@ -152,7 +153,7 @@ fn open_by(
         return open_identified(spec, found, config, bad);
     }
     if uri.contains("://") {
-        let error = Fault::Scheme { uri: shown_uri(uri) }.usage();
+        let error = SourceError::Scheme { uri: shown_uri(uri) }.usage();
         return Err(error.with_help(
             "sources are paths, folders, patterns, file:///…, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
         ));
@@ -162,12 +163,12 @@ fn open_by(
         let format = listing::list(uri, spec.format, &mut Vec::new())?.first().map(|pipe| pipe.format);
         let spec = SourceSpec { format, ..spec.clone() };
         let pipe = Box::new(Pipe::new(uri.into(), Arc::clone(&context.stop)));
-        return Ok(Arc::new(Stream::open(&spec, uri.to_owned(), pipe, config, bad)?));
+        return Ok(Arc::new(PipeSource::open(&spec, uri.to_owned(), pipe, config, bad)?));
     }
     let mut notes = Vec::new();
     let listed = listing::list(uri, spec.format, &mut notes)?;
-    notes.into_iter().for_each(|note| bad.of_files(note));
-    Ok(Arc::new(Files::open(spec, listed, Vec::new(), config, bad)?))
+    notes.into_iter().for_each(|note| bad.file_notes(note));
+    Ok(Arc::new(FileSource::open(spec, listed, Vec::new(), config, bad)?))
 }
 
 /// The local path of a `file:` URI: `file:///a%20b` and `file://localhost/a%20b` give `/a b`.
@@ -178,8 +179,8 @@ fn local_path(uri: &str, path: &str) -> Result<String> {
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|path| path.starts_with('/'));
     decoded.map(Cow::into_owned).ok_or_else(|| {
-        let fault = Fault::Scheme { uri: shown_uri(uri) }.usage();
-        fault.with_help("an address of a file on this machine is file:///PATH; a path alone will do")
+        let failure = SourceError::Scheme { uri: shown_uri(uri) }.usage();
+        failure.with_help("an address of a file on this machine is file:///PATH; a path alone will do")
     })
 }
 
@@ -194,9 +195,9 @@ fn open_identified(
     let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     let mut notes = Vec::new();
     let listed = listing::named(&shown_uri(&spec.uri), places, remotes, spec.format, &mut notes)?;
-    notes.into_iter().for_each(|note| bad.of_files(note));
+    notes.into_iter().for_each(|note| bad.file_notes(note));
     // A streamed file is a single unit, and remains one if the cache has the file, so that the units are the same.
     let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
     let config = ReadConfig { range_bytes, ..config };
-    Ok(Arc::new(Files::open(spec, listed, identities, config, bad)?))
+    Ok(Arc::new(FileSource::open(spec, listed, identities, config, bad)?))
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::vec;
 
-use super::error::{Fault, Panicked};
+use super::error::{Panicked, SourceError};
 use super::{Batch, Documents, Source};
 use crate::base::int::to_u64;
 use crate::base::pools::{lock, spawn_up_to, wait};
@@ -29,14 +29,14 @@ const WAITING_BYTES: u64 = 1 << 20;
 const GROWTH: u64 = 16;
 
 /// Factor by which the waiting bytes of the current unit may grow (to 4 MiB per thread).
-const GROWTH_OF_FIRST: u64 = 4;
+const GROWTH_OF_CURRENT: u64 = 4;
 
 /// Maximum number of units per reading thread that may be started before the first of them is used up.
 const UNITS_AHEAD: usize = 4;
 
 /// The documents of all sources in order: source by source, unit by unit, row by row. Each source must have been
 /// opened with its index in `sources` as number. Long documents are split over several batches; see
-/// [`whole_documents`](super::whole_documents).
+/// [`collected_documents`](super::collected_documents).
 ///
 /// `threads` threads read and decode units ahead of the consumer. The order does not depend on them. They end when
 /// the stream is used up, gives an error, or is dropped, as soon as each has finished its current batch. A panic
@@ -78,25 +78,25 @@ pub fn in_order_from(
     from: (usize, usize),
     threads: usize,
 ) -> Documents<'static> {
-    let places: Vec<(usize, usize)> = sources
+    let positions: Vec<(usize, usize)> = sources
         .iter()
         .enumerate()
         .flat_map(|(source, units)| (0..units.units().len()).map(move |unit| (source, unit)))
-        .filter(|place| *place >= from)
+        .filter(|position| *position >= from)
         .collect();
     if threads == 0 {
-        return Box::new(Unread { sources, places: places.into_iter(), unit: None });
+        return Box::new(DirectStream { sources, positions: positions.into_iter(), unit: None });
     }
     let least_bytes = WAITING_BYTES.saturating_mul(to_u64(threads));
-    let threads = threads.clamp(1, places.len().max(1));
+    let threads = threads.clamp(1, positions.len().max(1));
     let ahead = threads * UNITS_AHEAD;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ReadAhead {
         sources,
-        places,
+        positions,
         ahead,
         least_bytes,
-        state: Mutex::new(State { most_bytes: least_bytes, ..State::default() }),
-        room: Condvar::new(),
+        state: Mutex::new(ReadAheadState { most_bytes: least_bytes, ..ReadAheadState::default() }),
+        space: Condvar::new(),
         arrived: Condvar::new(),
     });
     let started = spawn_up_to(threads, |number| {
@@ -104,48 +104,48 @@ pub fn in_order_from(
         thread::Builder::new().name(format!("read-{number}")).spawn(move || shared.read_units())
     });
     // Without any thread there is no stream.
-    Box::new(Ordered { shared, failed: started.err() })
+    Box::new(OrderedStream { shared, failed: started.err() })
 }
 
 /// The state that the readers and the consumer share.
-struct Shared {
+struct ReadAhead {
     /// The sources, in order.
     sources: Vec<Arc<dyn Source>>,
     /// Source and unit of each position in the order.
-    places: Vec<(usize, usize)>,
+    positions: Vec<(usize, usize)>,
     /// Maximum number of units that are started but not used up.
     ahead: usize,
-    /// Initial value of [`State::most_bytes`].
+    /// Initial value of [`ReadAheadState::most_bytes`].
     least_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<ReadAheadState>,
     /// Notified when readers may find work or room.
-    room: Condvar,
+    space: Condvar,
     /// Notified when the consumer may find a batch or the end of a unit.
     arrived: Condvar,
 }
 
 /// The part of the state that changes, behind a lock.
 #[derive(Default)]
-struct State {
+struct ReadAheadState {
     /// Position of the unit that the consumer takes from.
     first: usize,
     /// Position of the next unit to start reading.
     next: usize,
     /// The units from `first` up to `next`, with the batches that have been read of them.
-    units: VecDeque<Waiting>,
+    units: VecDeque<UnitQueue>,
     /// Bytes in `units`: text and pass-through columns.
     bytes: u64,
     /// Maximum of `bytes`.
     most_bytes: u64,
     /// Whether a reader had to wait for room since `most_bytes` was last adjusted.
-    crowded: bool,
+    reader_waited: bool,
     /// Whether the stream has ended: it gave an error, or was dropped.
     stopped: bool,
 }
 
 /// A unit that has been started, and its batches that wait for the consumer.
 #[derive(Default)]
-struct Waiting {
+struct UnitQueue {
     /// The batches that wait, each with the number of rows of the unit that had been skipped by then.
     batches: VecDeque<(Result<Batch>, u64)>,
     /// Bytes in `batches`.
@@ -159,23 +159,23 @@ fn bytes_of(batch: &Result<Batch>) -> u64 {
     batch.as_ref().map_or(0, Batch::bytes)
 }
 
-impl Shared {
+impl ReadAhead {
     /// Locks the state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReadAheadState> {
         lock(&self.state)
     }
 
     /// The work of a reading thread: reads units until none is left or the stream ends.
     fn read_units(&self) {
-        while let Some(place) = self.begin() {
-            let (source, unit) = self.places[place];
-            let outcome = catch_panic(|| self.read_unit(place, source, unit));
+        while let Some(position) = self.begin() {
+            let (source, unit) = self.positions[position];
+            let outcome = catch_panic(|| self.read_unit(position, source, unit));
             if let Err(error) =
-                outcome.unwrap_or_else(|said| Err(panicked(&*self.sources[source], unit, said)))
+                outcome.unwrap_or_else(|message| Err(panicked(&*self.sources[source], unit, message)))
             {
-                self.give(place, Err(error));
+                self.push(position, Err(error));
             }
-            self.end(place);
+            self.end(position);
         }
     }
 
@@ -183,23 +183,23 @@ impl Shared {
     fn begin(&self) -> Option<usize> {
         let mut state = self.state();
         loop {
-            if state.stopped || state.next == self.places.len() {
+            if state.stopped || state.next == self.positions.len() {
                 return None;
             }
             if state.next < state.first + self.ahead {
-                let place = state.next;
+                let position = state.next;
                 state.next += 1;
-                state.units.push_back(Waiting::default());
-                return Some(place);
+                state.units.push_back(UnitQueue::default());
+                return Some(position);
             }
-            state = wait(&self.room, state);
+            state = wait(&self.space, state);
         }
     }
 
     /// Reads a unit and hands over its batches one by one.
-    fn read_unit(&self, place: usize, source: usize, unit: usize) -> Result<()> {
+    fn read_unit(&self, position: usize, source: usize, unit: usize) -> Result<()> {
         for batch in self.sources[source].read(unit)? {
-            if !self.give(place, batch) {
+            if !self.push(position, batch) {
                 break;
             }
         }
@@ -209,40 +209,40 @@ impl Shared {
     /// Hands over a batch once it has room; returns `false` if the stream has ended.
     ///
     /// The current unit has room whenever none of its batches wait, so the stream always makes progress.
-    fn give(&self, place: usize, batch: Result<Batch>) -> bool {
-        let (bytes, left_out) = (bytes_of(&batch), self.left_out(place));
+    fn push(&self, position: usize, batch: Result<Batch>) -> bool {
+        let (bytes, skipped) = (bytes_of(&batch), self.skipped(position));
         let mut state = self.state();
         loop {
             if state.stopped {
                 return false;
             }
-            // The consumer leaves a position only after its reader has ended it, so `place` is at least `first`.
-            let at = place - state.first;
+            // The consumer leaves a position only after its reader has ended it, so `position` is at least `first`.
+            let at = position - state.first;
             let unit = &state.units[at];
-            let has_room = match at {
-                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_first(state.most_bytes),
+            let has_space = match at {
+                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_current(state.most_bytes),
                 _ => state.bytes + bytes <= state.most_bytes,
             };
-            if has_room {
+            if has_space {
                 state.bytes += bytes;
                 state.units[at].bytes += bytes;
-                state.units[at].batches.push_back((batch, left_out));
+                state.units[at].batches.push_back((batch, skipped));
                 drop(state);
                 self.arrived.notify_one();
                 return true;
             }
-            state.crowded = true;
-            state = wait(&self.room, state);
+            state.reader_waited = true;
+            state = wait(&self.space, state);
         }
     }
 
     /// Marks a unit as read completely.
-    fn end(&self, place: usize) {
-        let left_out = self.left_out(place);
+    fn end(&self, position: usize) {
+        let skipped = self.skipped(position);
         let mut state = self.state();
-        let at = place - state.first;
+        let at = position - state.first;
         if let Some(unit) = state.units.get_mut(at) {
-            unit.ended = Some(left_out);
+            unit.ended = Some(skipped);
         }
         drop(state);
         self.arrived.notify_one();
@@ -252,77 +252,78 @@ impl Shared {
     fn take(&self) -> Option<Result<Batch>> {
         let mut state = self.state();
         loop {
-            if state.stopped || state.first == self.places.len() {
+            if state.stopped || state.first == self.positions.len() {
                 return None;
             }
             let unit = state.units.front_mut();
             let (batch, ended) = unit.map_or((None, None), |unit| (unit.batches.pop_front(), unit.ended));
-            if let Some((batch, left_out)) = batch {
-                self.taken(state.first, left_out);
+            if let Some((batch, skipped)) = batch {
+                self.taken(state.first, skipped);
                 let bytes = bytes_of(&batch);
                 state.bytes -= bytes;
                 state.units[0].bytes -= bytes;
                 state.stopped = batch.is_err();
                 drop(state);
-                self.room.notify_all();
+                self.space.notify_all();
                 return Some(batch);
             }
-            if let Some(left_out) = ended {
-                self.taken(state.first, left_out);
+            if let Some(skipped) = ended {
+                self.taken(state.first, skipped);
                 state.units.pop_front();
                 state.first += 1;
-                self.room.notify_all();
+                self.space.notify_all();
                 continue;
             }
-            if mem::take(&mut state.crowded) {
+            if mem::take(&mut state.reader_waited) {
                 state.most_bytes = (state.most_bytes + self.least_bytes).min(self.least_bytes * GROWTH);
-                self.room.notify_all();
+                self.space.notify_all();
             }
             state = wait(&self.arrived, state);
         }
     }
 
     /// The number of rows that have been skipped so far in the unit at this position.
-    fn left_out(&self, place: usize) -> u64 {
-        let (source, unit) = self.places[place];
-        self.sources[source].left_out(unit)
+    fn skipped(&self, position: usize) -> u64 {
+        let (source, unit) = self.positions[position];
+        self.sources[source].skipped(unit)
     }
 
     /// Reports to the source how many rows had been skipped before what the consumer has taken.
-    fn taken(&self, place: usize, left_out: u64) {
-        let (source, unit) = self.places[place];
-        self.sources[source].taken(unit, left_out);
+    fn taken(&self, position: usize, skipped: u64) {
+        let (source, unit) = self.positions[position];
+        self.sources[source].taken(unit, skipped);
     }
 
     /// Maximum waiting bytes of the current unit, given the maximum of all units.
-    fn most_of_first(&self, most_bytes: u64) -> u64 {
-        most_bytes.min(self.least_bytes * GROWTH_OF_FIRST)
+    fn most_of_current(&self, most_bytes: u64) -> u64 {
+        most_bytes.min(self.least_bytes * GROWTH_OF_CURRENT)
     }
 }
 
 /// The error for a panic with this message while reading a unit.
-fn panicked(source: &dyn Source, unit: usize, said: String) -> Error {
-    Fault::damaged(&source.units()[unit].name, "a part of it", Panicked(said))
+fn panicked(source: &dyn Source, unit: usize, message: String) -> Error {
+    SourceError::damaged(&source.units()[unit].name, "a part of it", Panicked(message))
 }
 
 /// The stream without reading threads: a batch is read when it is taken.
-struct Unread {
+struct DirectStream {
     sources: Vec<Arc<dyn Source>>,
     /// The units that have not been started.
-    places: vec::IntoIter<(usize, usize)>,
+    positions: vec::IntoIter<(usize, usize)>,
     /// The rest of the current unit, and its source and unit.
     unit: Option<(Documents<'static>, (usize, usize))>,
 }
 
-impl Unread {
+impl DirectStream {
     /// Starts reading the next unit; returns `false` if none is left.
     ///
     /// # Errors
     /// The unit cannot be opened, or opening it panics.
     fn open(&mut self) -> Result<bool> {
-        let Some((source, unit)) = self.places.next() else { return Ok(false) };
+        let Some((source, unit)) = self.positions.next() else { return Ok(false) };
         let documents = catch_panic(|| self.sources[source].read(unit));
-        let documents = documents.unwrap_or_else(|said| Err(panicked(&*self.sources[source], unit, said)))?;
+        let documents =
+            documents.unwrap_or_else(|message| Err(panicked(&*self.sources[source], unit, message)))?;
         self.unit = Some((documents, (source, unit)));
         Ok(true)
     }
@@ -332,10 +333,10 @@ impl Unread {
         loop {
             if let Some((documents, (source, unit))) = &mut self.unit {
                 let batch = catch_panic(|| documents.next());
-                let batch =
-                    batch.unwrap_or_else(|said| Some(Err(panicked(&*self.sources[*source], *unit, said))));
+                let batch = batch
+                    .unwrap_or_else(|message| Some(Err(panicked(&*self.sources[*source], *unit, message))));
                 let source = &self.sources[*source];
-                source.taken(*unit, source.left_out(*unit));
+                source.taken(*unit, source.skipped(*unit));
                 if let Some(batch) = batch {
                     return batch.map(Some);
                 }
@@ -348,13 +349,13 @@ impl Unread {
     }
 }
 
-impl Iterator for Unread {
+impl Iterator for DirectStream {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
         let batch = self.take();
         if batch.is_err() {
-            (self.unit, self.places) = (None, Vec::new().into_iter());
+            (self.unit, self.positions) = (None, Vec::new().into_iter());
         }
         batch.transpose()
     }
@@ -362,13 +363,13 @@ impl Iterator for Unread {
 
 /// The consumer's end of the stream with reading threads. Dropping it does not wait for the threads, since one of
 /// them may be waiting for standard input.
-struct Ordered {
-    shared: Arc<Shared>,
+struct OrderedStream {
+    shared: Arc<ReadAhead>,
     /// The error if no thread could be started.
     failed: Option<Error>,
 }
 
-impl Iterator for Ordered {
+impl Iterator for OrderedStream {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -382,9 +383,9 @@ impl Iterator for Ordered {
     }
 }
 
-impl Drop for Ordered {
+impl Drop for OrderedStream {
     fn drop(&mut self) {
         self.shared.state().stopped = true;
-        self.shared.room.notify_all();
+        self.shared.space.notify_all();
     }
 }

@@ -30,6 +30,7 @@
 //! All other pairs have no common type. In particular, `Int64` has none with `UInt64` or `Float64`, which do not hold
 //! all its values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -40,9 +41,10 @@ use arrow_schema::extension::{
     Bool8, EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType, Json, Opaque, Uuid,
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use percent_encoding::percent_decode_str;
 
 use super::cast::cast;
-use super::error::{Fault, guarded};
+use super::error::{SourceError, guarded};
 use super::skipped_rows::BadRows;
 use super::{Batch, Documents};
 use crate::error::{Error, Result};
@@ -57,34 +59,17 @@ const NULL_IN_PATHS: &str = "__HIVE_DEFAULT_PARTITION__";
 /// inner `None` means null.
 pub(crate) fn value_in_path(path: &str, column: &str) -> Option<Option<String>> {
     let (folders, _) = path.rsplit_once('/')?;
-    let value = |folder: &str| Some(unescaped(folder.strip_prefix(column)?.strip_prefix('=')?));
+    let value = |folder: &str| {
+        let escaped = folder.strip_prefix(column)?.strip_prefix('=')?;
+        // Bytes that are not UTF-8 after decoding stay as they are written.
+        Some(percent_decode_str(escaped).decode_utf8().map_or_else(|_| escaped.to_owned(), Cow::into_owned))
+    };
     let value = folders.rsplit('/').find_map(value)?;
     Some(Some(value).filter(|value| value != NULL_IN_PATHS))
 }
 
-/// Decodes percent-escapes like `%20`. Returns the text unchanged if the result is not UTF-8.
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        let digits =
-            behind.get(..2).filter(|_| byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(escaped) => {
-                bytes.push(escaped);
-                rest = &behind[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
-}
-
 /// The columns of one file.
-pub(super) struct OfFile {
+pub(super) struct FileColumns {
     /// The requested columns that the file has.
     pub(super) columns: SchemaRef,
     /// The names of all its columns.
@@ -92,28 +77,28 @@ pub(super) struct OfFile {
 }
 
 /// Combines the columns of files, which are added one by one.
-pub(super) struct Together<'a> {
+pub(super) struct ColumnMerger<'a> {
     /// The names of the requested columns.
     names: &'a [String],
     /// For each column, the common type of the files so far.
     found: Vec<Option<FieldRef>>,
     /// The first file: its name and columns.
-    first: Option<(String, OfFile)>,
+    first: Option<(String, FileColumns)>,
     /// Whether all files have exactly the columns of the first, so that no conversion is needed.
     alike: bool,
 }
 
-impl<'a> Together<'a> {
+impl<'a> ColumnMerger<'a> {
     /// Combines the columns with these names.
-    pub(super) fn new(names: &'a [String]) -> Together<'a> {
-        Together { names, found: names.iter().map(|_| None).collect(), first: None, alike: true }
+    pub(super) fn new(names: &'a [String]) -> ColumnMerger<'a> {
+        ColumnMerger { names, found: names.iter().map(|_| None).collect(), first: None, alike: true }
     }
 
     /// Adds a file, given by index and name, and records the columns that it lacks.
     ///
     /// # Errors
     /// A column's type differs from that in the previous files, and no type holds the values of both.
-    pub(super) fn add(&mut self, file: usize, name: &str, of: OfFile, bad: &BadRows) -> Result<()> {
+    pub(super) fn add(&mut self, file: usize, name: &str, of: FileColumns, bad: &BadRows) -> Result<()> {
         for (found, column) in self.found.iter_mut().zip(self.names) {
             let here = of.columns.fields().find(column).map(|(_, field)| Arc::clone(field));
             self.alike &= here.is_some();
@@ -130,7 +115,7 @@ impl<'a> Together<'a> {
                         common_field(&before, &here).ok_or_else(|| other_type(name, &before, &here))?;
                     self.alike &= Arc::ptr_eq(&common, &before);
                     for lost in [&before, &here].iter().flat_map(|field| lost_annotations(field, &common)) {
-                        bad.of_files(without_annotation(column, &lost));
+                        bad.file_notes(without_annotation(column, &lost));
                     }
                     common
                 }
@@ -148,7 +133,9 @@ impl<'a> Together<'a> {
         let Some((file, first)) = self.first else { return Ok(None) };
         if let Some(missing) = self.found.iter().position(Option::is_none) {
             let column = self.names[missing].clone();
-            return Err(Fault::NoColumn { file, column, columns: first.all }.usage().with_help(NAME_COLUMNS));
+            return Err(SourceError::NoColumn { file, column, columns: first.all }
+                .usage()
+                .with_help(NAME_COLUMNS));
         }
         if self.alike {
             return Ok(Some(first.columns));
@@ -166,14 +153,14 @@ pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
 fn other_type(file: &str, before: &Field, here: &Field) -> Error {
     let (file, column) = (file.to_owned(), before.name().clone());
     let (found, expected) = (here.data_type().to_string(), before.data_type().to_string());
-    Fault::OtherType { file, column, found, expected }
+    SourceError::OtherType { file, column, found, expected }
         .usage()
         .with_help("leave the column out, or rewrite the files with one type, as polars and DuckDB can")
 }
 
 /// Converts the columns of a file's batches to the types of the source, with the values of its path, and nulls for
 /// columns that it lacks.
-pub(super) fn conforming(
+pub(super) fn with_common_columns(
     documents: Documents<'static>,
     schema: &SchemaRef,
     name: &str,
@@ -182,7 +169,7 @@ pub(super) fn conforming(
     let (schema, name) = (Arc::clone(schema), name.to_owned());
     Box::new(documents.map(move |batch| {
         let batch = batch?;
-        if is_conforming(&batch, &schema) && by_path.iter().all(Option::is_none) {
+        if has_common_columns(&batch, &schema) && by_path.iter().all(Option::is_none) {
             return Ok(batch);
         }
         let columns = guarded(&name, "its columns", || conform(&batch, &schema, &by_path))?;
@@ -191,7 +178,7 @@ pub(super) fn conforming(
 }
 
 /// Whether a batch already has the columns of the source, so that it need not be converted.
-fn is_conforming(batch: &Batch, schema: &Schema) -> bool {
+fn has_common_columns(batch: &Batch, schema: &Schema) -> bool {
     batch.columns.as_ref().is_some_and(|columns| {
         let given = columns.schema_ref().fields();
         given.len() == schema.fields().len()

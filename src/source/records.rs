@@ -27,9 +27,9 @@ use crate::base::pools::lock;
 
 /// The problems of unreadable records, by record number.
 #[derive(Debug, Default)]
-pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
+pub(super) struct RecordErrors(Mutex<BTreeMap<u64, String>>);
 
-impl Unreadable {
+impl RecordErrors {
     /// Records why a record is unreadable.
     pub(super) fn add(&self, record: u64, problem: String) {
         lock(&self.0).insert(record, problem);
@@ -45,7 +45,7 @@ impl Unreadable {
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of a file by which JSON Lines are recognized.
-pub(super) const FIRST_BYTES: u64 = 64 << 10;
+pub(super) const PEEKED_BYTES: u64 = 64 << 10;
 
 /// A mark that some programs write before the text. It is not JSON.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -61,7 +61,7 @@ pub(super) fn is_lines(first: &[u8]) -> bool {
 /// breaks inside a value become spaces.
 ///
 /// **Memory:** one block of 64 KiB, whatever the lengths of values.
-pub(super) struct Values<R> {
+pub(super) struct JsonToLines<R> {
     from: R,
     /// The block of input that is being converted.
     input: Vec<u8>,
@@ -83,10 +83,10 @@ pub(super) struct Values<R> {
     is_over: bool,
 }
 
-impl<R: Read> Values<R> {
+impl<R: Read> JsonToLines<R> {
     /// Converts the text that `from` gives.
-    pub(super) fn new(from: R) -> Values<R> {
-        Values {
+    pub(super) fn new(from: R) -> JsonToLines<R> {
+        JsonToLines {
             from,
             input: Vec::new(),
             at: 0,
@@ -179,7 +179,7 @@ impl<R: Read> Values<R> {
     }
 }
 
-impl<R: Read> Read for Values<R> {
+impl<R: Read> Read for JsonToLines<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
@@ -210,7 +210,7 @@ impl<R: Read> Read for Values<R> {
     }
 }
 
-impl<R> Values<R> {
+impl<R> JsonToLines<R> {
     /// The end of the input: an error if a value or array is open.
     fn end(&self) -> io::Result<usize> {
         let open = match (self.in_string || self.depth > 0, self.in_array) {
@@ -233,10 +233,10 @@ const LONGEST_HEADER: usize = 1 << 20;
 
 /// A reader that gives the records of a table as JSON objects, one per line, with the names of the header as keys.
 /// Following RFC 4180, fields may be quoted and then contain delimiters, line breaks and doubled quotes. Empty lines
-/// are skipped. A record with an error becomes an invalid line, and [`Unreadable`] receives the reason.
+/// are skipped. A record with an error becomes an invalid line, and [`RecordErrors`] receives the reason.
 ///
 /// **Memory:** the header and two blocks, whatever the lengths of records.
-pub(super) struct Table<R> {
+pub(super) struct CsvToLines<R> {
     from: R,
     /// The parser of CSV, which also handles tabs.
     parser: Reader,
@@ -251,11 +251,11 @@ pub(super) struct Table<R> {
     /// The JSON before each value of an object: a brace or comma, and the key. `None` before the header is read.
     names: Option<Vec<String>>,
     /// The state of the record that is being read.
-    state: Record,
+    state: CsvRecord,
     /// Number of complete records.
     records: u64,
     /// Receives the records with errors.
-    unreadable: Arc<Unreadable>,
+    errors: Arc<RecordErrors>,
     /// JSON that has not been given out, from `given` on.
     out: Vec<u8>,
     given: usize,
@@ -265,18 +265,18 @@ pub(super) struct Table<R> {
 
 /// The part of a record that has been read.
 #[derive(Default)]
-struct Record {
+struct CsvRecord {
     /// Number of complete fields.
     fields: usize,
     /// The current field.
-    raw: Raw,
+    raw: RawField,
     /// The first error in the record.
     problem: Option<String>,
 }
 
 /// A field as written in the file, as far as it has been read. It shows whether the quotes are correct.
 #[derive(Default)]
-struct Raw {
+struct RawField {
     /// The first byte, which shows whether the field is quoted.
     first: Option<u8>,
     /// The last bytes.
@@ -289,7 +289,7 @@ struct Raw {
     value_quotes: u64,
 }
 
-impl Raw {
+impl RawField {
     /// Adds a part of the field as written, and the part of the value that it means.
     fn add(&mut self, raw: &[u8], value: &[u8]) {
         self.first = self.first.or(raw.first().copied());
@@ -320,11 +320,11 @@ impl Raw {
     }
 }
 
-impl<R: Read> Table<R> {
-    /// Converts the text that `from` gives. Records with errors are reported to `unreadable`.
-    pub(super) fn new(from: R, format: Format, unreadable: Arc<Unreadable>) -> Table<R> {
+impl<R: Read> CsvToLines<R> {
+    /// Converts the text that `from` gives. Records with errors are reported to `errors`.
+    pub(super) fn new(from: R, format: Format, errors: Arc<RecordErrors>) -> CsvToLines<R> {
         let delimiter = if format == Format::Tsv { b'\t' } else { b',' };
-        Table {
+        CsvToLines {
             from,
             parser: ReaderBuilder::new().delimiter(delimiter).build(),
             input: Vec::new(),
@@ -332,9 +332,9 @@ impl<R: Read> Table<R> {
             from_ended: false,
             field: vec![0; FIELD_BYTES],
             names: None,
-            state: Record::default(),
+            state: CsvRecord::default(),
             records: 0,
-            unreadable,
+            errors,
             out: Vec::new(),
             given: 0,
             ended: false,
@@ -485,7 +485,7 @@ impl<R: Read> Table<R> {
 
     /// Ends a line, which is a complete object, or invalid if the record has an error.
     fn end_record(&mut self, names: usize) {
-        let Record { fields, problem, .. } = mem::take(&mut self.state);
+        let CsvRecord { fields, problem, .. } = mem::take(&mut self.state);
         self.records += 1;
         let problem = problem.or_else(|| {
             (fields != names).then(|| format!("it has {fields} fields, and the header has {names}"))
@@ -493,14 +493,14 @@ impl<R: Read> Table<R> {
         match problem {
             None => self.out.extend_from_slice(b"}\n"),
             Some(problem) => {
-                self.unreadable.add(self.records, problem);
+                self.errors.add(self.records, problem);
                 self.out.push(b'\n');
             }
         }
     }
 }
 
-impl<R: Read> Read for Table<R> {
+impl<R: Read> Read for CsvToLines<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.given == self.out.len() && !self.ended {
             self.out.clear();

@@ -12,8 +12,8 @@
 //! Null items are left out together with their separator. A row is null if none of its columns has a text.
 //!
 //! Text is always given as binary views, which share memory with the data of the file. The readers of Parquet and Arrow
-//! use this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only the needed
-//! fields, and [`Chosen::text_of`] for each record batch.
+//! use this module in the same way: [`Projection::find`] on the file's schema, [`Projection::roots`] to read only the needed
+//! fields, and [`Projection::text_of`] for each record batch.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::nullif::nullif;
 
 use super::cast::{is_text, views};
-use super::error::Fault;
+use super::error::SourceError;
 use super::{LONGEST_DOCUMENT, SourceSpec};
 use crate::base::int::{to_u64, truncate_to_u32};
 use crate::error::{Error, Result};
@@ -37,16 +37,16 @@ pub(super) const DEFAULT_JOIN: &str = "\n";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowText {
     /// The parts, in order.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TemplatePart>,
     /// The separator between the items of a list.
     pub(super) join: String,
 }
 
 /// A part of a row's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     /// Text that is the same in every row.
-    Same(String),
+    Literal(String),
     /// The path of a column, or of the items of a list.
     Column(String),
 }
@@ -58,8 +58,10 @@ impl RowText {
     /// The template is invalid.
     pub(super) fn of(spec: &SourceSpec) -> Result<RowText> {
         let parts = match &spec.template {
-            None => vec![Part::Column(spec.text_column().to_owned())],
-            Some(template) => parts_of(template).map_err(|problem| Fault::Template { problem }.usage())?,
+            None => vec![TemplatePart::Column(spec.text_column().to_owned())],
+            Some(template) => {
+                parts_of(template).map_err(|problem| SourceError::Template { problem }.usage())?
+            }
         };
         Ok(RowText { parts, join: spec.join.clone().unwrap_or_else(|| DEFAULT_JOIN.to_owned()) })
     }
@@ -67,15 +69,15 @@ impl RowText {
     /// The paths of its columns, in order.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Column(column) => Some(column.as_str()),
-            Part::Same(_) => None,
+            TemplatePart::Column(column) => Some(column.as_str()),
+            TemplatePart::Literal(_) => None,
         })
     }
 
     /// The path of the column, if the text is a single column or list.
     pub(super) fn only_column(&self) -> Option<&str> {
         match self.parts.as_slice() {
-            [Part::Column(column)] => Some(column),
+            [TemplatePart::Column(column)] => Some(column),
             _ => None,
         }
     }
@@ -85,7 +87,7 @@ impl RowText {
 ///
 /// # Errors
 /// A description of the mistake in the template.
-fn parts_of(template: &str) -> std::result::Result<Vec<Part>, String> {
+fn parts_of(template: &str) -> std::result::Result<Vec<TemplatePart>, String> {
     let (mut parts, mut same) = (Vec::new(), String::new());
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
@@ -105,17 +107,17 @@ fn parts_of(template: &str) -> std::result::Result<Vec<Part>, String> {
             return Err("has braces without the name of a column between them".to_owned());
         }
         if !same.is_empty() {
-            parts.push(Part::Same(std::mem::take(&mut same)));
+            parts.push(TemplatePart::Literal(std::mem::take(&mut same)));
         }
-        parts.push(Part::Column(column.to_owned()));
+        parts.push(TemplatePart::Column(column.to_owned()));
         rest = behind;
     }
     same.push_str(rest);
-    if parts.iter().all(|part| matches!(part, Part::Same(_))) {
+    if parts.iter().all(|part| matches!(part, TemplatePart::Literal(_))) {
         return Err("names no column: write one in braces, such as {text}".to_owned());
     }
     if !same.is_empty() {
-        parts.push(Part::Same(same));
+        parts.push(TemplatePart::Literal(same));
     }
     Ok(parts)
 }
@@ -130,7 +132,7 @@ pub(crate) fn check_template(template: &str) -> std::result::Result<(), String> 
 
 /// A step on the path from a row to a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// To a field, given by its index in the file's schema and its name.
     Field(usize, String),
     /// To the items of a list.
@@ -146,14 +148,14 @@ pub(super) fn find<'a>(
     file: &str,
     fields: &'a Fields,
     path: &str,
-) -> Result<Option<(Vec<Step>, &'a DataType)>> {
+) -> Result<Option<(Vec<PathStep>, &'a DataType)>> {
     if let Some((at, field)) = only(file, fields, path)? {
-        return Ok(Some((vec![Step::Field(at, path.to_owned())], field.data_type())));
+        return Ok(Some((vec![PathStep::Field(at, path.to_owned())], field.data_type())));
     }
     for (end, _) in path.match_indices(['.', '[']) {
         let Some((at, field)) = only(file, fields, &path[..end])? else { continue };
         if let Some((mut steps, found)) = find_in(file, field.data_type(), &path[end..])? {
-            steps.insert(0, Step::Field(at, path[..end].to_owned()));
+            steps.insert(0, PathStep::Field(at, path[..end].to_owned()));
             return Ok(Some((steps, found)));
         }
     }
@@ -164,7 +166,11 @@ pub(super) fn find<'a>(
 ///
 /// # Errors
 /// A name on the path belongs to two fields.
-fn find_in<'a>(file: &str, data_type: &'a DataType, path: &str) -> Result<Option<(Vec<Step>, &'a DataType)>> {
+fn find_in<'a>(
+    file: &str,
+    data_type: &'a DataType,
+    path: &str,
+) -> Result<Option<(Vec<PathStep>, &'a DataType)>> {
     if path.is_empty() {
         return Ok(Some((Vec::new(), data_type)));
     }
@@ -172,7 +178,7 @@ fn find_in<'a>(file: &str, data_type: &'a DataType, path: &str) -> Result<Option
         let Some(item) = item_of(data_type) else { return Ok(None) };
         let found = find_in(file, item.data_type(), path)?;
         return Ok(found.map(|(mut steps, found)| {
-            steps.insert(0, Step::Items);
+            steps.insert(0, PathStep::Items);
             (steps, found)
         }));
     }
@@ -197,8 +203,8 @@ fn item_of(data_type: &DataType) -> Option<&FieldRef> {
 pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Option<(usize, &'a FieldRef)>> {
     let Some((at, field)) = fields.find(name) else { return Ok(None) };
     if fields[at + 1..].iter().any(|other| other.name() == name) {
-        let fault = Fault::TwoColumns { file: file.to_owned(), column: name.to_owned() };
-        return Err(fault
+        let failure = SourceError::TwoColumns { file: file.to_owned(), column: name.to_owned() };
+        return Err(failure
             .usage()
             .with_help("rename one of them in the data, so that it is clear which is meant"));
     }
@@ -207,45 +213,49 @@ pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Opt
 
 /// The columns of a file that are not simply fields of its rows: composed texts, and pass-through fields of structs.
 #[derive(Clone, Debug)]
-pub(super) struct Composed {
+pub(super) struct TextComposer {
     /// The parts of the text, in order.
-    pub(super) text: Vec<FoundPart>,
+    pub(super) text: Vec<LocatedPart>,
     /// The separator between items of lists.
     join: String,
     /// The pass-through columns: the requested name and the steps to it.
-    pub(super) pass: Vec<(String, Vec<Step>)>,
+    pub(super) pass: Vec<(String, Vec<PathStep>)>,
 }
 
 /// A part of a row's text, with its column located in a file.
 #[derive(Clone, Debug)]
-pub(super) enum FoundPart {
+pub(super) enum LocatedPart {
     /// Text that is the same in every row.
-    Same(String),
+    Literal(String),
     /// The steps to a column, or to the items of a list.
-    Column(Vec<Step>),
+    Column(Vec<PathStep>),
 }
 
-impl Composed {
+impl TextComposer {
     /// Columns that were located in a file; `join` is the separator between items of lists.
-    pub(super) fn new(text: Vec<FoundPart>, join: String, pass: Vec<(String, Vec<Step>)>) -> Composed {
-        Composed { text, join, pass }
+    pub(super) fn new(
+        text: Vec<LocatedPart>,
+        join: String,
+        pass: Vec<(String, Vec<PathStep>)>,
+    ) -> TextComposer {
+        TextComposer { text, join, pass }
     }
 
     /// The steps to all columns.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &[Step]> {
+    pub(super) fn paths(&self) -> impl Iterator<Item = &[PathStep]> {
         let text = self.text.iter().filter_map(|part| match part {
-            FoundPart::Column(steps) => Some(steps.as_slice()),
-            FoundPart::Same(_) => None,
+            LocatedPart::Column(steps) => Some(steps.as_slice()),
+            LocatedPart::Literal(_) => None,
         });
         text.chain(self.pass.iter().map(|(_, steps)| steps.as_slice()))
     }
 
     /// The schema of the pass-through fields, with the types in the file.
     pub(super) fn passed(&self, fields: &Fields) -> Schema {
-        let field = |(name, steps): &(String, Vec<Step>)| {
+        let field = |(name, steps): &(String, Vec<PathStep>)| {
             let (mut fields, mut found) = (fields, None);
             for step in steps {
-                let Step::Field(at, _) = step else { break };
+                let PathStep::Field(at, _) = step else { break };
                 let Some(field) = fields.get(*at) else { break };
                 found = Some(field);
                 if let DataType::Struct(inner) = field.data_type() {
@@ -262,17 +272,17 @@ impl Composed {
     ///
     /// # Errors
     /// The data does not match the file's schema.
-    pub(super) fn begin(&self, rows: &RecordBatch) -> Result<Composing, ArrowError> {
-        let part = |part: &FoundPart| {
+    pub(super) fn begin(&self, rows: &RecordBatch) -> Result<ComposedRows, ArrowError> {
+        let part = |part: &LocatedPart| {
             Ok::<_, ArrowError>(match part {
-                FoundPart::Same(text) => Node::Same(text.clone()),
-                FoundPart::Column(steps) => {
+                LocatedPart::Literal(text) => TextNode::Literal(text.clone()),
+                LocatedPart::Column(steps) => {
                     let (column, steps) = column_at(rows, steps)?;
                     node(&column, steps)?
                 }
             })
         };
-        let passed = |(name, steps): &(String, Vec<Step>)| {
+        let passed = |(name, steps): &(String, Vec<PathStep>)| {
             let (column, _) = column_at(rows, steps)?;
             Ok::<_, ArrowError>((Field::new(name, column.data_type().clone(), true), column))
         };
@@ -283,7 +293,7 @@ impl Composed {
             false => Some(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?),
         };
         let parts = self.text.iter().map(part).collect::<Result<_, _>>()?;
-        Ok(Composing { parts, join: self.join.clone(), passed, rows: rows.num_rows(), row: 0 })
+        Ok(ComposedRows { parts, join: self.join.clone(), passed, rows: rows.num_rows(), row: 0 })
     }
 }
 
@@ -291,12 +301,15 @@ impl Composed {
 ///
 /// # Errors
 /// A column of the file's schema is missing from its data.
-fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s [Step]), ArrowError> {
+fn column_at<'s>(
+    rows: &RecordBatch,
+    steps: &'s [PathStep],
+) -> Result<(ArrayRef, &'s [PathStep]), ArrowError> {
     let missing =
         || ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned());
-    let Some((Step::Field(_, name), mut steps)) = steps.split_first() else { return Err(missing()) };
+    let Some((PathStep::Field(_, name), mut steps)) = steps.split_first() else { return Err(missing()) };
     let mut column = Arc::clone(rows.column_by_name(name).ok_or_else(missing)?);
-    while let Some((Step::Field(_, name), behind)) = steps.split_first() {
+    while let Some((PathStep::Field(_, name), behind)) = steps.split_first() {
         let parent = column.as_struct_opt().ok_or_else(missing)?;
         let field = parent.column_by_name(name).ok_or_else(missing)?;
         column = match parent.nulls() {
@@ -309,21 +322,21 @@ fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s
 }
 
 /// Provides a part of the text for each row.
-enum Node {
+enum TextNode {
     /// Text that is the same in every row.
-    Same(String),
+    Literal(String),
     /// A column of texts.
     Text(BinaryViewArray),
     /// Offsets of each row's items, the validity of the lists, and the text of the items.
-    Items(Vec<usize>, Option<NullBuffer>, Box<Node>),
+    Items(Vec<usize>, Option<NullBuffer>, Box<TextNode>),
 }
 
 /// Follows the steps from a column, which are empty or begin with a step to the items of a list.
 ///
 /// # Errors
 /// The data does not match the steps.
-fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
-    let Some((_, steps)) = steps.split_first() else { return Ok(Node::Text(views(column)?)) };
+fn node(column: &ArrayRef, steps: &[PathStep]) -> Result<TextNode, ArrowError> {
+    let Some((_, steps)) = steps.split_first() else { return Ok(TextNode::Text(views(column)?)) };
     let (ends, items): (Vec<usize>, &ArrayRef) = match column.data_type() {
         DataType::List(_) => {
             let list = column.as_list::<i32>();
@@ -340,22 +353,22 @@ fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
         }
         other => return Err(ArrowError::CastError(format!("{other} is not a list"))),
     };
-    let fields = steps.iter().take_while(|step| matches!(step, Step::Field(..))).count();
+    let fields = steps.iter().take_while(|step| matches!(step, PathStep::Field(..))).count();
     let inner = match fields {
         0 => node(items, steps)?,
         _ => {
             // The items as the only column of a record batch.
             let rows = RecordBatch::try_from_iter_with_nullable([("", Arc::clone(items), true)])?;
-            let from_items: Vec<Step> =
-                std::iter::once(Step::Field(0, String::new())).chain(steps.iter().cloned()).collect();
+            let from_items: Vec<PathStep> =
+                std::iter::once(PathStep::Field(0, String::new())).chain(steps.iter().cloned()).collect();
             let (column, steps) = column_at(&rows, &from_items)?;
             node(&column, steps)?
         }
     };
-    Ok(Node::Items(ends, column.nulls().cloned(), Box::new(inner)))
+    Ok(TextNode::Items(ends, column.nulls().cloned(), Box::new(inner)))
 }
 
-impl Node {
+impl TextNode {
     /// Appends the text of a row, and returns whether the row has any. `follows` says whether a text of the same list
     /// precedes it, so that a separator is needed.
     fn append(&self, row: usize, join: &str, follows: bool, into: &mut Vec<u8>) -> bool {
@@ -365,18 +378,18 @@ impl Node {
             }
         };
         match self {
-            Node::Same(text) => {
+            TextNode::Literal(text) => {
                 into.extend_from_slice(text.as_bytes());
                 false
             }
-            Node::Text(texts) if texts.is_null(row) => false,
-            Node::Text(texts) => {
+            TextNode::Text(texts) if texts.is_null(row) => false,
+            TextNode::Text(texts) => {
                 between(into, follows);
                 into.extend_from_slice(texts.value(row));
                 true
             }
-            Node::Items(_, nulls, _) if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) => false,
-            Node::Items(ends, _, items) => {
+            TextNode::Items(_, nulls, _) if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) => false,
+            TextNode::Items(ends, _, items) => {
                 let mut any = false;
                 for item in ends[row]..ends[row + 1] {
                     any |= items.append(item, join, follows || any, into);
@@ -391,8 +404,8 @@ impl Node {
 }
 
 /// Composes the texts of a record batch, some rows at a time.
-pub(super) struct Composing {
-    parts: Vec<Node>,
+pub(super) struct ComposedRows {
+    parts: Vec<TextNode>,
     join: String,
     passed: Option<RecordBatch>,
     /// Number of rows of the record batch.
@@ -401,7 +414,7 @@ pub(super) struct Composing {
     row: usize,
 }
 
-impl Composing {
+impl ComposedRows {
     /// Whether no rows are left.
     pub(super) fn is_done(&self) -> bool {
         self.row == self.rows
@@ -453,9 +466,10 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The error that a column is not text, with advice if it is a list of texts.
 pub(super) fn not_text(file: &str, column: &str, found: &DataType) -> Error {
-    let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found: found.to_string() };
+    let failure =
+        SourceError::NotText { file: file.to_owned(), column: column.to_owned(), found: found.to_string() };
     let is_list = item_of(found).map(|item| matches!(item.data_type(), DataType::Struct(_)));
-    fault.usage().with_help(match is_list {
+    failure.usage().with_help(match is_list {
         None => "the text must be a string or binary column".to_owned(),
         Some(false) => format!("name its items, {column}[], to join them, with `join` between them"),
         Some(true) => format!("name a field of its items, such as {column}[].content, to join them"),
@@ -464,33 +478,33 @@ pub(super) fn not_text(file: &str, column: &str, found: &DataType) -> Error {
 
 /// The columns that a source reads from a file, located in the file's schema.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct Projection {
     /// The path to the text: an index among the fields, then among that field's own fields, and so on.
     pub(super) text: Vec<usize>,
     /// Indices of the fields that are passed through.
     pub(super) pass: Vec<usize>,
     /// Used instead of `text` and `pass` if composed text or nested pass-through fields are requested.
-    pub(super) composed: Option<Arc<Composed>>,
+    pub(super) composed: Option<Arc<TextComposer>>,
 }
 
-impl Chosen {
+impl Projection {
     /// Finds the columns. Pass-through columns that the file lacks are left out.
     ///
     /// # Errors
     /// The column of the text is missing or holds no text, or a name belongs to two columns.
-    pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
+    pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Projection> {
         let rule = RowText::of(spec)?;
         let parts =
             rule.parts.iter().map(|part| found_part(file, fields, part)).collect::<Result<Vec<_>>>()?;
-        let places = |steps: &[Step]| -> Option<Vec<usize>> {
-            let place = |step: &Step| match step {
-                Step::Field(at, _) => Some(*at),
-                Step::Items => None,
+        let places = |steps: &[PathStep]| -> Option<Vec<usize>> {
+            let place = |step: &PathStep| match step {
+                PathStep::Field(at, _) => Some(*at),
+                PathStep::Items => None,
             };
             steps.iter().map(place).collect()
         };
         let text = match parts.as_slice() {
-            [FoundPart::Column(steps)] => places(steps),
+            [LocatedPart::Column(steps)] => places(steps),
             _ => None,
         };
         let mut pass = Vec::new();
@@ -502,14 +516,14 @@ impl Chosen {
             }
         }
         let roots = pass.iter().map(|(_, steps)| match steps.as_slice() {
-            [Step::Field(at, _)] => Some(*at),
+            [PathStep::Field(at, _)] => Some(*at),
             _ => None,
         });
         if let (Some(text), Some(pass)) = (text, roots.collect()) {
-            return Ok(Chosen { text, pass, composed: None });
+            return Ok(Projection { text, pass, composed: None });
         }
-        let composed = Some(Arc::new(Composed::new(parts, rule.join, pass)));
-        Ok(Chosen { text: Vec::new(), pass: Vec::new(), composed })
+        let composed = Some(Arc::new(TextComposer::new(parts, rule.join, pass)));
+        Ok(Projection { text: Vec::new(), pass: Vec::new(), composed })
     }
 
     /// Whether the text's column has the null type: then all its rows are null, and they take no memory in a record
@@ -530,7 +544,7 @@ impl Chosen {
     pub(super) fn roots(&self) -> Vec<usize> {
         let composed = self.composed.iter().flat_map(|composed| composed.paths());
         let first = composed.filter_map(|steps| match steps.first() {
-            Some(Step::Field(at, _)) => Some(*at),
+            Some(PathStep::Field(at, _)) => Some(*at),
             _ => None,
         });
         let mut roots: Vec<usize> = self.pass.iter().copied().chain(self.text.first().copied()).collect();
@@ -540,14 +554,14 @@ impl Chosen {
         roots
     }
 
-    /// The same columns, located among the fields of [`roots`](Chosen::roots) only.
-    pub(super) fn among_roots(&self) -> Chosen {
+    /// The same columns, located among the fields of [`roots`](Projection::roots) only.
+    pub(super) fn among_roots(&self) -> Projection {
         let roots = self.roots();
         let moved = |old: usize| roots.partition_point(|&other| other < old);
         let mut text = self.text.clone();
         text.first_mut().into_iter().for_each(|first| *first = moved(*first));
         let pass = self.pass.iter().map(|&old| moved(old)).collect();
-        Chosen { text, pass, composed: self.composed.clone() }
+        Projection { text, pass, composed: self.composed.clone() }
     }
 
     /// Whether the field that holds the text is passed through too, or text is composed, so that it must keep its
@@ -625,19 +639,19 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
 ///
 /// # Errors
 /// The column is missing or holds no text.
-fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
+fn found_part(file: &str, fields: &Fields, part: &TemplatePart) -> Result<LocatedPart> {
     let column = match part {
-        Part::Same(text) => return Ok(FoundPart::Same(text.clone())),
-        Part::Column(column) => column,
+        TemplatePart::Literal(text) => return Ok(LocatedPart::Literal(text.clone())),
+        TemplatePart::Column(column) => column,
     };
     let Some((steps, found)) = find(file, fields, column)? else {
         let columns = fields.iter().map(|field| field.name().clone()).collect();
-        let fault = Fault::NoColumn { file: file.to_owned(), column: column.clone(), columns };
-        return Err(fault.usage().with_help(
+        let failure = SourceError::NoColumn { file: file.to_owned(), column: column.clone(), columns };
+        return Err(failure.usage().with_help(
             "name the column that holds the text: `column` in a recipe, `--column` on the command line",
         ));
     };
-    if is_text(found) { Ok(FoundPart::Column(steps)) } else { Err(not_text(file, column, found)) }
+    if is_text(found) { Ok(LocatedPart::Column(steps)) } else { Err(not_text(file, column, found)) }
 }
 
 #[cfg(test)]
@@ -652,8 +666,8 @@ mod tests {
     /// Braces delimit columns, doubled ones are literal, and mistakes are described.
     #[test]
     fn templates_are_text_and_columns() {
-        let same = |text: &str| Part::Same(text.to_owned());
-        let column = |name: &str| Part::Column(name.to_owned());
+        let same = |text: &str| TemplatePart::Literal(text.to_owned());
+        let column = |name: &str| TemplatePart::Column(name.to_owned());
         assert_eq!(parts_of("{a}").unwrap(), [column("a")]);
         assert_eq!(
             parts_of("{a.b}: {c[].d}\n").unwrap(),
@@ -681,7 +695,7 @@ mod tests {
         let parent = StructArray::new(fields, vec![Arc::new(text)], Some(nulls));
         let parent: ArrayRef = Arc::new(parent);
         let batch = RecordBatch::try_from_iter([("doc", parent)]).expect("a column");
-        let chosen = Chosen { text: vec![0, 0], pass: Vec::new(), composed: None };
+        let chosen = Projection { text: vec![0, 0], pass: Vec::new(), composed: None };
         let documents = chosen.text_of(&batch).expect("text");
         let expected: [Option<&[u8]>; 3] = [Some(b"one"), None, Some(b"two")];
         assert!(documents.iter().eq(expected));

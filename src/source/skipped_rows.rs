@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow_array::{BinaryViewArray, RecordBatch};
 use serde::{Deserialize, Serialize};
 
-use super::content::Watch;
+use super::content::FileWatch;
 use super::{Batch, OnBadInput};
 use crate::base::int::{counted, to_u64};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Number of incidents that are listed with their message. Later ones are only counted.
-pub const LISTED_INCIDENTS: usize = 1_000;
+pub const LISTED_SKIPPED_ROWS: usize = 1_000;
 
 /// The advice if bad input ends a run.
 const LEAVE_OUT: &str =
@@ -25,7 +25,7 @@ const LEAVE_OUT: &str =
 
 /// A row or file that was skipped because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incident {
+pub struct SkippedRow {
     /// Index of the source among the sources of the run.
     pub source: usize,
     /// Index of the unit in that source; `None` for a file that was skipped when the source was opened.
@@ -36,7 +36,7 @@ pub struct Incident {
 
 /// The rows that are missing from a unit because they were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct UnitSkips {
     /// Number of rows.
     pub count: u64,
     /// The problem of the first of them.
@@ -51,7 +51,7 @@ pub struct LeftOut {
 /// [taken](super::Source::taken) do not count.
 ///
 /// **Memory:** unless bad input ends the run, a few words for each unit that is read; a message for each unit with
-/// skipped rows; and at most [`LISTED_INCIDENTS`] messages.
+/// skipped rows; and at most [`LISTED_SKIPPED_ROWS`] messages.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -76,25 +76,25 @@ pub struct LeftOut {
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Incidents {
-    found: Mutex<Found>,
+pub struct SkippedRows {
+    found: Mutex<SkipState>,
 }
 
 /// A source and one of its units; `None` means files that were skipped when the source was opened.
-type Key = (usize, Option<usize>);
+type UnitKey = (usize, Option<usize>);
 
 /// The state of all readings.
 #[derive(Debug, Default)]
-struct Found {
+struct SkipState {
     /// The latest reading of each unit, in document order.
-    units: BTreeMap<Key, UnitState>,
+    units: BTreeMap<UnitKey, UnitState>,
     /// Problems by unit and by the number of rows skipped before in that unit, so that they are in document order.
-    listed: BTreeMap<(Key, u64), String>,
+    listed: BTreeMap<(UnitKey, u64), String>,
     /// Number of readings that were started. It numbers them.
     readings: u64,
     /// Columns that some files of a source lack: the indices of these files, and the name of the first.
-    lacking: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
-    /// The source and column of the entries of `lacking` that were already reported.
+    missing_columns: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
+    /// The source and column of the entries of `missing_columns` that were already reported.
     told: BTreeSet<(usize, String)>,
     /// Sentences about anything odd in the list of files, by source.
     files: BTreeSet<(usize, String)>,
@@ -110,14 +110,14 @@ struct UnitState {
     /// Distinguishes this reading from earlier ones of the unit.
     number: u64,
     /// Number of rows that it has skipped.
-    left_out: u64,
+    skipped: u64,
     /// Number of skipped rows that precede what the consumer has taken.
     taken: u64,
     /// The problem of the first skipped row.
     first: Option<String>,
 }
 
-impl Incidents {
+impl SkippedRows {
     /// The number of rows that were skipped, plus the number of files that could not be read at all.
     pub fn count(&self) -> u64 {
         self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
@@ -130,8 +130,8 @@ impl Incidents {
     }
 
     /// The incidents of sources with [`OnBadInput::Quarantine`], in document order.
-    pub fn listed(&self) -> Vec<Incident> {
-        let incident = |((key, _), problem): (&(Key, u64), &String)| Incident {
+    pub fn listed(&self) -> Vec<SkippedRow> {
+        let incident = |((key, _), problem): (&(UnitKey, u64), &String)| SkippedRow {
             source: key.0,
             unit: key.1,
             problem: problem.clone(),
@@ -141,30 +141,30 @@ impl Incidents {
     }
 
     /// The rows that are missing from a unit.
-    pub fn of_unit(&self, source: usize, unit: usize) -> LeftOut {
+    pub fn in_unit(&self, source: usize, unit: usize) -> UnitSkips {
         let key = (source, Some(unit));
         let found = self.found();
         let count = found.taken(key);
         let first = found.units.get(&key).and_then(|reading| reading.first.clone()).filter(|_| count > 0);
         let listed = found.listed.range((key, 0)..(key, count)).map(|(_, problem)| problem.clone());
-        LeftOut { count, first, listed: listed.collect() }
+        UnitSkips { count, first, listed: listed.collect() }
     }
 
     /// The missing rows of every unit that has some, with source and unit, in document order.
-    pub fn of_units(&self) -> Vec<(usize, usize, LeftOut)> {
-        let lacking: Vec<Key> = {
+    pub fn by_unit(&self) -> Vec<(usize, usize, UnitSkips)> {
+        let missing_columns: Vec<UnitKey> = {
             let found = self.found();
             found.units.iter().filter(|(_, reading)| reading.taken > 0).map(|(&key, _)| key).collect()
         };
-        let units = lacking.into_iter().filter_map(|(source, unit)| Some((source, unit?)));
-        units.map(|(source, unit)| (source, unit, self.of_unit(source, unit))).collect()
+        let units = missing_columns.into_iter().filter_map(|(source, unit)| Some((source, unit?)));
+        units.map(|(source, unit)| (source, unit, self.in_unit(source, unit))).collect()
     }
 
     /// Sentences about pass-through columns that some files of a source lack. Each sentence is returned by only one
     /// call.
-    pub fn lacking(&self) -> Vec<String> {
+    pub fn missing_columns(&self) -> Vec<String> {
         let mut found = self.found();
-        let Found { lacking, told, .. } = &mut *found;
+        let SkipState { missing_columns, told, .. } = &mut *found;
         let sentence =
             |((source, column), (files, first)): (&(usize, String), &(BTreeSet<usize>, String))| {
                 let is_new = told.insert((*source, column.clone()));
@@ -172,24 +172,24 @@ impl Incidents {
                 is_new
                     .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
             };
-        lacking.iter().filter_map(sentence).collect()
+        missing_columns.iter().filter_map(sentence).collect()
     }
 
     /// Records something odd about the files of a source.
-    pub(crate) fn note_of_files(&self, source: usize, sentence: String) {
+    pub(crate) fn add_file_note(&self, source: usize, sentence: String) {
         self.found().files.insert((source, sentence));
     }
 
     /// Sentences about anything odd in the lists of files, for example files of unknown formats. Each is returned by
     /// only one call.
-    pub fn of_files(&self) -> Vec<String> {
+    pub fn file_notes(&self) -> Vec<String> {
         let mut found = self.found();
-        let Found { files, files_told, .. } = &mut *found;
+        let SkipState { files, files_told, .. } = &mut *found;
         files.iter().filter(|told| files_told.insert((*told).clone())).map(|(_, told)| told.clone()).collect()
     }
 
     /// All these sentences, including those already returned.
-    pub fn all_of_files(&self) -> Vec<String> {
+    pub fn all_file_notes(&self) -> Vec<String> {
         self.found().files.iter().map(|(_, told)| told.clone()).collect()
     }
 
@@ -203,12 +203,12 @@ impl Incidents {
     }
 
     /// Sets the skipped rows of a unit to those of an earlier reading, for example of an interrupted run.
-    pub fn restore(&self, source: usize, unit: usize, before: &LeftOut) {
+    pub fn restore(&self, source: usize, unit: usize, before: &UnitSkips) {
         let key = (source, Some(unit));
-        let LeftOut { count, first, listed } = before;
+        let UnitSkips { count, first, listed } = before;
         let mut found = self.found();
         let number = found.begin(key);
-        let reading = UnitState { number, left_out: *count, taken: *count, first: first.clone() };
+        let reading = UnitState { number, skipped: *count, taken: *count, first: first.clone() };
         found.units.insert(key, reading);
         for (number, problem) in (0..).zip(listed) {
             found.list((key, number), problem.clone());
@@ -216,13 +216,13 @@ impl Incidents {
     }
 
     /// Adds skipped rows to the reading with this number, unless a later reading of the unit has started.
-    fn add(&self, key: Key, reading: u64, lost: &Lost, listed: bool) {
+    fn add(&self, key: UnitKey, reading: u64, lost: &SkippedInput, listed: bool) {
         let mut found = self.found();
         let Some(reading) = found.units.get_mut(&key).filter(|latest| latest.number == reading) else {
             return;
         };
-        let number = reading.left_out;
-        reading.left_out = number.saturating_add(lost.rows);
+        let number = reading.skipped;
+        reading.skipped = number.saturating_add(lost.rows);
         if reading.first.is_none() {
             reading.first = Some(lost.problem());
         }
@@ -232,31 +232,31 @@ impl Incidents {
     }
 
     /// Locks the state.
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, SkipState> {
         lock(&self.found)
     }
 }
 
-impl Found {
+impl SkipState {
     /// Starts a reading of a unit, discards what the previous one found, and returns the new number.
-    fn begin(&mut self, key: Key) -> u64 {
+    fn begin(&mut self, key: UnitKey) -> u64 {
         self.readings += 1;
-        let reading = UnitState { number: self.readings, left_out: 0, taken: 0, first: None };
-        if self.units.insert(key, reading).is_some_and(|before| before.left_out > 0) {
+        let reading = UnitState { number: self.readings, skipped: 0, taken: 0, first: None };
+        if self.units.insert(key, reading).is_some_and(|before| before.skipped > 0) {
             self.listed.retain(|(listed, _), _| *listed != key);
         }
         self.readings
     }
 
     /// Number of the unit's skipped rows that count.
-    fn taken(&self, key: Key) -> u64 {
+    fn taken(&self, key: UnitKey) -> u64 {
         self.units.get(&key).map_or(0, |reading| reading.taken)
     }
 
-    /// Adds a problem to the list, if it is among the first [`LISTED_INCIDENTS`].
-    fn list(&mut self, place: (Key, u64), problem: String) {
+    /// Adds a problem to the list, if it is among the first [`LISTED_SKIPPED_ROWS`].
+    fn list(&mut self, place: (UnitKey, u64), problem: String) {
         self.listed.insert(place, problem);
-        if self.listed.len() > LISTED_INCIDENTS {
+        if self.listed.len() > LISTED_SKIPPED_ROWS {
             // Removing the last in document order makes the list independent of threads.
             self.listed.pop_last();
         }
@@ -271,7 +271,7 @@ pub(super) struct BadInput {
     /// The number of the source.
     pub(super) source: usize,
     /// The record of the run.
-    pub(super) incidents: Arc<Incidents>,
+    pub(super) skipped_rows: Arc<SkippedRows>,
 }
 
 /// The bad input of one reading of a unit, or of opening the source if `unit` is `None`.
@@ -283,7 +283,7 @@ pub(super) struct BadRows {
     /// The number of the reading, so that a newer one replaces it; 0 if nothing is skipped.
     reading: u64,
     /// The file that is read, to check that it has not changed.
-    watch: Option<Arc<Watch>>,
+    watch: Option<Arc<FileWatch>>,
 }
 
 impl BadInput {
@@ -291,45 +291,45 @@ impl BadInput {
     pub(super) fn begin(&self, unit: Option<usize>) -> BadRows {
         let reading = match self.policy {
             OnBadInput::Fail | OnBadInput::Replace => 0,
-            OnBadInput::Skip | OnBadInput::Quarantine => self.incidents.found().begin((self.source, unit)),
+            OnBadInput::Skip | OnBadInput::Quarantine => self.skipped_rows.found().begin((self.source, unit)),
         };
         BadRows { of: self.clone(), unit, reading, watch: None }
     }
 
     /// Records something odd about the list of files.
-    pub(super) fn of_files(&self, sentence: String) {
-        self.incidents.note_of_files(self.source, sentence);
+    pub(super) fn file_notes(&self, sentence: String) {
+        self.skipped_rows.add_file_note(self.source, sentence);
     }
 
     /// The number of rows that the latest reading of a unit has skipped so far.
-    pub(super) fn left_out(&self, unit: Option<usize>) -> u64 {
-        self.incidents.found().units.get(&(self.source, unit)).map_or(0, |reading| reading.left_out)
+    pub(super) fn skipped(&self, unit: Option<usize>) -> u64 {
+        self.skipped_rows.found().units.get(&(self.source, unit)).map_or(0, |reading| reading.skipped)
     }
 
     /// Sets how many of the rows skipped by the latest reading of a unit count.
-    pub(super) fn taken(&self, unit: Option<usize>, left_out: u64) {
-        if let Some(reading) = self.incidents.found().units.get_mut(&(self.source, unit)) {
-            reading.taken = left_out.min(reading.left_out);
+    pub(super) fn taken(&self, unit: Option<usize>, skipped: u64) {
+        if let Some(reading) = self.skipped_rows.found().units.get_mut(&(self.source, unit)) {
+            reading.taken = skipped.min(reading.skipped);
         }
     }
 }
 
 impl BadRows {
     /// The same for a file with a recorded state, so that a changed file is not taken for bad input.
-    pub(super) fn of_file(self, watch: &Arc<Watch>) -> BadRows {
+    pub(super) fn of_file(self, watch: &Arc<FileWatch>) -> BadRows {
         BadRows { watch: Some(Arc::clone(watch)), ..self }
     }
 
     /// Records something odd about the files.
-    pub(super) fn of_files(&self, sentence: String) {
-        self.of.of_files(sentence);
+    pub(super) fn file_notes(&self, sentence: String) {
+        self.of.file_notes(sentence);
     }
 
     /// Records that a file, given by index and name, lacks a column.
     pub(super) fn lacks(&self, column: &str, file: usize, name: &str) {
-        let mut found = self.of.incidents.found();
-        let lacking = found.lacking.entry((self.of.source, column.to_owned()));
-        let (files, first) = lacking.or_insert_with(|| (BTreeSet::new(), name.to_owned()));
+        let mut found = self.of.skipped_rows.found();
+        let missing_columns = found.missing_columns.entry((self.of.source, column.to_owned()));
+        let (files, first) = missing_columns.or_insert_with(|| (BTreeSet::new(), name.to_owned()));
         if files.first().is_some_and(|&first| file < first) {
             name.clone_into(first);
         }
@@ -344,7 +344,7 @@ impl BadRows {
     /// Records that invalid characters were replaced in a file.
     pub(super) fn replaced(&self, name: &str) {
         let unit = self.unit.unwrap_or(0);
-        let mut found = self.of.incidents.found();
+        let mut found = self.of.skipped_rows.found();
         let (first, file) = found.replaced.entry(self.of.source).or_insert_with(|| (unit, name.to_owned()));
         if unit < *first {
             *first = unit;
@@ -374,21 +374,21 @@ impl BadRows {
             return Err(if error.help().is_none() { error.with_help(LEAVE_OUT) } else { error });
         }
         let listed = self.of.policy == OnBadInput::Quarantine;
-        let lost = Lost { error, rows: rows.max(1) };
-        self.of.incidents.add((self.of.source, self.unit), self.reading, &lost, listed);
+        let lost = SkippedInput { error, rows: rows.max(1) };
+        self.of.skipped_rows.add((self.of.source, self.unit), self.reading, &lost, listed);
         Ok(())
     }
 }
 
 /// Rows that cannot be read, and the reason.
-struct Lost {
+struct SkippedInput {
     /// The reason.
     error: Error,
     /// Number of rows, at least 1.
     rows: u64,
 }
 
-impl Lost {
+impl SkippedInput {
     /// The message, with the number of rows if it is not one.
     fn problem(&self) -> String {
         let chain = chain(&self.error);

@@ -15,13 +15,13 @@ use std::ptr;
 
 use memchr::{memchr, memmem};
 
-use super::error::Fault;
+use super::error::SourceError;
 use super::{Compression, Format};
 use crate::base::int::to_u64;
 use crate::error::{Error, Result};
 
 /// A kind of data that is not text, and how to recognize it.
-pub(super) struct Beginning {
+pub(super) struct FileKind {
     /// Offset of `bytes` in the file.
     after: usize,
     /// The magic bytes. A `?` matches any byte.
@@ -56,99 +56,105 @@ const EXTRACT: [&str; 3] =
 const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
 
 /// The first match counts, so a longer pattern precedes one that is its prefix.
-const BEGINNINGS: [Beginning; 42] = [
-    Beginning {
-        compression: Some(Compression::Gzip),
-        ..other(b"\x1f\x8b\x08", "compressed with gzip", ["give it a name that ends in .gz", "", UNPACK])
-    },
-    Beginning {
-        compression: Some(Compression::Zstd),
-        ..other(b"\x28\xb5\x2f\xfd", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
-    },
-    other(b"PAR1\x15", "a Parquet file", AS_PARQUET),
-    other(b"ARROW1\0\0", "an Arrow file", AS_ARROW),
-    other(ARROW_STREAM, "an Arrow stream", AS_ARROW),
-    Beginning {
-        compression: Some(Compression::Xz),
-        ..other(b"\xfd7zXZ\0", "compressed with xz", ["give it a name that ends in .xz", "", UNPACK])
-    },
-    Beginning {
-        compression: Some(Compression::Bzip2),
-        ..other(b"BZh?1AY&SY", "compressed with bzip2", ["give it a name that ends in .bz2", "", UNPACK])
-    },
-    Beginning {
-        compression: Some(Compression::Bzip2),
-        // The end of an empty bzip2 stream: compressed data without a byte in it.
-        ..other(
-            b"BZh?\x17rE8P\x90",
-            "compressed with bzip2",
-            ["give it a name that ends in .bz2", "", UNPACK],
-        )
-    },
-    other(b"PK\x03\x04", "a zip archive", UNPACKED),
-    Beginning { after: 257, ..other(b"ustar", "a tar archive", UNPACKED) },
-    other(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACKED),
-    Beginning {
-        compression: Some(Compression::Lz4),
-        ..other(b"\x04\x22\x4d\x18", "compressed with LZ4", ["give it a name that ends in .lz4", "", UNPACK])
-    },
-    other(b"\x02\x21\x4c\x18", "compressed with LZ4 in its legacy format", UNPACKED),
-    other(b"LZIP\x01", "compressed with lzip", UNPACKED),
-    other(b"\x89LZO\0\r\n\x1a\n", "compressed with lzop", UNPACKED),
-    other(b"\x1f\x9d\x90", "compressed with compress", UNPACKED),
-    other(b"\xff\x06\0\0sNaPpY", "compressed with Snappy", UNPACKED),
-    other(b"Rar!\x1a\x07", "a RAR archive", UNPACKED),
-    other(b"\xff\xfe\0\0", "UTF-32, not UTF-8", AS_UTF_8),
-    other(b"\0\0\xfe\xff", "UTF-32, not UTF-8", AS_UTF_8),
-    other(b"\xff\xfe", "UTF-16, not UTF-8", AS_UTF_8),
-    other(b"\xfe\xff", "UTF-16, not UTF-8", AS_UTF_8),
-    other(b"%PDF-", "a PDF file", LEAVE_OUT),
-    other(b"\x89PNG\r\n\x1a\n", "a PNG image", LEAVE_OUT),
-    other(b"\xff\xd8\xff", "a JPEG image", LEAVE_OUT),
-    other(b"GIF8?a", "a GIF image", LEAVE_OUT),
-    Beginning { after: 4, ..other(b"ftyp", "a video or audio file (MP4)", LEAVE_OUT) },
-    other(b"RIFF????WAVE", "an audio file (WAV)", LEAVE_OUT),
-    other(b"RIFF????WEBP", "a WebP image", LEAVE_OUT),
-    other(b"fLaC\0\0\0\x22", "an audio file (FLAC)", LEAVE_OUT),
-    other(b"OggS\0", "an audio or video file (Ogg)", LEAVE_OUT),
-    other(b"ID3?\0", "an audio file (MP3)", LEAVE_OUT),
-    other(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document", LEAVE_OUT),
-    other(b"GGUF?\0\0\0", "a model (GGUF)", LEAVE_OUT),
-    other(b"WARC/1.?\r\n", "a web archive (WARC or WET)", EXTRACT),
-    other(b"WARC/1.?\n", "a web archive (WARC or WET)", EXTRACT),
-    other(b"filedesc://", "a web archive (ARC)", EXTRACT),
-    other(b"\x7fELF", "a program (ELF)", LEAVE_OUT),
-    other(b"SQLite format 3\0", "an SQLite database", LEAVE_OUT),
-    other(b"\x89HDF\r\n\x1a\n", "an HDF5 file", LEAVE_OUT),
-    other(b"Obj\x01", "an Avro file", LEAVE_OUT),
-    other(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
+const FILE_KINDS: [FileKind; 42] = [
+    compressed(b"\x1f\x8b\x08", Compression::Gzip, "compressed with gzip", "give it a name that ends in .gz"),
+    compressed(
+        b"\x28\xb5\x2f\xfd",
+        Compression::Zstd,
+        "compressed with zstd",
+        "give it a name that ends in .zst",
+    ),
+    kind(b"PAR1\x15", "a Parquet file", AS_PARQUET),
+    kind(b"ARROW1\0\0", "an Arrow file", AS_ARROW),
+    kind(ARROW_STREAM, "an Arrow stream", AS_ARROW),
+    compressed(b"\xfd7zXZ\0", Compression::Xz, "compressed with xz", "give it a name that ends in .xz"),
+    compressed(
+        b"BZh?1AY&SY",
+        Compression::Bzip2,
+        "compressed with bzip2",
+        "give it a name that ends in .bz2",
+    ),
+    // The end of an empty bzip2 stream: compressed data without a byte in it.
+    compressed(
+        b"BZh?\x17rE8P\x90",
+        Compression::Bzip2,
+        "compressed with bzip2",
+        "give it a name that ends in .bz2",
+    ),
+    kind(b"PK\x03\x04", "a zip archive", UNPACKED),
+    FileKind { after: 257, ..kind(b"ustar", "a tar archive", UNPACKED) },
+    kind(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACKED),
+    compressed(
+        b"\x04\x22\x4d\x18",
+        Compression::Lz4,
+        "compressed with LZ4",
+        "give it a name that ends in .lz4",
+    ),
+    kind(b"\x02\x21\x4c\x18", "compressed with LZ4 in its legacy format", UNPACKED),
+    kind(b"LZIP\x01", "compressed with lzip", UNPACKED),
+    kind(b"\x89LZO\0\r\n\x1a\n", "compressed with lzop", UNPACKED),
+    kind(b"\x1f\x9d\x90", "compressed with compress", UNPACKED),
+    kind(b"\xff\x06\0\0sNaPpY", "compressed with Snappy", UNPACKED),
+    kind(b"Rar!\x1a\x07", "a RAR archive", UNPACKED),
+    kind(b"\xff\xfe\0\0", "UTF-32, not UTF-8", AS_UTF_8),
+    kind(b"\0\0\xfe\xff", "UTF-32, not UTF-8", AS_UTF_8),
+    kind(b"\xff\xfe", "UTF-16, not UTF-8", AS_UTF_8),
+    kind(b"\xfe\xff", "UTF-16, not UTF-8", AS_UTF_8),
+    kind(b"%PDF-", "a PDF file", LEAVE_OUT),
+    kind(b"\x89PNG\r\n\x1a\n", "a PNG image", LEAVE_OUT),
+    kind(b"\xff\xd8\xff", "a JPEG image", LEAVE_OUT),
+    kind(b"GIF8?a", "a GIF image", LEAVE_OUT),
+    FileKind { after: 4, ..kind(b"ftyp", "a video or audio file (MP4)", LEAVE_OUT) },
+    kind(b"RIFF????WAVE", "an audio file (WAV)", LEAVE_OUT),
+    kind(b"RIFF????WEBP", "a WebP image", LEAVE_OUT),
+    kind(b"fLaC\0\0\0\x22", "an audio file (FLAC)", LEAVE_OUT),
+    kind(b"OggS\0", "an audio or video file (Ogg)", LEAVE_OUT),
+    kind(b"ID3?\0", "an audio file (MP3)", LEAVE_OUT),
+    kind(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document", LEAVE_OUT),
+    kind(b"GGUF?\0\0\0", "a model (GGUF)", LEAVE_OUT),
+    kind(b"WARC/1.?\r\n", "a web archive (WARC or WET)", EXTRACT),
+    kind(b"WARC/1.?\n", "a web archive (WARC or WET)", EXTRACT),
+    kind(b"filedesc://", "a web archive (ARC)", EXTRACT),
+    kind(b"\x7fELF", "a program (ELF)", LEAVE_OUT),
+    kind(b"SQLite format 3\0", "an SQLite database", LEAVE_OUT),
+    kind(b"\x89HDF\r\n\x1a\n", "an HDF5 file", LEAVE_OUT),
+    kind(b"Obj\x01", "an Avro file", LEAVE_OUT),
+    kind(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
 ];
 
 /// The kinds that need more than a comparison of their first bytes.
-static LFS_POINTER: Beginning =
-    other(b"", "a Git LFS pointer to the data", ["fetch the data: `git lfs pull` in its repository"; 3]);
-static ANNEX_POINTER: Beginning =
-    other(b"", "a git-annex pointer to the data", ["fetch the data: `git annex get` in its repository"; 3]);
-static ORC: Beginning = other(b"", "an ORC file", LEAVE_OUT);
-static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
-static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);
+static LFS_POINTER: FileKind =
+    kind(b"", "a Git LFS pointer to the data", ["fetch the data: `git lfs pull` in its repository"; 3]);
+static ANNEX_POINTER: FileKind =
+    kind(b"", "a git-annex pointer to the data", ["fetch the data: `git annex get` in its repository"; 3]);
+static ORC: FileKind = kind(b"", "an ORC file", LEAVE_OUT);
+static UTF_16: FileKind = kind(b"", "UTF-16, not UTF-8", AS_UTF_8);
+static UTF_32: FileKind = kind(b"", "UTF-32, not UTF-8", AS_UTF_8);
 /// Zstd or LZ4 frames without data that are longer than the bytes read ahead.
-static SKIPPABLE: Beginning = Beginning {
-    compression: Some(Compression::Zstd),
-    ..other(b"", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
-};
+static SKIPPABLE_FRAME: FileKind =
+    compressed(b"", Compression::Zstd, "compressed with zstd", "give it a name that ends in .zst");
 
 /// A kind of data that this program can neither read as text nor decompress.
-const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 3]) -> Beginning {
-    Beginning { after: 0, bytes, what, compression: None, remedies }
+const fn kind(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 3]) -> FileKind {
+    FileKind { after: 0, bytes, what, compression: None, remedies }
+}
+
+/// A kind of data that this program can decompress. `remedy` is the advice for a file whose name does not show it.
+const fn compressed(
+    bytes: &'static [u8],
+    compression: Compression,
+    what: &'static str,
+    remedy: &'static str,
+) -> FileKind {
+    FileKind { compression: Some(compression), ..kind(bytes, what, [remedy, "", UNPACK]) }
 }
 
 /// Bytes that suffice to recognize every kind.
-const LONGEST: u64 = 1024;
+const SNIFFED_BYTES: u64 = 1024;
 
 /// A reader that has read its first bytes ahead. It gives them again, then the error that stopped reading ahead if
 /// any, then the rest.
-pub(super) struct Begun<R> {
+pub(super) struct PeekReader<R> {
     /// The bytes that were read ahead, from the next one to give.
     first: Cursor<Vec<u8>>,
     /// The error that stopped reading ahead, until it is reported.
@@ -157,17 +163,17 @@ pub(super) struct Begun<R> {
     rest: R,
 }
 
-impl<R: Read> Begun<R> {
-    /// Reads the first [`LONGEST`] bytes ahead.
-    pub(super) fn new(from: R) -> Begun<R> {
-        Begun::with(from, LONGEST)
+impl<R: Read> PeekReader<R> {
+    /// Reads the first [`SNIFFED_BYTES`] bytes ahead.
+    pub(super) fn new(from: R) -> PeekReader<R> {
+        PeekReader::with(from, SNIFFED_BYTES)
     }
 
     /// Reads this number of first bytes ahead, or fewer at the end of the data.
-    pub(super) fn with(mut from: R, bytes: u64) -> Begun<R> {
+    pub(super) fn with(mut from: R, bytes: u64) -> PeekReader<R> {
         let mut first = Vec::new();
         let failed = from.by_ref().take(bytes).read_to_end(&mut first).err();
-        Begun { first: Cursor::new(first), failed, rest: from }
+        PeekReader { first: Cursor::new(first), failed, rest: from }
     }
 
     /// The bytes that were read ahead.
@@ -176,17 +182,19 @@ impl<R: Read> Begun<R> {
     }
 
     /// The kind of the data, if it is not text.
-    pub(super) fn known(&self) -> Option<&'static Beginning> {
-        Beginning::of(self.first())
+    pub(super) fn known(&self) -> Option<&'static FileKind> {
+        FileKind::of(self.first())
     }
 
     /// Takes the error that stopped reading ahead, as one of this file.
     fn read_error(&mut self, file: &str) -> Result<()> {
-        self.failed.take().map_or(Ok(()), |cause| Err(Fault::damaged(file, "its text from byte 0 on", cause)))
+        self.failed
+            .take()
+            .map_or(Ok(()), |cause| Err(SourceError::damaged(file, "its text from byte 0 on", cause)))
     }
 }
 
-impl<R: Read> Read for Begun<R> {
+impl<R: Read> Read for PeekReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.first.read(into)?;
         if read > 0 {
@@ -199,13 +207,13 @@ impl<R: Read> Read for Begun<R> {
     }
 }
 
-impl Beginning {
+impl FileKind {
     /// The kind of data that begins with these bytes; `None` if they may be text.
-    pub(super) fn of(first: &[u8]) -> Option<&'static Beginning> {
-        if let Some(behind) = behind_skippable(first) {
-            return behind.and_then(Beginning::of).filter(|next| next.is_frame()).or(Some(&SKIPPABLE));
+    pub(super) fn of(first: &[u8]) -> Option<&'static FileKind> {
+        if let Some(behind) = after_skippable(first) {
+            return behind.and_then(FileKind::of).filter(|next| next.is_frame()).or(Some(&SKIPPABLE_FRAME));
         }
-        let known = BEGINNINGS.iter().find(|known| {
+        let known = FILE_KINDS.iter().find(|known| {
             let there = first.get(known.after..known.after + known.bytes.len()).unwrap_or_default();
             !there.is_empty()
                 && known.bytes.iter().zip(there).all(|(byte, found)| *byte == b'?' || byte == found)
@@ -224,21 +232,21 @@ impl Beginning {
 
     /// Whether a file name with the ending of this compression is right. Skippable frames are common to zstd and LZ4.
     fn is(&self, named: Compression) -> bool {
-        self.compression == Some(named) || (ptr::eq(self, &SKIPPABLE) && named == Compression::Lz4)
+        self.compression == Some(named) || (ptr::eq(self, &SKIPPABLE_FRAME) && named == Compression::Lz4)
     }
 
     /// The error that a file of this kind cannot be read as text.
-    pub(super) fn of_file(&self, file: &str) -> Error {
+    pub(super) fn file_error(&self, file: &str) -> Error {
         self.error(file, "", self.remedies[0])
     }
 
     /// The error that data of this kind from a pipe cannot be read as text.
-    pub(super) fn of_pipe(&self, name: &str) -> Error {
+    pub(super) fn pipe_error(&self, name: &str) -> Error {
         self.error(name, "", self.remedies[1])
     }
 
     /// The error that a compressed file has content of this kind, not text.
-    pub(super) fn of_compressed(&self, file: &str) -> Error {
+    pub(super) fn compressed_error(&self, file: &str) -> Error {
         self.error(file, "decompressed ", self.remedies[2])
     }
 
@@ -248,22 +256,22 @@ impl Beginning {
     }
 
     /// The error that data of this kind from a pipe cannot be read in a format that needs random access.
-    pub(super) fn of_pipe_as(&self, format: Format, name: &str) -> Error {
-        Fault::NotFromStream { name: name.to_owned(), format }
+    pub(super) fn pipe_format_error(&self, format: Format, name: &str) -> Error {
+        SourceError::NotFromStream { name: name.to_owned(), format }
             .failed()
             .with_help(format!("it is {}, which is read from its end: {}", self.what, self.remedies[1]))
     }
 
     /// The error that a file of this kind cannot be read as Parquet or Arrow data.
-    pub(super) fn instead_of(&self, format: Format, file: &str) -> Error {
+    pub(super) fn wrong_format_error(&self, format: Format, file: &str) -> Error {
         let remedy = if self.compression.is_some() { UNPACK } else { self.remedies[0] };
-        Fault::IsOther { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
+        SourceError::OtherFormat { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
     }
 
     /// The error that a file is not text, with advice. `how` says if the content was decompressed.
     fn error(&self, file: &str, how: &'static str, remedy: &'static str) -> Error {
-        let fault = Fault::IsNoText { file: file.to_owned(), how, what: self.what };
-        fault.failed().with_help(remedy)
+        let failure = SourceError::BinaryData { file: file.to_owned(), how, what: self.what };
+        failure.failed().with_help(remedy)
     }
 }
 
@@ -273,14 +281,14 @@ impl Beginning {
 /// # Errors
 /// The content is neither text nor compressed as the name says; the name says that it is compressed, but it is
 /// uncompressed text; or it cannot be read.
-pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<Begun<R>> {
-    let mut from = Begun::new(from);
+pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<PeekReader<R>> {
+    let mut from = PeekReader::new(from);
     from.read_error(file)?;
     match from.known() {
-        Some(known) if !known.is(named) => Err(known.of_file(file)),
+        Some(known) if !known.is(named) => Err(known.file_error(file)),
         None if named != Compression::None && is_text(from.first()) => {
-            let fault = Fault::NotCompressed { file: file.to_owned() };
-            Err(fault.failed().with_help("give it a name without that ending, or compress it"))
+            let failure = SourceError::NotCompressed { file: file.to_owned() };
+            Err(failure.failed().with_help("give it a name without that ending, or compress it"))
         }
         _ => Ok(from),
     }
@@ -290,24 +298,24 @@ pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<
 ///
 /// # Errors
 /// The data cannot be read, or ends within a skippable frame.
-pub(super) fn of_pipe<R: Read>(mut pipe: R, name: &str) -> Result<Begun<impl Read + use<R>>> {
-    let damaged = |cause| Fault::damaged(name, "its text from byte 0 on", cause);
+pub(super) fn pipe_error<R: Read>(mut pipe: R, name: &str) -> Result<PeekReader<impl Read + use<R>>> {
+    let damaged = |cause| SourceError::damaged(name, "its text from byte 0 on", cause);
     let head = loop {
         let mut head = Vec::new();
-        pipe.by_ref().take(SKIPPABLE_HEAD).read_to_end(&mut head).map_err(damaged)?;
+        pipe.by_ref().take(SKIPPABLE_HEADER_BYTES).read_to_end(&mut head).map_err(damaged)?;
         let Some(length) = skippable(&head) else { break head };
         let skipped = io::copy(&mut pipe.by_ref().take(length), &mut io::sink()).map_err(damaged)?;
         if skipped < length {
             return Err(damaged(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")));
         }
     };
-    let mut begun = Begun::new(Cursor::new(head).chain(pipe));
+    let mut begun = PeekReader::new(Cursor::new(head).chain(pipe));
     begun.read_error(name)?;
     Ok(begun)
 }
 
 /// Bytes of a skippable frame's header: a magic number and the length of the content, 4 bytes each.
-const SKIPPABLE_HEAD: u64 = 8;
+const SKIPPABLE_HEADER_BYTES: u64 = 8;
 
 /// The content length in bytes of the skippable frame that begins here, if one does. Zstd and LZ4 share the format of
 /// skippable frames, which hold no data for the reader.
@@ -322,15 +330,15 @@ pub(super) fn skippable(first: &[u8]) -> Option<u64> {
 
 /// The data after the skippable frame that begins here, if one does; `Some(None)` if the frame is longer than
 /// `first`.
-fn behind_skippable(first: &[u8]) -> Option<Option<&[u8]>> {
-    let end = usize::try_from(skippable(first)?.saturating_add(SKIPPABLE_HEAD)).ok();
+fn after_skippable(first: &[u8]) -> Option<Option<&[u8]>> {
+    let end = usize::try_from(skippable(first)?.saturating_add(SKIPPABLE_HEADER_BYTES)).ok();
     Some(end.and_then(|end| first.get(end..)).filter(|rest| !rest.is_empty()))
 }
 
 /// The pointer file of Git LFS or git-annex that replaces a file that was not fetched. Pointers are shorter than
-/// [`LONGEST`].
-fn pointer(first: &[u8]) -> Option<&'static Beginning> {
-    if to_u64(first.len()) >= LONGEST {
+/// [`SNIFFED_BYTES`].
+fn pointer(first: &[u8]) -> Option<&'static FileKind> {
+    if to_u64(first.len()) >= SNIFFED_BYTES {
         return None;
     }
     let is_lfs =
@@ -349,17 +357,17 @@ fn pointer(first: &[u8]) -> Option<&'static Beginning> {
 
 /// Whether a file that begins with these bytes can only be text. A file that begins otherwise may be damaged data.
 fn is_text(first: &[u8]) -> bool {
-    looks_like_text(first) && !first.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+    is_utf8_start(first) && !first.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
 
 /// Whether these first bytes of a file are UTF-8 without NUL. The last character may be incomplete.
-pub(super) fn looks_like_text(head: &[u8]) -> bool {
+pub(super) fn is_utf8_start(head: &[u8]) -> bool {
     let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
     !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
 }
 
 /// Minimum number of characters to decide by; fewer give too little evidence.
-const LEAST: usize = 4;
+const MIN_CHARACTERS: usize = 4;
 
 /// Whether bytes can only be UTF-16, in either byte order: they decode to common characters, and some code units have
 /// a zero byte, which text in other encodings does not have.
@@ -375,7 +383,7 @@ pub(super) fn is_utf_16(first: &[u8]) -> bool {
 /// Whether bytes can only be UTF-32, in either byte order.
 pub(super) fn is_utf_32(first: &[u8]) -> bool {
     let (fours, _) = first.as_chunks();
-    fours.len() >= LEAST
+    fours.len() >= MIN_CHARACTERS
         && [u32::from_le_bytes, u32::from_be_bytes]
             .into_iter()
             .any(|unit| fours.iter().all(|&four| char::from_u32(unit(four)).is_some_and(is_common)))
@@ -388,7 +396,9 @@ fn is_text_of(units: &[u16]) -> bool {
         [whole @ .., 0xD800..=0xDBFF] => whole,
         all => all,
     };
-    if whole.len() < LEAST || !char::decode_utf16(whole.iter().copied()).all(|c| c.is_ok_and(is_common)) {
+    if whole.len() < MIN_CHARACTERS
+        || !char::decode_utf16(whole.iter().copied()).all(|c| c.is_ok_and(is_common))
+    {
         return false;
     }
     let share = |is_one: fn(u16) -> bool| whole.iter().filter(|&&unit| is_one(unit)).count();

@@ -13,7 +13,7 @@
 //! - A separator that can overlap itself gives no safe position at all.
 //!
 //! Searches work on blocks, so that a document of any length takes constant memory: a search that finds no end says how
-//! many bytes at the end of the block may belong to one ([`Cutter::pending`]).
+//! many bytes at the end of the block may belong to one ([`BoundaryFinder::pending`]).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -28,7 +28,7 @@ use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::Finder;
 
-use super::error::Fault;
+use super::error::SourceError;
 use super::skipped_rows::ReadContext;
 use super::{Batch, DocumentRule};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
@@ -49,13 +49,13 @@ pub(super) struct TextDocuments {
     /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
     /// Finds the ends of documents.
-    cutter: Cutter,
+    boundaries: BoundaryFinder,
     /// Whether the whole text is one document, which exists even if it is empty.
-    whole: bool,
+    is_one_document: bool,
     /// The pool of blocks.
-    blocks: Blocks,
+    blocks: BlockPool,
     /// Text that has been read and not given out. It begins with a document or a part of one.
-    block: Block,
+    block: TextBlock,
     /// Bytes of text that have been given out or passed over.
     passed: u64,
     /// Index of the next document.
@@ -76,14 +76,14 @@ impl TextDocuments {
         rule: &DocumentRule,
         reading: ReadContext,
     ) -> TextDocuments {
-        let cutter = Cutter::new(rule);
-        let block_bytes = u64_to_usize(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
-        let whole = *rule == DocumentRule::File;
-        let blocks = Blocks::new(block_bytes);
+        let boundaries = BoundaryFinder::new(rule);
+        let block_bytes = u64_to_usize(reading.batch_bytes.min(MOST_BLOCK)).max(boundaries.least_block());
+        let is_one_document = *rule == DocumentRule::File;
+        let blocks = BlockPool::new(block_bytes);
         TextDocuments {
             from: Some(from),
-            cutter,
-            whole,
+            boundaries,
+            is_one_document,
             block: blocks.take(),
             blocks,
             passed: 0,
@@ -107,7 +107,7 @@ impl TextDocuments {
             Err(cause) => {
                 let place =
                     format!("its text from byte {} on", self.passed + to_u64(self.block.text().len()));
-                self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
+                self.reading.bad(SourceError::damaged(&self.reading.name, place, cause))?;
                 self.from = None;
                 self.damaged = true;
             }
@@ -121,7 +121,7 @@ impl TextDocuments {
         let last = self.from.is_none();
         let mut documents = Vec::new();
         let mut at = 0;
-        while let Some(cut) = self.cutter.first(&block[at..]) {
+        while let Some(cut) = self.boundaries.first(&block[at..]) {
             // The last part of a document may be empty, but must be given to mark the end.
             if cut.end > 0 || (self.continued && at == 0) {
                 documents.push((at, cut.end));
@@ -136,12 +136,12 @@ impl TextDocuments {
             }
             at = block.len();
         } else if last {
-            if at < block.len() || (at == 0 && (self.continued || self.whole)) {
+            if at < block.len() || (at == 0 && (self.continued || self.is_one_document)) {
                 documents.push((at, block.len() - at));
             }
             at = block.len();
         } else if at == 0 {
-            let known = block.len() - self.cutter.pending(block);
+            let known = block.len() - self.boundaries.pending(block);
             at = between_characters(&block[..known]);
             documents.push((0, at));
             open = true;
@@ -174,12 +174,12 @@ impl Iterator for TextDocuments {
 }
 
 /// The documents as views into a block, given as offsets and lengths.
-fn views(block: Block, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
+fn views(block: TextBlock, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
     let text = block.text();
     let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, truncate_to_u32(at));
     let views: Vec<u128> = documents.iter().map(view).collect();
     BinaryViewArray::try_new(ScalarBuffer::from(views), vec![block.into()], None)
-        .map_err(|cause| -> Error { Fault::damaged(name, "its text", cause) })
+        .map_err(|cause| -> Error { SourceError::damaged(name, "its text", cause) })
 }
 
 /// The length of the text without an incomplete character at its end; the whole length if the end is not UTF-8.
@@ -200,7 +200,7 @@ fn between_characters(text: &[u8]) -> usize {
 
 /// A [`DocumentRule`], prepared for searching.
 #[derive(Clone, Debug)]
-pub(super) enum Cutter {
+pub(super) enum BoundaryFinder {
     /// The whole text is one document.
     Never,
     /// A document ends at a line break, `\n` or `\r\n`.
@@ -211,38 +211,38 @@ pub(super) enum Cutter {
 
 /// The end of a document and the beginning of the next one, as offsets. The bytes between belong to neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct Boundary {
     /// Offset at which the document ends, exclusive.
     pub(super) end: usize,
     /// Offset at which the next document begins.
     pub(super) next: usize,
 }
 
-impl Cutter {
+impl BoundaryFinder {
     /// Prepares a rule for searching.
-    pub(super) fn new(rule: &DocumentRule) -> Cutter {
+    pub(super) fn new(rule: &DocumentRule) -> BoundaryFinder {
         match rule {
-            DocumentRule::File => Cutter::Never,
-            DocumentRule::Line => Cutter::Line,
-            DocumentRule::Paragraph => Cutter::At(Box::new(Finder::new(b"\n\n").into_owned())),
+            DocumentRule::File => BoundaryFinder::Never,
+            DocumentRule::Line => BoundaryFinder::Line,
+            DocumentRule::Paragraph => BoundaryFinder::At(Box::new(Finder::new(b"\n\n").into_owned())),
             DocumentRule::Separator(separator) => {
-                Cutter::At(Box::new(Finder::new(separator.as_bytes()).into_owned()))
+                BoundaryFinder::At(Box::new(Finder::new(separator.as_bytes()).into_owned()))
             }
         }
     }
 
     /// The end of the document that begins at the start of `text`; `None` if it does not end in `text`.
-    pub(super) fn first(&self, text: &[u8]) -> Option<Cut> {
+    pub(super) fn first(&self, text: &[u8]) -> Option<Boundary> {
         match self {
-            Cutter::Never => None,
-            Cutter::Line => {
+            BoundaryFinder::Never => None,
+            BoundaryFinder::Line => {
                 let newline = memchr(b'\n', text)?;
                 let carriage_return = usize::from(text[..newline].ends_with(b"\r"));
-                Some(Cut { end: newline - carriage_return, next: newline + 1 })
+                Some(Boundary { end: newline - carriage_return, next: newline + 1 })
             }
-            Cutter::At(finder) => {
+            BoundaryFinder::At(finder) => {
                 let end = finder.find(text)?;
-                Some(Cut { end, next: end + finder.needle().len() })
+                Some(Boundary { end, next: end + finder.needle().len() })
             }
         }
     }
@@ -251,17 +251,17 @@ impl Cutter {
     /// itself has no document end.
     pub(super) fn pending(&self, text: &[u8]) -> usize {
         match self {
-            Cutter::Never => 0,
-            Cutter::Line => usize::from(text.ends_with(b"\r")),
-            Cutter::At(finder) => text.len().min(finder.needle().len().saturating_sub(1)),
+            BoundaryFinder::Never => 0,
+            BoundaryFinder::Line => usize::from(text.ends_with(b"\r")),
+            BoundaryFinder::At(finder) => text.len().min(finder.needle().len().saturating_sub(1)),
         }
     }
 
     /// The least number of bytes in a block with which a search makes progress.
     pub(super) fn least_block(&self) -> usize {
         match self {
-            Cutter::Never | Cutter::Line => 8,
-            Cutter::At(finder) => 8 + 2 * finder.needle().len(),
+            BoundaryFinder::Never | BoundaryFinder::Line => 8,
+            BoundaryFinder::At(finder) => 8 + 2 * finder.needle().len(),
         }
     }
 }
@@ -298,12 +298,12 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
     let before = from - 1;
     let mut search = match rule {
         DocumentRule::File => return Ok(None),
-        DocumentRule::Line => Search::Line,
-        DocumentRule::Paragraph => Search::Paragraph { run: None },
+        DocumentRule::Line => SafeStartSearch::Line,
+        DocumentRule::Paragraph => SafeStartSearch::Paragraph { run: None },
         // If a separator can overlap itself, which of its occurrences count depends on all text before: the file is
         // not cut.
         DocumentRule::Separator(separator) if overlaps_itself(separator.as_bytes()) => return Ok(None),
-        DocumentRule::Separator(separator) => Search::Separator {
+        DocumentRule::Separator(separator) => SafeStartSearch::Separator {
             finder: Box::new(Finder::new(separator.as_bytes()).into_owned()),
             kept: Vec::new(),
         },
@@ -325,7 +325,7 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
 }
 
 /// The state of a search for the first safe position, for each rule.
-enum Search {
+enum SafeStartSearch {
     /// Any line break ends the search.
     Line,
     /// The length so far of a run of newlines that has been seen from its beginning; `None` until another byte has
@@ -335,13 +335,13 @@ enum Search {
     Separator { finder: Box<Finder<'static>>, kept: Vec<u8> },
 }
 
-impl Search {
+impl SafeStartSearch {
     /// The first offset in the file at which a document begins, if it can be concluded from `block`, which is at
     /// offset `place`.
     fn feed(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
-            Search::Line => memchr(b'\n', block).map(|at| place + to_u64(at) + 1),
-            Search::Paragraph { run } => block.iter().zip(place..).find_map(|(&byte, at)| {
+            SafeStartSearch::Line => memchr(b'\n', block).map(|at| place + to_u64(at) + 1),
+            SafeStartSearch::Paragraph { run } => block.iter().zip(place..).find_map(|(&byte, at)| {
                 if byte == b'\n' {
                     *run = run.map(|length| length + 1);
                     return None;
@@ -350,7 +350,7 @@ impl Search {
                 // After an odd number of newlines, the last one is not part of a pair and begins the next paragraph.
                 (length >= 2).then_some(at - length % 2)
             }),
-            Search::Separator { finder, kept } => {
+            SafeStartSearch::Separator { finder, kept } => {
                 let first = place - to_u64(kept.len());
                 kept.extend_from_slice(block);
                 let length = finder.needle().len();
@@ -377,7 +377,7 @@ const GROWTH: usize = 4;
 
 /// A pool of memory blocks for text. A block that is dropped by all its users returns to the pool, because fresh
 /// memory costs more than reading does. Once the pool itself is dropped, blocks are freed instead.
-pub(super) struct Blocks {
+pub(super) struct BlockPool {
     /// Maximum size of a block in bytes.
     bytes: usize,
     /// The blocks that were returned and are free.
@@ -388,7 +388,7 @@ pub(super) struct Blocks {
 type Free = Mutex<Vec<Vec<u8>>>;
 
 /// A block of the pool that is being filled or has been filled.
-pub(super) struct Block {
+pub(super) struct TextBlock {
     /// The whole memory, including the part that has not been filled.
     memory: Vec<u8>,
     /// Number of bytes that have been filled, from the beginning.
@@ -399,16 +399,16 @@ pub(super) struct Block {
     home: Weak<Free>,
 }
 
-impl Blocks {
+impl BlockPool {
     /// A pool of blocks of at most this number of bytes.
-    pub(super) fn new(bytes: usize) -> Blocks {
-        Blocks { bytes, free: Arc::default() }
+    pub(super) fn new(bytes: usize) -> BlockPool {
+        BlockPool { bytes, free: Arc::default() }
     }
 
     /// An empty block.
-    pub(super) fn take(&self) -> Block {
+    pub(super) fn take(&self) -> TextBlock {
         let memory = lock(&self.free).pop();
-        Block {
+        TextBlock {
             memory: memory.unwrap_or_default(),
             filled: 0,
             bytes: self.bytes,
@@ -417,7 +417,7 @@ impl Blocks {
     }
 
     /// A block that begins with a copy of this text.
-    pub(super) fn take_with(&self, text: &[u8]) -> Block {
+    pub(super) fn take_with(&self, text: &[u8]) -> TextBlock {
         let mut block = self.take();
         if block.memory.len() < text.len() {
             block.memory.resize(text.len(), 0);
@@ -428,7 +428,7 @@ impl Blocks {
     }
 }
 
-impl Block {
+impl TextBlock {
     /// The filled part.
     pub(super) fn text(&self) -> &[u8] {
         &self.memory[..self.filled]
@@ -456,13 +456,13 @@ impl Block {
     }
 }
 
-impl AsRef<[u8]> for Block {
+impl AsRef<[u8]> for TextBlock {
     fn as_ref(&self) -> &[u8] {
         self.text()
     }
 }
 
-impl Drop for Block {
+impl Drop for TextBlock {
     fn drop(&mut self) {
         if let Some(free) = self.home.upgrade() {
             let memory = mem::take(&mut self.memory);
@@ -471,8 +471,8 @@ impl Drop for Block {
     }
 }
 
-impl From<Block> for Buffer {
-    fn from(block: Block) -> Buffer {
+impl From<TextBlock> for Buffer {
+    fn from(block: TextBlock) -> Buffer {
         Buffer::from(Bytes::from_owner(block))
     }
 }

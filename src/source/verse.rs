@@ -12,8 +12,8 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::cast::cast;
-use super::error::Fault;
-use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
+use super::error::SourceError;
+use super::{Batch, Documents, Identity, ReadConfig, RowRange, Source, SourceSpec, Unit};
 use crate::base::int::{to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
 use crate::base::random::{SeededRandom, mix};
 use crate::error::{Error, Result};
@@ -26,19 +26,19 @@ const WORDS_IN_LINE: u64 = 6;
 
 /// The generators that a URI can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DemoKind {
     /// Words with Zipf's distribution.
     Verse,
     /// A number of distinct words, each used in turn.
     Words { distinct: u64 },
 }
 
-impl Kind {
+impl DemoKind {
     /// Average bytes of a line, for estimates of sizes.
     const fn line_bytes(self) -> u64 {
         match self {
-            Kind::Verse => 43,
-            Kind::Words { .. } => 86,
+            DemoKind::Verse => 43,
+            DemoKind::Words { .. } => 86,
         }
     }
 }
@@ -46,18 +46,18 @@ impl Kind {
 /// A generated source.
 pub(super) struct Demo {
     /// What determines the rows.
-    rows: Rows,
+    rows: Generator,
     /// Ranges of [`UNIT_ROWS`] rows.
     units: Vec<Unit>,
 }
 
 /// Everything that determines the rows.
 #[derive(Clone)]
-struct Rows {
+struct Generator {
     /// The URI, which messages show.
     uri: String,
     /// The generator.
-    kind: Kind,
+    kind: DemoKind,
     /// Number of rows of the whole source.
     lines: u64,
     /// The seed, which selects one of many texts.
@@ -92,10 +92,10 @@ impl Demo {
         let unit = |from: u64| {
             let to = lines.min(from + UNIT_ROWS);
             let (rows, text_bytes) = (Some(to - from), Some((to - from) * kind.line_bytes()));
-            Unit { name: spec.uri.clone(), range: Range::Rows(from, to), rows, text_bytes }
+            Unit { name: spec.uri.clone(), range: RowRange::Rows(from, to), rows, text_bytes }
         };
         let units = starts.map(unit).collect();
-        let rows = Rows {
+        let rows = Generator {
             uri: spec.uri.clone(),
             kind,
             lines,
@@ -108,7 +108,7 @@ impl Demo {
     }
 }
 
-impl Rows {
+impl Generator {
     /// The batches of a unit.
     fn batches(self, unit: usize) -> impl Iterator<Item = Result<Batch>> {
         let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
@@ -127,7 +127,7 @@ impl Rows {
             views.push(make_view(line, 0, truncate_to_u32(bytes.len())));
             bytes.extend_from_slice(line);
         }
-        let failed = |cause| -> Error { Fault::damaged(&self.uri, "a generated batch", cause) };
+        let failed = |cause| -> Error { SourceError::damaged(&self.uri, "a generated batch", cause) };
         let documents =
             BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], None);
         let documents = documents.map_err(failed)?;
@@ -183,8 +183,8 @@ fn unit_start(unit: usize) -> u64 {
 }
 
 /// The error for a wrong URI.
-fn fault(uri: &str, problem: impl Into<String>) -> Error {
-    let error = Fault::Demo { uri: uri.to_owned(), problem: problem.into() }.usage();
+fn demo_error(uri: &str, problem: impl Into<String>) -> Error {
+    let error = SourceError::Demo { uri: uri.to_owned(), problem: problem.into() }.usage();
     error.with_help(
         "generated sources are demo:verse?lines=100000&seed=1 and demo:words?distinct=100000&lines=…&seed=1",
     )
@@ -194,7 +194,7 @@ fn fault(uri: &str, problem: impl Into<String>) -> Error {
 ///
 /// # Errors
 /// The URI has an unknown name or parameter, a repeated one, or a value out of range.
-fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
+fn parse(uri: &str) -> Result<(DemoKind, u64, u64)> {
     let rest = uri.strip_prefix("demo:").unwrap_or(uri);
     let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut given = BTreeMap::new();
@@ -202,27 +202,27 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let number = value.replace('_', "").parse::<u64>();
         let number =
-            number.map_err(|_| fault(uri, format!("{key:?} needs a whole number, not {value:?}")))?;
+            number.map_err(|_| demo_error(uri, format!("{key:?} needs a whole number, not {value:?}")))?;
         if given.insert(key, number).is_some() {
-            return Err(fault(uri, format!("{key:?} is given twice")));
+            return Err(demo_error(uri, format!("{key:?} is given twice")));
         }
     }
     let mut take = |key: &str| given.remove(key);
     let seed = take("seed").unwrap_or(1);
     let (kind, lines) = match name {
-        "verse" => (Kind::Verse, take("lines").unwrap_or(100_000)),
+        "verse" => (DemoKind::Verse, take("lines").unwrap_or(100_000)),
         "words" => {
             let distinct = take("distinct").unwrap_or(100_000);
             if distinct == 0 || distinct > WORDS {
-                return Err(fault(uri, format!("\"distinct\" is from 1 to {WORDS}")));
+                return Err(demo_error(uri, format!("\"distinct\" is from 1 to {WORDS}")));
             }
-            (Kind::Words { distinct }, take("lines").unwrap_or(distinct.div_ceil(WORDS_IN_LINE)))
+            (DemoKind::Words { distinct }, take("lines").unwrap_or(distinct.div_ceil(WORDS_IN_LINE)))
         }
-        _ => return Err(fault(uri, format!("there is no generator {name:?}"))),
+        _ => return Err(demo_error(uri, format!("there is no generator {name:?}"))),
     };
     match given.keys().next() {
-        Some(key) => Err(fault(uri, format!("{name} has no parameter {key:?}"))),
-        None if lines > 1 << 34 => Err(fault(uri, "\"lines\" is 2^34 at most")),
+        Some(key) => Err(demo_error(uri, format!("{name} has no parameter {key:?}"))),
+        None if lines > 1 << 34 => Err(demo_error(uri, "\"lines\" is 2^34 at most")),
         None => Ok((kind, lines, seed)),
     }
 }
@@ -233,7 +233,7 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
 /// The column is unknown or holds no text, or a template is given.
 fn check_column(spec: &SourceSpec) -> Result<()> {
     if spec.template.is_some() {
-        return Err(fault(
+        return Err(demo_error(
             &spec.uri,
             "its text cannot be built from columns: leave `template` out".to_owned(),
         ));
@@ -244,7 +244,7 @@ fn check_column(spec: &SourceSpec) -> Result<()> {
         return Ok(());
     }
     let (file, column, found) = (spec.uri.clone(), column.to_owned(), found.data_type().to_string());
-    Err(Fault::NotText { file, column, found }.usage().with_help("the text is in \"line\""))
+    Err(SourceError::NotText { file, column, found }.usage().with_help("the text is in \"line\""))
 }
 
 /// The field of a pass-through column.
@@ -257,8 +257,8 @@ fn field(uri: &str, column: &str) -> Result<FieldRef> {
         "gutenberg_id" => DataType::Int64,
         _ => {
             let columns = ["line", "gutenberg_id"].map(str::to_owned).to_vec();
-            let fault = Fault::NoColumn { file: uri.to_owned(), column: column.to_owned(), columns };
-            return Err(fault.usage().with_help("the text is in \"line\""));
+            let error = SourceError::NoColumn { file: uri.to_owned(), column: column.to_owned(), columns };
+            return Err(error.usage().with_help("the text is in \"line\""));
         }
     };
     Ok(Arc::new(Field::new(column, data_type, false)))
@@ -273,20 +273,20 @@ fn book(seed: u64, row: u64) -> i64 {
 /// Writes lines. Its memory is reused from line to line.
 struct Writer {
     syllables: Syllables,
-    line: Line,
+    line: LineBuffer,
 }
 
 impl Writer {
     fn new() -> Writer {
-        Writer { syllables: Syllables::new(), line: Line::new() }
+        Writer { syllables: Syllables::new(), line: LineBuffer::new() }
     }
 
     /// The line of a row.
-    fn line(&mut self, kind: Kind, seed: u64, row: u64) -> &[u8] {
+    fn line(&mut self, kind: DemoKind, seed: u64, row: u64) -> &[u8] {
         self.line.clear();
         match kind {
-            Kind::Verse => self.verse(SeededRandom::of(mix(mix(seed).wrapping_add(row)))),
-            Kind::Words { distinct } => self.words(distinct, seed, row),
+            DemoKind::Verse => self.verse(SeededRandom::of(mix(mix(seed).wrapping_add(row)))),
+            DemoKind::Words { distinct } => self.words(distinct, seed, row),
         }
         self.line.text()
     }
@@ -387,15 +387,15 @@ const MOST_SYLLABLES: usize = 5;
 pub(self) const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
 
 /// The text of a line. The buffer is longer than any line, so a word can be copied without a check.
-pub(self) struct Line {
+pub(self) struct LineBuffer {
     bytes: [u8; 128],
     length: usize,
 }
 
-impl Line {
+impl LineBuffer {
     /// An empty line.
-    pub(self) fn new() -> Line {
-        Line { bytes: [0; 128], length: 0 }
+    pub(self) fn new() -> LineBuffer {
+        LineBuffer { bytes: [0; 128], length: 0 }
     }
 
     /// Removes everything, keeping the memory.

@@ -13,7 +13,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
     ("vocab", &["split", "train::HistoryPoint", "train::Learned", "train::Merge", "train::Merges"]),
     ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
     // The manifest lists the units of the source that each file holds.
-    ("sink", &["source::Batch", "source::Identity", "source::Range", "source::Unit", "encode"]),
+    ("sink", &["source::Batch", "source::Identity", "source::RowRange", "source::Unit", "encode"]),
     ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
     ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
 ];

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokenmill::Result;
 use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::sink::{Declaration, DeclaredToken, Manifest, ManifestInput, TOKENIZER_FOLDER, TokenReader};
-use tokenmill::source::Range;
+use tokenmill::source::RowRange;
 use tokenmill::vocab::{LoadOptions, Vocabulary, load};
 
 use crate::cli::failure::Failure;
@@ -135,10 +135,10 @@ impl Output<'_> {
 fn shown_input(input: &ManifestInput) -> String {
     let name = visible(input.name.as_bytes());
     let range = match input.range {
-        Range::Whole => return name,
-        Range::Bytes(start, end) => format!("bytes {start} to {end}"),
-        Range::RowGroups(start, end) => format!("row groups {start} to {end}"),
-        Range::Rows(start, end) => format!("rows {start} to {end}"),
+        RowRange::Whole => return name,
+        RowRange::Bytes(start, end) => format!("bytes {start} to {end}"),
+        RowRange::RowGroups(start, end) => format!("row groups {start} to {end}"),
+        RowRange::Rows(start, end) => format!("rows {start} to {end}"),
     };
     format!("{name}  {range}")
 }

@@ -10,10 +10,10 @@ use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use super::super::row_text::Step;
+use super::super::row_text::PathStep;
 use crate::source::cast::is_text;
 use crate::source::passthrough::{ADJUSTED_TO_UTC, ONLY_PARQUET, with_extension, with_metadata};
-use crate::source::row_text::Chosen;
+use crate::source::row_text::Projection;
 
 /// The index of the leaf column at the end of a path of fields. (Parquet stores a nested schema as leaf columns in
 /// depth-first order.)
@@ -27,13 +27,13 @@ pub(super) fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
 }
 
 /// The indices of the leaf columns below the end of a path of steps.
-pub(super) fn leaves_of(fields: &Fields, steps: &[Step]) -> Range<usize> {
-    let Some((Step::Field(at, _), mut steps)) = steps.split_first() else { return 0..0 };
+pub(super) fn leaves_of(fields: &Fields, steps: &[PathStep]) -> Range<usize> {
+    let Some((PathStep::Field(at, _), mut steps)) = steps.split_first() else { return 0..0 };
     let before: usize = fields.iter().take(*at).map(|field| leaves(field.data_type())).sum();
     let Some(field) = fields.get(*at) else { return before..before };
     let mut data_type = field.data_type();
     while let (
-        Some(Step::Items),
+        Some(PathStep::Items),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
     ) = (steps.first(), data_type)
     {
@@ -181,7 +181,7 @@ fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
 pub(super) fn as_views(
     metadata: ArrowReaderMetadata,
     schema: &Schema,
-    chosen: &Chosen,
+    chosen: &Projection,
     leaf: usize,
 ) -> ArrowReaderMetadata {
     let asked = |of: fn(&DataType) -> DataType| {
@@ -289,7 +289,7 @@ mod tests {
         let metadata = ArrowReaderMetadata::try_new(file, ArrowReaderOptions::new()).expect("a known schema");
         let schema = Schema::clone(metadata.schema());
         let leaf = leaf_of(schema.fields(), &text);
-        let read = as_views(metadata, &schema, &Chosen { text, pass, composed: None }, leaf);
+        let read = as_views(metadata, &schema, &Projection { text, pass, composed: None }, leaf);
         read.schema().fields().iter().map(|field| field.data_type().clone()).collect()
     }
 

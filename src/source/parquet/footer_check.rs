@@ -29,17 +29,17 @@ const MOST_STRUCTURES: usize = 32;
 /// # Errors
 /// The footer cannot be read, or its schema declares a wrong number of groups or has too many levels.
 pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
-    let Some(index) = index(file)? else { return Ok(false) };
-    let mut index = Thrift { from: &index[..], taken: 0 };
+    let Some(footer) = footer(file)? else { return Ok(false) };
+    let mut footer = Thrift { from: &footer[..], taken: 0 };
     let mut is_encrypted = false;
-    index.fields(0, &mut |index, id, kind| match (id, kind) {
-        (2, LIST) => check_schema(index),
+    footer.fields(0, &mut |footer, id, kind| match (id, kind) {
+        (2, LIST) => check_schema(footer),
         (2, _) => Err(wrong("its schema is not a list")),
         (8, _) => {
             is_encrypted = true;
-            index.skip(kind, 0)
+            footer.skip(kind, 0)
         }
-        _ => index.skip(kind, 0),
+        _ => footer.skip(kind, 0),
     })?;
     Ok(is_encrypted)
 }
@@ -50,32 +50,32 @@ pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
 /// The footer cannot be read.
 pub(crate) fn encrypted_columns(file: &impl ChunkReader) -> Result<BTreeSet<u64>> {
     let mut encrypted = BTreeSet::new();
-    let Some(index) = index(file)? else { return Ok(encrypted) };
-    let mut index = Thrift { from: &index[..], taken: 0 };
-    index.fields(0, &mut |index, id, kind| match (id, kind) {
+    let Some(footer) = footer(file)? else { return Ok(encrypted) };
+    let mut footer = Thrift { from: &footer[..], taken: 0 };
+    footer.fields(0, &mut |footer, id, kind| match (id, kind) {
         (4, LIST) => {
-            let (groups, _) = index.list()?;
+            let (groups, _) = footer.list()?;
             (0..groups).try_for_each(|_| {
-                index.fields(1, &mut |index, id, kind| match (id, kind) {
-                    (1, LIST) => encrypted_of_group(index, &mut encrypted),
-                    _ => index.skip(kind, 1),
+                footer.fields(1, &mut |footer, id, kind| match (id, kind) {
+                    (1, LIST) => encrypted_of_group(footer, &mut encrypted),
+                    _ => footer.skip(kind, 1),
                 })
             })
         }
-        _ => index.skip(kind, 0),
+        _ => footer.skip(kind, 0),
     })?;
     Ok(encrypted)
 }
 
 /// Adds the encrypted columns of a row group: those that declare how to find their key.
-fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) -> Result<()> {
-    let (columns, _) = index.list()?;
+fn encrypted_of_group(footer: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) -> Result<()> {
+    let (columns, _) = footer.list()?;
     for column in 0..columns {
-        index.fields(2, &mut |index, id, kind| {
+        footer.fields(2, &mut |footer, id, kind| {
             if id == 8 {
                 encrypted.insert(column);
             }
-            index.skip(kind, 2)
+            footer.skip(kind, 2)
         })?;
     }
     Ok(())
@@ -85,7 +85,7 @@ fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) 
 ///
 /// # Errors
 /// The file cannot be read.
-fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
+fn footer(file: &impl ChunkReader) -> Result<Option<Bytes>> {
     let Some(behind) = file.len().checked_sub(8) else { return Ok(None) };
     let tail = file.get_bytes(behind, 8)?;
     let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
@@ -101,8 +101,8 @@ fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
 ///
 /// # Errors
 /// A group declares more columns than the schema has, or groups are nested too deeply.
-fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
-    let (count, kind) = index.list()?;
+fn check_schema(footer: &mut Thrift<&[u8]>) -> Result<()> {
+    let (count, kind) = footer.list()?;
     // For each open group, the number of columns or groups that still follow in it.
     let mut open: Vec<u64> = Vec::new();
     for _ in 0..count {
@@ -110,10 +110,10 @@ fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
             return Err(wrong("its schema is not a list of columns"));
         }
         let mut children = 0;
-        index.fields(1, &mut |index, id, kind| match (id, kind) {
-            (5, I32) => index.number().map(|number| children = number),
+        footer.fields(1, &mut |footer, id, kind| match (id, kind) {
+            (5, I32) => footer.number().map(|number| children = number),
             (5, _) => Err(wrong("a group of its schema has no number of columns")),
-            _ => index.skip(kind, 1),
+            _ => footer.skip(kind, 1),
         })?;
         let children = u64::try_from(children).ok().filter(|children| *children <= count);
         let children =
@@ -150,7 +150,7 @@ pub(crate) fn check_pages(
     let mut at = start;
     while at < end {
         let mut head = Thrift { from: file.get_read(at)?.take(end - at), taken: 0 };
-        let page = match Page::read(&mut head) {
+        let page = match PageHeader::read(&mut head) {
             Err(ParquetError::EOF(_)) => return Ok(()),
             page => page?,
         };
@@ -164,7 +164,7 @@ pub(crate) fn check_pages(
 
 /// The fields of a page header by which the decoder allocates memory.
 #[derive(Default)]
-struct Page {
+struct PageHeader {
     /// Size of the page after decompression.
     uncompressed: i64,
     /// Size of the page in the file, without its header.
@@ -173,13 +173,13 @@ struct Page {
     dictionary_values: i64,
 }
 
-impl Page {
+impl PageHeader {
     /// Reads a page header.
     ///
     /// # Errors
     /// The header cannot be read, ends early, or has fields of other types.
-    fn read(head: &mut Thrift<impl Read>) -> Result<Page> {
-        let mut page = Page::default();
+    fn read(head: &mut Thrift<impl Read>) -> Result<PageHeader> {
+        let mut page = PageHeader::default();
         head.fields(0, &mut |head, id, kind| match (id, kind) {
             (2, I32) => head.number().map(|number| page.uncompressed = number),
             (3, I32) => head.number().map(|number| page.compressed = number),

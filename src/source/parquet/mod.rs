@@ -30,12 +30,12 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
 use super::cast::cast;
-use super::content::{Listed, Ranged};
+use super::content::{RangeRead, SourceFile};
 use super::documents::{rows_in_batch, split};
-use super::error::{Fault, guarded, too_much};
-use super::row_text::{Chosen, Composing};
+use super::error::{SourceError, guarded, over_memory_limit};
+use super::row_text::{ComposedRows, Projection};
 use super::skipped_rows::ReadContext;
-use super::sniff::{Beginning, looks_like_text};
+use super::sniff::{FileKind, is_utf8_start};
 use super::{Batch, Format, Identity, SourceSpec};
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::base::integrity;
@@ -52,7 +52,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 const DECRYPT: &str = "decrypt it first, with a program that has its keys, or name other columns";
 
 /// Bytes that are searched for the end of another file in front of this one.
-const JOINT_BYTES: u64 = 64 << 10;
+const JOIN_SEARCH_BYTES: u64 = 64 << 10;
 
 /// Bytes at the beginning of a file that are examined to recognize its format.
 const HEAD_BYTES: u64 = 1 << 10;
@@ -71,7 +71,7 @@ pub(super) struct Footer {
     /// The metadata, with the types to read the columns as.
     metadata: ArrowReaderMetadata,
     /// The requested columns, located in the schema.
-    chosen: Chosen,
+    chosen: Projection,
     /// The schema of the pass-through columns that the file has, with the types in the file.
     pub(super) passed: SchemaRef,
     /// The names of all columns.
@@ -84,7 +84,7 @@ pub(super) struct Footer {
 
 /// Number of rows, and bytes of text if known, of a row group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct RowGroupSize {
     /// Number of rows.
     pub(super) rows: u64,
     /// Bytes of text, exactly or approximately; `None` if they are unknown.
@@ -96,9 +96,9 @@ impl Footer {
     ///
     /// # Errors
     /// The file is not a complete Parquet file, or lacks a column, or a needed column is encrypted.
-    pub(super) fn read(file: &Listed, spec: &SourceSpec) -> Result<Footer> {
+    pub(super) fn read(file: &SourceFile, spec: &SourceSpec) -> Result<Footer> {
         let name = &file.name;
-        let input = with_index(file)?;
+        let input = open_footer(file)?;
         let options = ArrowReaderOptions::new();
         let (encrypted, metadata) = guarded(name, "its index", || {
             let encrypted =
@@ -109,9 +109,9 @@ impl Footer {
             check_alone(&input, file, metadata.metadata())?;
         }
         let schema = readable(metadata.schema());
-        let chosen = Chosen::find(name, schema.fields(), spec)?;
+        let chosen = Projection::find(name, schema.fields(), spec)?;
         let said = annotated(&schema, metadata.parquet_schema());
-        let passed = chosen.passed_schema(&said).map_err(|e| Fault::damaged(name, "its schema", e))?;
+        let passed = chosen.passed_schema(&said).map_err(|e| SourceError::damaged(name, "its schema", e))?;
         let passed = Arc::new(passed);
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let metadata = guarded(name, "its schema", || {
@@ -131,8 +131,8 @@ impl Footer {
         };
         let unreadable = encrypted.into_iter().map(u64_to_usize).find(|&leaf| mask.leaf_included(leaf));
         if let Some(column) = unreadable.and_then(|leaf| parquet.columns().get(leaf)) {
-            let fault = Fault::EncryptedColumn { file: name.clone(), column: column.path().string() };
-            return Err(fault.failed().with_help(DECRYPT));
+            let failure = SourceError::EncryptedColumn { file: name.clone(), column: column.path().string() };
+            return Err(failure.failed().with_help(DECRYPT));
         }
         let all = schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(Footer { metadata, chosen, passed, all, mask, leaf })
@@ -142,17 +142,17 @@ impl Footer {
     ///
     /// # Errors
     /// The footer has negative sizes.
-    pub(super) fn groups(&self, name: &str) -> Result<Vec<Group>> {
+    pub(super) fn groups(&self, name: &str) -> Result<Vec<RowGroupSize>> {
         let groups = self.metadata.metadata().row_groups().iter().enumerate();
         groups.map(|(at, group)| self.group(group).ok_or_else(|| contradiction(name, at))).collect()
     }
 
     /// The sizes of a row group; `None` if the footer contradicts itself.
-    fn group(&self, group: &RowGroupMetaData) -> Option<Group> {
+    fn group(&self, group: &RowGroupMetaData) -> Option<RowGroupSize> {
         let rows = u64::try_from(group.num_rows()).ok()?;
-        let Some(leaf) = self.leaf else { return Some(Group { rows, text_bytes: None }) };
+        let Some(leaf) = self.leaf else { return Some(RowGroupSize { rows, text_bytes: None }) };
         let column = group.columns().get(leaf)?;
-        Some(Group { rows, text_bytes: text_bytes(column, rows)? })
+        Some(RowGroupSize { rows, text_bytes: text_bytes(column, rows)? })
     }
 
     /// Number of rows of a row group to read at once, so that they take about `batch_bytes` in memory.
@@ -205,7 +205,7 @@ fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
 
 /// The error that the footer declares negative sizes.
 fn contradiction(name: &str, group: usize) -> Error {
-    Fault::damaged(name, format!("row group {group}"), "its index has negative sizes")
+    SourceError::damaged(name, format!("row group {group}"), "its index has negative sizes")
 }
 
 /// Returns an iterator over the documents of one row group.
@@ -214,24 +214,24 @@ fn contradiction(name: &str, group: usize) -> Error {
 /// The row group cannot be read, or a page has more than `most` bytes.
 pub(super) fn read(
     footer: &Footer,
-    file: &Listed,
+    file: &SourceFile,
     group: usize,
     most: u64,
     reading: ReadContext,
-) -> Result<RowGroup> {
+) -> Result<RowGroupReader> {
     let place = format!("row group {group}");
     let groups = footer.metadata.metadata().row_groups();
-    let shape = groups
-        .get(group)
-        .ok_or_else(|| Fault::damaged(&reading.name, &place, "the file has changed since it was listed"))?;
+    let shape = groups.get(group).ok_or_else(|| {
+        SourceError::damaged(&reading.name, &place, "the file has changed since it was listed")
+    })?;
     let rows = u64::try_from(shape.num_rows()).map_err(|_| contradiction(&reading.name, group))?;
-    let mut input = Input::open(file)?;
+    let mut input = ParquetInput::open(file)?;
     for column in footer.columns_read(shape) {
         let (start, bytes) = guarded(&reading.name, &place, || Ok::<_, ParquetError>(column.byte_range()))?;
         input.fetch(start, bytes)?;
         guarded(&reading.name, &place, || {
             check_pages(&input, column, |bytes| match bytes > most {
-                true => Err(too_much("a page", bytes, most).into()),
+                true => Err(over_memory_limit("a page", bytes, most).into()),
                 false => Ok(()),
             })
         })?;
@@ -246,7 +246,7 @@ pub(super) fn read(
             .build()
     })?;
     let (chosen, passed) = (projected(footer), Arc::clone(&footer.passed));
-    Ok(RowGroup {
+    Ok(RowGroupReader {
         reader: Some(reader),
         code,
         chosen,
@@ -261,7 +261,7 @@ pub(super) fn read(
 }
 
 /// The chosen columns, located among those that are read.
-fn projected(footer: &Footer) -> Chosen {
+fn projected(footer: &Footer) -> Projection {
     let mut chosen = footer.chosen.among_roots();
     // If only one field of a struct is read, the struct has only that field. The same holds on each level.
     if !chosen.passes_text() {
@@ -271,13 +271,13 @@ fn projected(footer: &Footer) -> Chosen {
 }
 
 /// Iterator over the documents of one row group.
-pub(super) struct RowGroup {
+pub(super) struct RowGroupReader {
     /// `None` once reading has ended.
     reader: Option<ParquetRecordBatchReader>,
     /// The last error of the system while reading the file.
-    code: SystemCode,
+    code: LastOsError,
     /// The requested columns, located among those that the reader gives.
-    chosen: Chosen,
+    chosen: Projection,
     /// The schema of the pass-through columns in batches.
     passed: SchemaRef,
     /// The row group, as messages name it.
@@ -287,13 +287,13 @@ pub(super) struct RowGroup {
     /// Number of rows that have been decoded.
     row: u64,
     /// The record batch from which texts are being composed.
-    composing: Option<Composing>,
+    composing: Option<ComposedRows>,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
     reading: ReadContext,
 }
 
-impl RowGroup {
+impl RowGroupReader {
     /// Decodes the next rows; `None` at the end of the row group.
     ///
     /// # Errors
@@ -317,7 +317,7 @@ impl RowGroup {
             }
         });
         let decoded = decoded.map_err(|error| match self.code.error() {
-            Some(cause) => Fault::damaged(&self.reading.name, &place, cause),
+            Some(cause) => SourceError::damaged(&self.reading.name, &place, cause),
             None => error,
         })?;
         let Some((documents, columns)) = decoded else {
@@ -326,7 +326,7 @@ impl RowGroup {
                 return Ok(None);
             }
             let problem = format!("it has {} rows where the file's index says {}", self.row, self.rows);
-            return Err(Fault::damaged(&self.reading.name, &self.place, problem));
+            return Err(SourceError::damaged(&self.reading.name, &self.place, problem));
         };
         let first_row = self.row;
         self.row += to_u64(documents.len());
@@ -348,7 +348,7 @@ impl RowGroup {
     }
 }
 
-impl Iterator for RowGroup {
+impl Iterator for RowGroupReader {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -374,10 +374,10 @@ impl Iterator for RowGroup {
 ///
 /// # Errors
 /// The file is not a complete Parquet file, or cannot be read.
-pub(super) fn identity(file: &Listed) -> Result<Identity> {
-    let input = with_index(file)?;
+pub(super) fn identity(file: &SourceFile) -> Result<Identity> {
+    let input = open_footer(file)?;
     let io = |cause| Error::io("read", &file.path, cause);
-    let start = index_start(&input, file)?;
+    let start = footer_start(&input, file)?;
     let sha256 = integrity::sha256_of(input.reader(start).map_err(io)?).map_err(io)?;
     Ok(Identity::Footer { bytes: input.bytes, sha256 })
 }
@@ -386,8 +386,8 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
 ///
 /// # Errors
 /// The file is not a complete Parquet file, or cannot be read.
-fn with_index(file: &Listed) -> Result<Input> {
-    let mut input = Input::open(file)?;
+fn open_footer(file: &SourceFile) -> Result<ParquetInput> {
+    let mut input = ParquetInput::open(file)?;
     input.fetch(input.bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES)?;
     // Of a large remote file, only the tail has been fetched.
     if file.remote.is_none() || input.bytes <= TAIL_BYTES {
@@ -395,10 +395,10 @@ fn with_index(file: &Listed) -> Result<Input> {
     }
     let io = |cause| Error::io("read", &file.path, cause);
     if input.bytes < 12 || input.read_range(input.bytes - 4, 4).map_err(io)? != MAGIC[..] {
-        let error = Fault::CutOff { file: file.name.clone() }.failed();
+        let error = SourceError::Truncated { file: file.name.clone() }.failed();
         return Err(error.with_help("copy or download the file again"));
     }
-    let start = index_start(&input, file)?;
+    let start = footer_start(&input, file)?;
     input.fetch(start, input.bytes - start)?;
     Ok(input)
 }
@@ -407,11 +407,11 @@ fn with_index(file: &Listed) -> Result<Input> {
 ///
 /// # Errors
 /// The length exceeds the file.
-fn index_start(input: &Input, file: &Listed) -> Result<u64> {
+fn footer_start(input: &ParquetInput, file: &SourceFile) -> Result<u64> {
     let tail = input.read_range(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     let start = (input.bytes - 8).checked_sub(length);
-    start.ok_or_else(|| Fault::damaged(&file.name, "its index", "it is longer than the file"))
+    start.ok_or_else(|| SourceError::damaged(&file.name, "its index", "it is longer than the file"))
 }
 
 /// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
@@ -419,7 +419,7 @@ fn index_start(input: &Input, file: &Listed) -> Result<u64> {
 ///
 /// # Errors
 /// The file is preceded by another one.
-fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Result<()> {
+fn check_alone(input: &ParquetInput, file: &SourceFile, metadata: &ParquetMetaData) -> Result<()> {
     let end = |start: Option<i64>, length: Option<i32>| {
         u64::try_from(start?).ok()?.checked_add(u64::try_from(length.unwrap_or(0)).ok()?)
     };
@@ -438,16 +438,16 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
     let Some(end) = ends.flatten().max() else { return Ok(()) };
     // If no other data precedes the footer, the file's own data ends at the footer. Otherwise the difference is the
     // length of the data in front.
-    let Some(begin) = index_start(input, file)?.checked_sub(end).filter(|begin| *begin > 0) else {
+    let Some(begin) = footer_start(input, file)?.checked_sub(end).filter(|begin| *begin > 0) else {
         return Ok(());
     };
-    let from = begin.saturating_sub(JOINT_BYTES);
-    let joint = input
+    let from = begin.saturating_sub(JOIN_SEARCH_BYTES);
+    let between = input
         .read_range(from, u64_to_usize((begin + to_u64(MAGIC.len())).min(input.bytes) - from))
         .map_err(|cause| Error::io("read", &file.path, cause))?;
-    if memmem::find(&joint, b"PAR1PAR1").is_some() {
+    if memmem::find(&between, b"PAR1PAR1").is_some() {
         let problem = "it is several files joined into one: give them as separate files";
-        return Err(Fault::damaged(&file.name, "its index", problem));
+        return Err(SourceError::damaged(&file.name, "its index", problem));
     }
     Ok(())
 }
@@ -456,21 +456,21 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
 ///
 /// # Errors
 /// The file is encrypted, or is not a Parquet file.
-fn check_begin(input: &Input, file: &Listed) -> Result<()> {
+fn check_begin(input: &ParquetInput, file: &SourceFile) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
     let head = input.read_range(0, u64_to_usize(input.bytes.min(HEAD_BYTES))).map_err(io)?;
     let file = file.name.clone();
     if head.starts_with(b"PARE") {
-        return Err(Fault::Encrypted { file }.failed().with_help(DECRYPT));
+        return Err(SourceError::Encrypted { file }.failed().with_help(DECRYPT));
     }
     if head.starts_with(MAGIC) {
         return Ok(());
     }
-    if let Some(known) = Beginning::of(&head) {
-        return Err(known.instead_of(Format::Parquet, &file));
+    if let Some(known) = FileKind::of(&head) {
+        return Err(known.wrong_format_error(Format::Parquet, &file));
     }
-    let error = Fault::NotParquet { file }.failed();
-    Err(if looks_like_text(&head) {
+    let error = SourceError::NotParquet { file }.failed();
+    Err(if is_utf8_start(&head) {
         error.with_help("it looks like text: give it another name, or say `format = \"text\"` or \"jsonl\"")
     } else {
         error
@@ -479,21 +479,21 @@ fn check_begin(input: &Input, file: &Listed) -> Result<()> {
 
 /// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
 /// moves its position.
-struct Input {
-    from: From,
+struct ParquetInput {
+    from: Origin,
     /// Size of the file in bytes.
     bytes: u64,
-    code: SystemCode,
+    code: LastOsError,
 }
 
 /// The system's code of the last error of a file; 0 if there was none. Parquet's reader of record batches reports
 /// errors of its input as text only, which does not distinguish damaged input from a failed system.
 #[derive(Clone, Debug, Default)]
-struct SystemCode(Arc<AtomicI32>);
+struct LastOsError(Arc<AtomicI32>);
 
-impl SystemCode {
+impl LastOsError {
     /// Records the code of an error.
-    fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+    fn record<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(cause) = &outcome {
             self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
         }
@@ -507,37 +507,37 @@ impl SystemCode {
 }
 
 /// Reads a file and records the codes of errors.
-struct Heeded(BufReader<File>, SystemCode);
+struct ErrorRecorder(BufReader<File>, LastOsError);
 
-impl Read for Heeded {
+impl Read for ErrorRecorder {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.1.heed(self.0.read(into))
+        self.1.record(self.0.read(into))
     }
 }
 
 /// Access to the bytes of a file.
-enum From {
+enum Origin {
     /// A local file.
     File(File),
     /// The fetched ranges, each with its offset. Only these can be read.
-    Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
+    Remote(Arc<dyn RangeRead>, Vec<(u64, Bytes)>),
 }
 
-impl Input {
+impl ParquetInput {
     /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
     ///
     /// # Errors
     /// The file cannot be opened.
-    fn open(file: &Listed) -> Result<Input> {
+    fn open(file: &SourceFile) -> Result<ParquetInput> {
         if let Some(remote) = &file.remote {
             let bytes = remote.bytes();
-            let from = From::Elsewhere(Arc::clone(remote), Vec::new());
-            return Ok(Input { from, bytes, code: SystemCode::default() });
+            let from = Origin::Remote(Arc::clone(remote), Vec::new());
+            return Ok(ParquetInput { from, bytes, code: LastOsError::default() });
         }
-        let open = || -> io::Result<Input> {
+        let open = || -> io::Result<ParquetInput> {
             let file = File::open(&file.path)?;
             let bytes = file.metadata()?.len();
-            Ok(Input { from: From::File(file), bytes, code: SystemCode::default() })
+            Ok(ParquetInput { from: Origin::File(file), bytes, code: LastOsError::default() })
         };
         open().map_err(|cause| Error::io("read", &file.path, cause))
     }
@@ -548,7 +548,7 @@ impl Input {
     /// # Errors
     /// The range cannot be fetched, or the file has changed since it was listed.
     fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
-        let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
+        let Origin::Remote(file, fetched) = &mut self.from else { return Ok(()) };
         let bytes = bytes.min(self.bytes.saturating_sub(start));
         // A length that does not fit in memory cannot be read, which reading reports.
         let length = usize::try_from(bytes).unwrap_or(0);
@@ -559,7 +559,7 @@ impl Input {
     }
 
     /// The record of error codes.
-    fn code(&self) -> SystemCode {
+    fn code(&self) -> LastOsError {
         self.code.clone()
     }
 
@@ -572,12 +572,12 @@ impl Input {
             return Err(past_the_end(start, length));
         }
         match &self.from {
-            From::File(_) => {
+            Origin::File(_) => {
                 let mut bytes = vec![0; length];
                 self.reader(start)?.read_exact(&mut bytes)?;
                 Ok(bytes.into())
             }
-            From::Elsewhere(_, fetched) => {
+            Origin::Remote(_, fetched) => {
                 part(fetched, start, length).ok_or_else(|| past_the_end(start, length))
             }
         }
@@ -589,12 +589,12 @@ impl Input {
     /// The offset is not inside the fetched ranges, or the file cannot be read.
     fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         match &self.from {
-            From::File(file) => {
-                let mut file = self.code.heed(file.try_clone())?;
-                self.code.heed(file.seek(SeekFrom::Start(start)))?;
-                Ok(Box::new(Heeded(BufReader::new(file), self.code.clone())))
+            Origin::File(file) => {
+                let mut file = self.code.record(file.try_clone())?;
+                self.code.record(file.seek(SeekFrom::Start(start)))?;
+                Ok(Box::new(ErrorRecorder(BufReader::new(file), self.code.clone())))
             }
-            From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
+            Origin::Remote(_, fetched) => match part(fetched, start, 0) {
                 Some(rest) => Ok(Box::new(Cursor::new(rest))),
                 None => Err(past_the_end(start, 0)),
             },
@@ -617,13 +617,13 @@ fn past_the_end(start: u64, length: usize) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, problem)
 }
 
-impl Length for Input {
+impl Length for ParquetInput {
     fn len(&self) -> u64 {
         self.bytes
     }
 }
 
-impl ChunkReader for Input {
+impl ChunkReader for ParquetInput {
     type T = Box<dyn Read + Send>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::Identity;
 use crate::source::Stop;
-use crate::source::content::Ranged;
+use crate::source::content::RangeRead;
 
 /// The commit that a URI names, and its requested files.
 struct Found {
@@ -145,7 +145,7 @@ pub(super) fn stream(
         }
         let etag = file.digest.etag().to_owned();
         let identity = Identity::Hub { commit: commit.clone(), etag: etag.clone() };
-        let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
+        let remote: Arc<dyn RangeRead> = Arc::new(RemoteFile {
             agent: agent.clone(),
             settings: settings.clone(),
             stop: Arc::clone(stop),

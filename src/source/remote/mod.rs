@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use super::Identity;
 use super::Stop;
-use super::content::Ranged;
+use super::content::RangeRead;
 #[cfg(feature = "hub")]
 use crate::base::int::ByteCount;
 #[cfg(feature = "hub")]
@@ -65,7 +65,7 @@ pub use settings::{HubSettings, Patience, StoreSettings};
 pub(super) type Fetched = ((PathBuf, String), Identity);
 
 /// The same, with access by ranges if the file is not in the cache.
-pub(super) type Streamed = (Fetched, Option<Arc<dyn Ranged>>);
+pub(super) type Streamed = (Fetched, Option<Arc<dyn RangeRead>>);
 
 /// The ways in which a request for remote files can fail.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use super::{HubFault, HubSettings};
 use crate::base::int::to_u64;
 use crate::error::Result;
 use crate::source::Stop;
-use crate::source::content::Ranged;
+use crate::source::content::RangeRead;
 
 /// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
 /// returns a newly signed address.
@@ -76,7 +76,7 @@ impl fmt::Debug for RemoteFile {
     }
 }
 
-impl Ranged for RemoteFile {
+impl RangeRead for RemoteFile {
     fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -28,7 +28,7 @@ use crate::error::catch_panic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
 use crate::source::Stop;
-use crate::source::content::Ranged;
+use crate::source::content::RangeRead;
 
 /// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
@@ -137,7 +137,7 @@ pub(super) fn list(
         let identity =
             Identity::Web { bytes: size, etag: e_tag.clone().unwrap_or_else(|| last_modified.to_rfc3339()) };
         let path = PathBuf::from(location.as_ref());
-        let remote: Arc<dyn Ranged> = Arc::new(StoredObject {
+        let remote: Arc<dyn RangeRead> = Arc::new(StoredObject {
             store: Arc::clone(&store),
             stop: Arc::clone(stop),
             name: name.clone(),
@@ -202,7 +202,7 @@ impl fmt::Debug for StoredObject {
     }
 }
 
-impl Ranged for StoredObject {
+impl RangeRead for StoredObject {
     fn bytes(&self) -> u64 {
         self.bytes
     }

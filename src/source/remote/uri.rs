@@ -222,7 +222,7 @@ pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
 /// Whether a file, or a folder on its path, is hidden or not part of the data.
 #[cfg(feature = "hub")]
 fn is_hidden(file: &str) -> bool {
-    file.split('/').any(crate::source::listing::is_aside)
+    file.split('/').any(crate::source::listing::is_hidden)
 }
 
 /// Splits off the revision: a branch or commit is one part of the path, but `refs/…/…` is three.

@@ -12,7 +12,7 @@ use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
 use crate::source::Stop;
-use crate::source::content::Ranged;
+use crate::source::content::RangeRead;
 
 /// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
 ///
@@ -34,7 +34,7 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     let bytes = total.or(is_empty(&head).then_some(0)).ok_or_else(|| without_ranges(&what))?;
     let version = Version::of(&head);
     let identity = Identity::Web { bytes, etag: version.name().to_owned() };
-    let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
+    let remote: Arc<dyn RangeRead> = Arc::new(RemoteFile {
         agent,
         stop: Arc::clone(stop),
         url: uri.to_owned(),

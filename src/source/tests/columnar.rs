@@ -129,7 +129,7 @@ fn parquet_gives_the_same_text_from_every_type_encoding_and_codec() {
             }
             let units = opened(&spec, SMALL).unwrap().units().to_vec();
             let ranges: Vec<_> = units.iter().map(|unit| (unit.range, unit.rows)).collect();
-            assert_eq!(ranges, [(Range::RowGroups(0, 1), Some(4)), (Range::RowGroups(1, 2), Some(2))]);
+            assert_eq!(ranges, [(RowRange::RowGroups(0, 1), Some(4)), (RowRange::RowGroups(1, 2), Some(2))]);
         }
         let spec = SourceSpec { column: Some("nothing".to_owned()), ..spec(&path) };
         assert_eq!(read(&spec, SMALL).unwrap(), vec![None; 6]);
@@ -498,7 +498,7 @@ fn alike() -> Vec<(&'static str, [ArrayRef; 2], ArrayRef)> {
     };
     let item = |name, of: &ArrayRef| field(name, of.data_type(), true);
     let at = |zone: &str| array(TimestampMicrosecondArray::from(vec![5]).with_timezone(zone));
-    let whole = |numbers: Vec<i64>| array(Int64Array::from(numbers));
+    let is_one_document = |numbers: Vec<i64>| array(Int64Array::from(numbers));
     let decimal = |precision| {
         array(Decimal128Array::from(vec![Some(120)]).with_precision_and_scale(precision, 2).unwrap())
     };
@@ -581,13 +581,13 @@ fn alike() -> Vec<(&'static str, [ArrayRef; 2], ArrayRef)> {
         ),
         (
             "bytes of numbers",
-            [array(Int8Array::from(vec![-1])), whole(vec![1 << 40])],
-            whole(vec![-1, 1 << 40]),
+            [array(Int8Array::from(vec![-1])), is_one_document(vec![1 << 40])],
+            is_one_document(vec![-1, 1 << 40]),
         ),
         (
             "signs",
             [array(UInt32Array::from(vec![u32::MAX])), array(Int32Array::from(vec![-1]))],
-            whole(vec![i64::from(u32::MAX), -1]),
+            is_one_document(vec![i64::from(u32::MAX), -1]),
         ),
         (
             "numbers without signs",
@@ -679,7 +679,7 @@ fn passed(spec: &SourceSpec) -> Result<(RecordBatch, Vec<String>)> {
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
     };
     assert_eq!(types(&all.schema()), types(&source.columns().expect("columns were asked for")));
-    Ok((all, context.incidents.lacking()))
+    Ok((all, context.skipped_rows.missing_columns()))
 }
 
 /// Such columns are combined in their common type, in both formats.
@@ -1209,7 +1209,7 @@ fn feather_of_the_first_version_is_told() {
     let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
     let context = OpenContext::new(&Silent);
     assert!(open(&spec, 0, &context).unwrap().units().is_empty());
-    let problem = context.incidents.first().expect("a file that is left out");
+    let problem = context.skipped_rows.first().expect("a file that is left out");
     for said in ["old.feather", "Feather V1", "version=2"] {
         assert!(problem.contains(said), "{problem}");
     }
@@ -1373,9 +1373,9 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
         let rows: usize = in_order(vec![source], 2).map(|batch| batch.unwrap().len()).sum();
         assert!((500..600).contains(&rows), "{rows} rows");
         // One file, plus the rows of the row group that were not given out before the damage was found.
-        assert_eq!(context.incidents.count(), 1 + 600 - crate::base::int::to_u64(rows));
-        assert!(context.incidents.first().is_some_and(|first| first.contains("b.parquet")));
-        let listed = context.incidents.listed();
+        assert_eq!(context.skipped_rows.count(), 1 + 600 - crate::base::int::to_u64(rows));
+        assert!(context.skipped_rows.first().is_some_and(|first| first.contains("b.parquet")));
+        let listed = context.skipped_rows.listed();
         if on_bad_input == OnBadInput::Skip {
             assert!(listed.is_empty());
         } else {
@@ -1414,8 +1414,8 @@ fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
         let source = open(&spec, 0, &context).unwrap();
         let batches: Vec<Batch> = in_order(vec![source], 1).collect::<Result<_>>().unwrap();
         assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), rows);
-        assert_eq!(context.incidents.count(), lost);
-        assert!(context.incidents.listed()[0].problem.contains("a.arrow: record batch 1"));
+        assert_eq!(context.skipped_rows.count(), lost);
+        assert!(context.skipped_rows.listed()[0].problem.contains("a.arrow: record batch 1"));
         assert_eq!(batches.last().map(|last| last.first_row), Some(if rows == 200 { 200 } else { 0 }));
     }
 }
@@ -1428,8 +1428,8 @@ fn damaged_compression_keeps_what_came_before() {
         (0..20_000).map(|line| format!("{{\"text\":\"{}\"}}\n", line * 7_919 % 10_007)).collect();
     let folder = folder();
     for (name, content) in [("t.txt.gz", &text), ("t.jsonl.gz", &rows)] {
-        let whole = gzip(content.as_bytes());
-        let path = written(folder.path(), name, &whole[..whole.len() / 2]);
+        let is_one_document = gzip(content.as_bytes());
+        let path = written(folder.path(), name, &is_one_document[..is_one_document.len() / 2]);
         for documents in [DocumentRule::Line, DocumentRule::File] {
             let strict = SourceSpec { documents: documents.clone(), ..spec(&path) };
             let (kind, message) = failure(read(&strict, SMALL));
@@ -1442,7 +1442,7 @@ fn damaged_compression_keeps_what_came_before() {
             let unit = in_order(vec![source], 1).collect::<Result<Vec<Batch>>>().unwrap();
             assert!(unit.iter().map(Batch::len).sum::<usize>() > 1_000);
             assert!(!unit.last().expect("some batches").open);
-            assert_eq!(context.incidents.count(), 1);
+            assert_eq!(context.skipped_rows.count(), 1);
         }
     }
 }
@@ -1459,18 +1459,18 @@ fn what_is_read_ahead_and_not_taken_is_not_left_out() {
         let source = open(&spec, 0, &context).unwrap();
         let mut documents = in_order(vec![Arc::clone(&source)], threads);
         assert_eq!(documents.next().expect("a batch").unwrap().len(), 10);
-        while threads > 0 && source.left_out(1) < 100 {
+        while threads > 0 && source.skipped(1) < 100 {
             std::thread::yield_now();
         }
-        assert_eq!(context.incidents.count(), 0, "{threads} threads");
+        assert_eq!(context.skipped_rows.count(), 0, "{threads} threads");
         assert!(documents.next().is_none());
-        assert_eq!(context.incidents.count(), 100);
+        assert_eq!(context.skipped_rows.count(), 100);
         drop(documents);
         // An unfinished reading does not count if another one was started after it.
         let mut earlier = source.read(1).unwrap();
         let later = in_order(vec![source], 1).count();
         assert!(earlier.next().is_none());
-        assert_eq!((later, context.incidents.count()), (1, 100));
+        assert_eq!((later, context.skipped_rows.count()), (1, 100));
     }
 }
 
@@ -1506,8 +1506,8 @@ fn parquet_files_laid_end_to_end_are_refused() {
         let error = opened(&spec(&path), ReadConfig::default()).err().expect("two files");
         assert!(format!("{error:?}").contains("several files joined into one"), "{error:?}");
     }
-    for whole in [&one, &two, &bloom] {
-        let path = written(folder.path(), "one.parquet", whole);
+    for is_one_document in [&one, &two, &bloom] {
+        let path = written(folder.path(), "one.parquet", is_one_document);
         assert!(read(&spec(&path), ReadConfig::default()).is_ok());
     }
 }
@@ -1570,20 +1570,20 @@ mod changed {
 
     /// Changes the file that a link leads to, or the link itself.
     fn change(how: &str, file: &Path, link: &Path) {
-        let whole = fs::read(file).expect("a file");
+        let is_one_document = fs::read(file).expect("a file");
         let other = file.with_file_name("other");
         match how {
             "emptied" => fs::write(file, b"").expect("a file"),
-            "appended to" => fs::write(file, [&whole[..], b"\n"].concat()).expect("a file"),
+            "appended to" => fs::write(file, [&is_one_document[..], b"\n"].concat()).expect("a file"),
             // A Parquet file can only be shortened to a complete file at a row group.
             "cut" if file.extension().is_some_and(|extension| extension == "parquet") => {
                 parquet(file.parent().expect("a folder"), "a.parquet", 100);
             }
-            "cut" => fs::write(file, &whole[..whole.len() / 2]).expect("a file"),
+            "cut" => fs::write(file, &is_one_document[..is_one_document.len() / 2]).expect("a file"),
             // The content has the same length, so only the modification time differs.
-            "replaced" => fs::write(file, &whole).expect("a file"),
+            "replaced" => fs::write(file, &is_one_document).expect("a file"),
             "renamed over" => {
-                fs::write(&other, &whole).expect("a file");
+                fs::write(&other, &is_one_document).expect("a file");
                 fs::rename(&other, file).expect("the same folder");
             }
             "removed" => fs::remove_file(file).expect("a file"),
@@ -1592,7 +1592,7 @@ mod changed {
                 assert!(std::process::Command::new("mkfifo").arg(file).status().expect("mkfifo").success());
             }
             _ => {
-                fs::write(&other, &whole).expect("a file");
+                fs::write(&other, &is_one_document).expect("a file");
                 old(&other);
                 fs::remove_file(link).expect("a link");
                 std::os::unix::fs::symlink(&other, link).expect("a link");

@@ -112,9 +112,13 @@ fn a_long_text_is_many_units_and_parts_end_between_characters() {
     let identities: Vec<_> = (0..2).map(|unit| source.identity(unit).unwrap()).collect();
     assert_eq!(identities[0], identities[1], "both units are the same two lines");
 
-    let whole = batches(&*opened(&spec(&path), SMALL).unwrap()).unwrap();
-    assert!(whole.len() > 100);
-    assert!(whole.iter().all(|batch| batch.iter().flatten().all(|part| std::str::from_utf8(part).is_ok())));
+    let is_one_document = batches(&*opened(&spec(&path), SMALL).unwrap()).unwrap();
+    assert!(is_one_document.len() > 100);
+    assert!(
+        is_one_document
+            .iter()
+            .all(|batch| batch.iter().flatten().all(|part| std::str::from_utf8(part).is_ok()))
+    );
 }
 
 /// Text is the same after compression, also with several members and padding.
@@ -235,9 +239,9 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
             let source = open(&spec, 0, &context).unwrap();
             for _ in 0..2 {
                 assert_eq!(documents(in_order(vec![Arc::clone(&source)], 2)).unwrap().len(), 18);
-                assert_eq!(context.incidents.count(), 1, "reading again counts nothing twice");
+                assert_eq!(context.skipped_rows.count(), 1, "reading again counts nothing twice");
             }
-            assert!(context.incidents.listed()[0].problem.contains("line 11"));
+            assert!(context.skipped_rows.listed()[0].problem.contains("line 11"));
         }
     }
 }
@@ -256,15 +260,15 @@ fn lines_are_counted_once_to_number_those_of_all_units() {
     assert!(units > 5, "{units} units");
     for unit in 0..units {
         assert_eq!(source.read(unit).unwrap().count(), 0);
-        source.taken(unit, source.left_out(unit));
-        if let Range::Bytes(from, _) = source.units()[unit].range {
+        source.taken(unit, source.skipped(unit));
+        if let RowRange::Bytes(from, _) = source.units()[unit].range {
             // The bytes before are no longer lines. Size and modification time of the file do not show this.
             let before = "x".repeat(crate::base::int::u64_to_usize(from));
             fs::write(&path, before.clone() + &bad(40)[before.len()..]).unwrap();
             fs::File::options().append(true).open(&path).unwrap().set_modified(listed_at).unwrap();
         }
     }
-    let listed = context.incidents.listed();
+    let listed = context.skipped_rows.listed();
     assert_eq!(listed.len(), 40);
     for (incident, line) in listed.iter().zip(1..) {
         assert!(incident.problem.contains(&format!("line {line}:")), "{incident:?}");
@@ -597,12 +601,20 @@ fn cut_compressed_text_is_an_error_at_every_length() {
     let text: String = (0..400).map(|line| format!("line {}\n", line * 7_919 % 10_007)).collect();
     for (ending, compress) in KINDS {
         // In the second case, the truncated frame follows a complete one.
-        for whole in [compress(text.as_bytes()), [compress(b"eins\n"), compress(text.as_bytes())].concat()] {
-            let ends = [0, compress(b"eins\n").len(), whole.len()];
-            let near = whole.len() - 40..whole.len();
-            for length in (1..whole.len()).step_by(23).chain(near).filter(|length| !ends.contains(length)) {
-                let path = written(folder.path(), &format!("cut.txt.{ending}"), &whole[..length]);
-                assert!(read(&lines(&path), SMALL).is_err(), "{ending}: {length} of {} bytes", whole.len());
+        for is_one_document in
+            [compress(text.as_bytes()), [compress(b"eins\n"), compress(text.as_bytes())].concat()]
+        {
+            let ends = [0, compress(b"eins\n").len(), is_one_document.len()];
+            let near = is_one_document.len() - 40..is_one_document.len();
+            for length in
+                (1..is_one_document.len()).step_by(23).chain(near).filter(|length| !ends.contains(length))
+            {
+                let path = written(folder.path(), &format!("cut.txt.{ending}"), &is_one_document[..length]);
+                assert!(
+                    read(&lines(&path), SMALL).is_err(),
+                    "{ending}: {length} of {} bytes",
+                    is_one_document.len()
+                );
             }
         }
     }
@@ -1023,9 +1035,9 @@ fn what_is_no_character_in_json_is_replaced_if_that_is_said() {
     }
     let context = OpenContext::new(&Silent);
     batches(&*open(&replacing, 0, &context).unwrap()).unwrap();
-    let told = context.incidents.replaced();
+    let told = context.skipped_rows.replaced();
     assert!(told.len() == 1 && told[0].contains("U+FFFD") && told[0].contains("rows.jsonl"), "{told:?}");
-    assert_eq!(context.incidents.count(), 0);
+    assert_eq!(context.skipped_rows.count(), 0);
     // Other errors still end the run, and without the policy the message names it.
     for (line, policy, says) in [
         ("{\"text\":5}", OnBadInput::Replace, "expected a string or null"),
@@ -1117,7 +1129,7 @@ fn records_of_json_that_cannot_be_read_are_named_and_left_out() {
             let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..spec(&path) };
             let source = open(&skipping, 0, &context).unwrap();
             assert_eq!(documents(in_order(vec![source], 1)).unwrap().len(), left, "{json}");
-            assert_eq!(context.incidents.count(), 1, "{json}");
+            assert_eq!(context.skipped_rows.count(), 1, "{json}");
         }
     }
     for layout in ["[{\"text\": \"a\"}]", "[\n{\"text\": \"a\"}]", "{\n\"text\": \"a\"}"] {
@@ -1190,8 +1202,8 @@ fn records_of_tables_that_cannot_be_read_are_named_and_left_out() {
             let skipping = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
             let source = open(&skipping, 0, &context).unwrap();
             assert_eq!(documents(in_order(vec![source], 1)).unwrap().len(), left, "{table}");
-            assert_eq!(context.incidents.count(), 1, "{table}");
-            assert!(context.incidents.listed()[0].problem.contains(told));
+            assert_eq!(context.skipped_rows.count(), 1, "{table}");
+            assert!(context.skipped_rows.listed()[0].problem.contains(told));
         }
     }
     let path = written(folder.path(), "a.csv", b"text\ncaf\xe9\nb\n");

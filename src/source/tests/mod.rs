@@ -132,7 +132,7 @@ impl Source for Scripted {
 }
 
 fn scripted(units: usize, read: ReadUnit) -> Arc<dyn Source> {
-    let unit = |_| Unit { name: "made up".to_owned(), range: Range::Whole, rows: None, text_bytes: None };
+    let unit = |_| Unit { name: "made up".to_owned(), range: RowRange::Whole, rows: None, text_bytes: None };
     Arc::new(Scripted { units: (0..units).map(unit).collect(), read })
 }
 
@@ -280,7 +280,7 @@ fn parts_become_whole_documents() {
     let expected = texts(["a", "b", text, "c", &twice, "d"]);
     let mut row = 0;
     let mut found = Vec::new();
-    for batch in whole_documents(in_order(vec![source], 2)) {
+    for batch in collected_documents(in_order(vec![source], 2)) {
         let batch = batch.unwrap();
         assert!(!batch.open && !batch.continued && !batch.is_empty());
         assert_eq!(batch.first_row, row);
@@ -402,7 +402,7 @@ fn read_failing(format: Format, bytes: &[u8], code: i32) -> (Result<Texts>, u64)
     };
     let source = open(&spec, 0, &context).expect("a stream");
     let texts = self::documents(in_order(vec![source], 1));
-    (texts, context.incidents.count())
+    (texts, context.skipped_rows.count())
 }
 
 /// An error of the system ends the run even if bad input is skipped.
@@ -435,9 +435,9 @@ fn what_the_system_fails_at_is_not_left_out() {
     {
         for (number, (format, bytes)) in cases.iter().enumerate() {
             for length in [bytes.len() / 2, 2] {
-                let (read, left_out) = read_failing(*format, &bytes[..length], code);
+                let (read, skipped) = read_failing(*format, &bytes[..length], code);
                 let (found, message) = failure(read);
-                assert_eq!((found, left_out), (kind, 0), "{number}, {length} bytes, {code}: {message}");
+                assert_eq!((found, skipped), (kind, 0), "{number}, {length} bytes, {code}: {message}");
             }
         }
     }

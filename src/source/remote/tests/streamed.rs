@@ -5,10 +5,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::source::content::Ranged;
-use crate::source::files::Files;
+use crate::source::content::RangeRead;
+use crate::source::files::FileSource;
 use crate::source::skipped_rows::BadInput;
-use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
+use crate::source::{DocumentRule, ReadConfig, SkippedRows, Source, listing};
 
 /// A Parquet file with three row groups, a column of long texts, and an equally long second column.
 fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
@@ -170,7 +170,7 @@ fn files_of_a_web_server_are_read_where_they_lie() {
 #[derive(Debug)]
 struct Elsewhere(Vec<u8>);
 
-impl Ranged for Elsewhere {
+impl RangeRead for Elsewhere {
     fn bytes(&self) -> u64 {
         crate::base::int::to_u64(self.0.len())
     }
@@ -193,13 +193,13 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
     };
     let identity = |name: &str, bytes: Vec<u8>, etag: &str| {
         let known = Identity::Web { bytes: crate::base::int::to_u64(bytes.len()), etag: etag.to_owned() };
-        let remote: Arc<dyn Ranged> = Arc::new(Elsewhere(bytes));
+        let remote: Arc<dyn RangeRead> = Arc::new(Elsewhere(bytes));
         let place = (std::path::PathBuf::from(name), name.to_owned());
         let files = listing::named(name, vec![place], vec![Some(remote)], None, &mut Vec::new()).unwrap();
         let spec = SourceSpec { uri: name.to_owned(), ..SourceSpec::default() };
         let bad =
-            BadInput { policy: spec.on_bad_input, source: 0, incidents: Arc::new(Incidents::default()) };
-        let files = Files::open(&spec, files, vec![known], ReadConfig::default(), bad).unwrap();
+            BadInput { policy: spec.on_bad_input, source: 0, skipped_rows: Arc::new(SkippedRows::default()) };
+        let files = FileSource::open(&spec, files, vec![known], ReadConfig::default(), bad).unwrap();
         files.identity(0).unwrap()
     };
     for (name, one, two) in
