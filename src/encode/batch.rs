@@ -1,3 +1,5 @@
+//! Encoding of batches of documents on all threads, in order. This is the only part of the stage that needs Arrow.
+
 use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
@@ -71,7 +73,7 @@ impl TokenBatch {
 
 /// Bytes of text per work item (4 MiB). Larger batches are cut into items of about this size, so that every
 /// thread has work.
-const RUN_BYTES: u64 = 4 << 20;
+const ITEM_BYTES: u64 = 4 << 20;
 
 /// Counts of the encoded documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,10 +196,10 @@ impl DocumentChunk {
 fn work_items(encoder: &Encoder, batch: Batch, chunk_bytes: usize) -> impl Iterator<Item = WorkItem> {
     let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
     let chunks = document.map_or_else(Vec::new, |text| encoder.chunks(text, chunk_bytes));
-    let whole = chunks.is_empty().then(|| WorkItem::Batch(batch.clone()));
+    let require_whole = chunks.is_empty().then(|| WorkItem::Batch(batch.clone()));
     let chunks =
         chunks.into_iter().map(move |range| WorkItem::Chunk(DocumentChunk { batch: batch.clone(), range }));
-    whole.into_iter().chain(chunks)
+    require_whole.into_iter().chain(chunks)
 }
 
 /// Implements [`encode_batches`], with long documents cut into chunks of about `chunk_bytes` bytes.
@@ -211,11 +213,12 @@ pub(super) fn encode_in_chunks(
 ) -> Result<EncodeFacts> {
     let mut facts = EncodeFacts::default();
     let items = documents.flat_map(|batch| {
-        let (runs, error) = match batch.and_then(|batch| whole(batch, &unit_name)) {
-            Ok(batch) => (Some(runs(batch)), None),
+        let (cut_between_rows, error) = match batch.and_then(|batch| require_whole(batch, &unit_name)) {
+            Ok(batch) => (Some(cut_between_rows(batch)), None),
             Err(error) => (None, Some(Err(error))),
         };
-        let work = runs.into_iter().flatten().flat_map(|run| work_items(encoder, run, chunk_bytes));
+        let work =
+            cut_between_rows.into_iter().flatten().flat_map(|run| work_items(encoder, run, chunk_bytes));
         work.map(Ok).chain(error)
     });
     let in_row = |wrong: Error, chunk: &DocumentChunk| {
@@ -225,7 +228,7 @@ pub(super) fn encode_in_chunks(
         observer.checkpoint()?;
         Ok(match item {
             WorkItem::Batch(batch) => {
-                let (batch, facts) = encode_run(worker, batch, &unit_name)?;
+                let (batch, facts) = encode_documents(worker, batch, &unit_name)?;
                 EncodedItem::Batch(batch, facts)
             }
             WorkItem::Chunk(chunk) => {
@@ -242,11 +245,11 @@ pub(super) fn encode_in_chunks(
             EncodedItem::Chunk(chunk, encoded) => {
                 stitcher.push(encoder.tables(), chunk.text(), chunk.range.start, encoded);
                 if !chunk.is_last() {
-                    let within = encoder.room_for.check_tokens(stitcher.len());
+                    let within = encoder.limits.check_tokens(stitcher.len());
                     return within.map_err(|wrong| in_row(wrong, &chunk));
                 }
                 let ids = encoder.stitched(mem::replace(&mut stitcher, encoder.stitcher()));
-                encoder.room_for.check_tokens(ids.len()).map_err(|wrong| in_row(wrong, &chunk))?;
+                encoder.limits.check_tokens(ids.len()).map_err(|wrong| in_row(wrong, &chunk))?;
                 chunk.document(ids)
             }
         };
@@ -261,7 +264,7 @@ pub(super) fn encode_in_chunks(
 }
 
 /// Returns the batch, or an error if it holds only part of a document.
-fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
+fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
     if !batch.continued && !batch.open {
         return Ok(batch);
     }
@@ -271,14 +274,14 @@ fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Ba
         .with_help("collect the parts of documents with `source::collected_documents` before encoding"))
 }
 
-/// Cuts a batch into batches of about [`RUN_BYTES`] of text, each with at least one row.
-fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
+/// Cuts a batch into batches of about [`ITEM_BYTES`] of text, each with at least one row.
+fn cut_between_rows(batch: Batch) -> impl Iterator<Item = Batch> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |length: &u32| {
             bytes += u64::from(*length);
-            bytes <= RUN_BYTES
+            bytes <= ITEM_BYTES
         };
         let rows = batch.documents.lengths().skip(start).take_while(fits).count();
         let rows = rows.max(1).min(batch.len() - start);
@@ -294,14 +297,14 @@ fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
 }
 
 /// Encodes all rows of a batch with one worker.
-fn encode_run(
+fn encode_documents(
     worker: &mut Worker<'_>,
     batch: Batch,
     unit_name: &impl Fn(usize, usize) -> String,
 ) -> Result<(TokenBatch, EncodeFacts)> {
     let mut facts = EncodeFacts { documents: to_u64(batch.len()), ..EncodeFacts::default() };
     let text_bytes: usize = batch.documents.lengths().map(to_usize).sum();
-    let mut draft = worker.draft(worker.room(text_bytes));
+    let mut output = worker.output(worker.reserve_ids(text_bytes));
     let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let specials = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {
@@ -309,8 +312,8 @@ fn encode_run(
             Some(text) => {
                 let in_row = |wrong: Error| wrong.at(row_name(unit_name, &batch, row));
                 worker
-                    .document(text, &mut draft)
-                    .and_then(|()| check_tokens(worker, text, &draft))
+                    .document(text, &mut output)
+                    .and_then(|()| check_tokens(worker, text, &output))
                     .map_err(in_row)?;
                 facts.text_bytes += to_u64(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
@@ -319,13 +322,13 @@ fn encode_run(
                 nulls.resize(batch.len(), false);
                 nulls[text_lengths.len()] = true;
                 facts.null_documents += 1;
-                worker.end(&mut draft);
+                worker.end(&mut output);
             }
         }
         text_lengths.push(document.map_or(0, |text| to_u64(text.len())));
     }
-    let (mut ids, ends) = worker.finish(draft);
-    worker.settle(&mut ids, text_bytes);
+    let (mut ids, ends) = worker.finish(output);
+    worker.release_unused(&mut ids, text_bytes);
     facts.tokens = to_u64(ids.len());
     facts.specials = worker.specials() - specials;
     let Batch { source, unit, first_row, columns, .. } = batch;
@@ -334,10 +337,10 @@ fn encode_run(
     Ok((tokens, facts))
 }
 
-/// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. It is the only document of its
-/// batch, so all tokens of `draft` are its own.
-fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &PendingOutput<'_>) -> Result<()> {
-    if to_u64(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
+/// Checks the number of tokens of a document that is longer than [`ITEM_BYTES`]. It is the only document of its
+/// batch, so all tokens of `output` are its own.
+fn check_tokens(worker: &Worker<'_>, text: &[u8], output: &PendingOutput<'_>) -> Result<()> {
+    if to_u64(text.len()) <= ITEM_BYTES { Ok(()) } else { worker.check_tokens(output.ids.len()) }
 }
 
 /// Names a row in error messages.

@@ -1,3 +1,5 @@
+//! A cache of the tokens of short pre-tokens.
+
 use crate::base::huge_pages;
 use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
 use crate::split::{SHORT, ShortPretoken};

@@ -1,3 +1,5 @@
+//! The encoder of a vocabulary, its configuration, and which method it uses. It also cuts long texts into chunks.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -20,8 +22,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::split::{self, SplitPattern, Splitter};
 use crate::vocab::{self, Checks, Vocabulary};
 
-/// Bytes of new text per token of the vocabulary from which preparing longest matches pays: preparation takes
-/// about as long as longest matches save on that much text.
+/// Bytes of new text per token of the vocabulary from which preparing backtracking pays: preparation takes
+/// about as long as backtracking save on that much text.
 const WORTH: usize = 16;
 
 /// Of split text, at most about one byte in this many is new; the others belong to pre-tokens that the cache
@@ -55,7 +57,7 @@ const REACH: usize = 64 << 10;
 /// An encoder for one vocabulary, shared by all threads. Each thread encodes with a [`Worker`] of it.
 ///
 /// The encoder is built in two steps. The tables for merging, which works for every vocabulary, are built at
-/// once. The tables for longest matches, which encode new text several times faster, take up to a second for
+/// once. The backtracking tables, which encode new text several times faster, take up to a second for
 /// hundreds of thousands of tokens. They are built when one thread has met enough new text to make that
 /// worthwhile, or at once if that much text [is expected](Encoder::expecting). Both methods give the same ids.
 ///
@@ -74,7 +76,7 @@ const REACH: usize = 64 << 10;
 /// ```
 ///
 /// **Memory:** the vocabulary, and a second copy of it if some bytes have no token; 1 MB, and up to 64 bytes per
-/// merge; about 320 bytes per token for longest matches; with [`ignore_merges`](Vocabulary::ignore_merges), up to
+/// merge; about 320 bytes per token for backtracking; with [`ignore_merges`](Vocabulary::ignore_merges), up to
 /// 21 bytes per token. If much text is not split, up to 160 MiB of learned state for every two workers, which
 /// later workers reuse.
 pub struct Encoder {
@@ -86,11 +88,11 @@ pub struct Encoder {
     pub(super) byte_ids: [TokenId; 256],
     /// `None` if a whole document is one pre-token.
     pub(super) splitter: Option<Box<dyn Splitter>>,
-    /// The tables for longest matches, built once they pay.
-    shortcut: Arc<OnceLock<Backtracking>>,
-    /// Bytes of new text on one thread from which building `shortcut` pays.
+    /// The backtracking tables, built once they pay.
+    backtracking: Arc<OnceLock<Backtracking>>,
+    /// Bytes of new text on one thread from which building `backtracking` pays.
     worth: usize,
-    /// Threads that build `shortcut`. Fixed when the encoder is created, because a thread that encodes need not
+    /// Threads that build `backtracking`. Fixed when the encoder is created, because a thread that encodes need not
     /// belong to a rayon pool that could tell the number.
     pub(super) threads: usize,
     /// With [`ignore_merges`](Vocabulary::ignore_merges): finds pre-tokens that are tokens as a whole, whether or
@@ -103,7 +105,7 @@ pub struct Encoder {
     id_limit: usize,
     /// Bytes of text that each worker is expected to encode; 0 if unknown.
     pub(super) expected: usize,
-    pub(super) room_for: DocumentLimits,
+    pub(super) limits: DocumentLimits,
 }
 
 /// Limits that the memory limit implies.
@@ -135,7 +137,7 @@ impl DocumentLimits {
         if longest <= self.longest_pretoken {
             return Ok(());
         }
-        Err(without_room(EncodeError::LongPretoken { bytes: longest, most: self.longest_pretoken }))
+        Err(over_memory(EncodeError::LongPretoken { bytes: longest, most: self.longest_pretoken }))
     }
 
     /// Checks the number of tokens that a document has so far.
@@ -144,12 +146,12 @@ impl DocumentLimits {
     /// It is above the limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
         let most = self.most_tokens;
-        if tokens <= most { Ok(()) } else { Err(without_room(EncodeError::ManyTokens { most })) }
+        if tokens <= most { Ok(()) } else { Err(over_memory(EncodeError::ManyTokens { most })) }
     }
 }
 
 /// An error with the advice for documents that need more memory than allowed.
-fn without_room(fault: EncodeError) -> Error {
+fn over_memory(fault: EncodeError) -> Error {
     Error::new(ErrorKind::Memory, fault).with_help(
         "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
     )
@@ -198,7 +200,7 @@ impl Encoder {
             pairs: MergeTable::new(&completed),
             byte_ids: *completed.byte_ids(),
             splitter,
-            shortcut: Arc::default(),
+            backtracking: Arc::default(),
             worth: WORTH * vocabulary.id_limit(),
             threads: rayon::current_num_threads(),
             whole: vocabulary.ignore_merges().then(|| IdByBytes::new(&vocabulary)),
@@ -207,7 +209,7 @@ impl Encoder {
             id_limit: vocabulary.id_limit(),
             expected: 0,
             completed,
-            room_for: DocumentLimits::ENDLESS,
+            limits: DocumentLimits::ENDLESS,
             vocabulary,
         })
     }
@@ -231,14 +233,14 @@ impl Encoder {
     /// to vocabularies without a split.
     #[must_use]
     pub fn within(self, memory: ByteCount) -> Encoder {
-        const LONGEST_PIECE: u64 = 1 << 20;
+        const LONGEST_PRETOKEN: u64 = 1 << 20;
         const MOST_TOKENS: u64 = 2 << 20;
-        let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PIECE));
+        let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
         let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MOST_TOKENS));
-        Encoder { room_for: DocumentLimits { longest_pretoken, most_tokens }, ..self }
+        Encoder { limits: DocumentLimits { longest_pretoken, most_tokens }, ..self }
     }
 
-    /// Builds the tables for longest matches now, if the vocabulary allows them. The ids do not change.
+    /// Builds the backtracking tables now, if the vocabulary allows them. The ids do not change.
     #[must_use]
     pub fn prepared(self) -> Encoder {
         self.prepare();
@@ -250,10 +252,10 @@ impl Encoder {
         self.tables_for(usize::MAX);
     }
 
-    /// Shares the tables for longest matches with another encoder of the same vocabulary, whichever of the two
+    /// Shares the backtracking tables with another encoder of the same vocabulary, whichever of the two
     /// builds them.
-    pub(super) fn sharing(self, other: &Encoder) -> Encoder {
-        Encoder { shortcut: Arc::clone(&other.shortcut), ..self }
+    pub(super) fn sharing_tables(self, other: &Encoder) -> Encoder {
+        Encoder { backtracking: Arc::clone(&other.backtracking), ..self }
     }
 
     /// Replaces the amount of text from which preparation pays.
@@ -262,35 +264,35 @@ impl Encoder {
         Encoder { worth: bytes, ..self }
     }
 
-    /// The tables for longest matches, if they have been built and the vocabulary allows them.
+    /// The backtracking tables, if they have been built and the vocabulary allows them.
     #[inline]
     pub(super) fn tables(&self) -> Option<&BacktrackTables> {
-        self.shortcut.get()?.tables.as_ref()
+        self.backtracking.get()?.tables.as_ref()
     }
 
-    /// The tables for longest matches; builds them now if that pays for `bytes` of new text on one thread.
+    /// The backtracking tables; builds them now if that pays for `bytes` of new text on one thread.
     #[inline]
     pub(super) fn tables_for(&self, bytes: usize) -> Option<&BacktrackTables> {
         if bytes < self.worth {
             return self.tables();
         }
         let make = || Backtracking::new(&self.completed, self.splitter.is_none(), self.threads);
-        self.shortcut.get_or_init(make).tables.as_ref()
+        self.backtracking.get_or_init(make).tables.as_ref()
     }
 
     /// Pre-tokens that are known to be single tokens.
     pub(super) fn seeds(&self) -> &[Seed] {
-        self.shortcut.get().map_or(&[], |shortcut| &shortcut.seeds)
+        self.backtracking.get().map_or(&[], |backtracking| &backtracking.seeds)
     }
 
     /// The token that a pre-token is as a whole, with [`ignore_merges`](Vocabulary::ignore_merges), even if
     /// merges do not produce it.
-    pub(super) fn whole(&self, pretoken: &[u8]) -> Option<TokenId> {
+    pub(super) fn whole_token(&self, pretoken: &[u8]) -> Option<TokenId> {
         self.whole.as_ref()?.find(&self.vocabulary, pretoken)
     }
 
     /// An empty [`TokenIds`] with capacity for `ids` ids.
-    pub(super) fn room(&self, ids: usize) -> TokenIds {
+    pub(super) fn ids_with_capacity(&self, ids: usize) -> TokenIds {
         TokenIds::with_capacity(ids, self.id_limit)
     }
 
@@ -311,7 +313,7 @@ impl Encoder {
 
     /// Whether a text has at least two chunks, and these can be encoded independently.
     fn can_be_cut(&self, text: &[u8], size: usize) -> bool {
-        let plain = || self.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
+        let plain = || self.preparation.as_ref().is_none_or(|preparation| preparation.leaves_unchanged(text));
         let independent = || self.splitter.is_some() || self.tables_for(text.len()).is_some();
         let complete = || self.missing.as_ref().is_none_or(|missing| missing.first_in(text).is_none());
         text.len() >= 2 * size && plain() && complete() && independent()
@@ -345,7 +347,7 @@ impl Encoder {
     /// How pre-tokens, and texts that are not split, are encoded at present: by merges until there has been
     /// enough text, unless the encoder is [prepared](Encoder::prepared).
     pub fn method(&self) -> Method {
-        self.shortcut.get().map_or(LITTLE_TEXT, |shortcut| shortcut.method)
+        self.backtracking.get().map_or(LITTLE_TEXT, |backtracking| backtracking.method)
     }
 
     /// The configuration that it was created with.
@@ -374,10 +376,10 @@ fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result
 pub enum Method {
     /// By the longest token that is compatible with the one before it. This is fast, and exact for vocabularies
     /// that pass the [checks](Checks) which trained vocabularies pass.
-    LongestMatches,
+    Backtracking,
     /// By carrying out merges with a heap. This is right for any vocabulary.
     Merges {
-        /// Why longest matches are not used.
+        /// Why backtracking are not used.
         because: &'static str,
     },
 }
@@ -394,26 +396,25 @@ impl Method {
         ];
         match obstacles.into_iter().find(|(stands, _)| *stands) {
             Some((_, because)) => Method::Merges { because },
-            None => Method::LongestMatches,
+            None => Method::Backtracking,
         }
     }
 }
 
 /// For vocabularies with ids of 2²⁴ or more, with about a million tokens, or constructed to be hard.
-pub(super) const TOO_MUCH: Method =
-    Method::Merges { because: "longest matches take too much time or memory" };
+pub(super) const TOO_MUCH: Method = Method::Merges { because: "backtracking take too much time or memory" };
 
-/// The text so far does not repay the time to build the tables for longest matches.
+/// The text so far does not repay the time to build the backtracking tables.
 pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been little text so far" };
 
-/// The tables for longest matches are built on threads of their own, and the system gave none.
+/// The backtracking tables are built on threads of their own, and the system gave none.
 pub(super) const NO_THREADS: Method =
-    Method::Merges { because: "the threads that prepare longest matches cannot be started" };
+    Method::Merges { because: "the threads that prepare backtracking cannot be started" };
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Method::LongestMatches => f.write_str("longest matches"),
+            Method::Backtracking => f.write_str("backtracking"),
             Method::Merges { because } => write!(f, "merges: {because}"),
         }
     }
@@ -422,13 +423,13 @@ impl fmt::Display for Method {
 /// Tokens, those of the lowest ids, that are inserted into a cache when it reaches its full size.
 const SEEDS: usize = 1 << 16;
 
-/// The tables for longest matches, or the reason why a vocabulary does not use them.
+/// The backtracking tables, or the reason why a vocabulary does not use them.
 #[derive(Debug)]
 pub(super) struct Backtracking {
     pub(super) method: Method,
-    /// The tables, if the vocabulary allows longest matches.
+    /// The tables, if the vocabulary allows backtracking.
     pub(super) tables: Option<BacktrackTables>,
-    /// Tokens that a cache is filled with in advance. Empty if texts are not split or longest matches are not
+    /// Tokens that a cache is filled with in advance. Empty if texts are not split or backtracking are not
     /// allowed.
     pub(super) seeds: Box<[Seed]>,
 }
@@ -444,13 +445,13 @@ impl Backtracking {
 
     fn made(vocabulary: &Vocabulary, whole_texts: bool) -> Backtracking {
         let method = Method::of(&vocab::check(vocabulary));
-        if method != Method::LongestMatches {
+        if method != Method::Backtracking {
             return Backtracking::none(method);
         }
         let Some(tables) = BacktrackTables::new(vocabulary, whole_texts) else {
             return Backtracking::none(TOO_MUCH);
         };
-        // Longest matches require that each token's bytes encode to that token, so every token can be a seed.
+        // Backtracking require that each token's bytes encode to that token, so every token can be a seed.
         let tokens = (!whole_texts).then(|| vocabulary.ordinary()).into_iter().flatten();
         let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
         Backtracking { method, tables: Some(tables), seeds }

@@ -1,3 +1,5 @@
+//! Sequences of token ids in two or four bytes each.
+
 use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;

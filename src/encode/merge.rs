@@ -1,3 +1,6 @@
+//! Encoding by merging, which works for every vocabulary: the merge table, and how short and long parts of a pre-token
+//! are merged.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

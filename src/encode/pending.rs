@@ -9,11 +9,11 @@ use super::ids::TokenIds;
 use crate::base::int::{TokenId, u64_to_usize};
 
 /// Most pre-tokens that are added between two checks of whether pending output is full.
-pub(super) const PIECES: usize = 64;
+pub(super) const PRETOKENS_PER_CHECK: usize = 64;
 
-/// Holes are filled once there are more than `NEW` new pre-tokens, or more than `GAPS` holes or documents.
+/// Holes are filled once there are more than `NEW` new pre-tokens, or more than `HOLES` holes or documents.
 const NEW: usize = 256;
-const GAPS: usize = 1024;
+const HOLES: usize = 1024;
 
 /// Entries of the table that finds a new pre-token which occurs again soon, as many do. It is indexed by hash.
 const NEAR: usize = 1024;
@@ -29,8 +29,8 @@ pub(super) struct PendingOutput<'t> {
     /// Ends of documents in `ids`.
     pub(super) ends: Vec<usize>,
     /// Documents that ended since: the number of holes, and of known tokens, before each end.
-    open_ends: Vec<(usize, usize)>,
-    gaps: Vec<Hole>,
+    pending_ends: Vec<(usize, usize)>,
+    holes: Vec<Hole>,
     /// The pre-tokens that belong in the holes, each once if possible.
     new: Vec<&'t [u8]>,
     pub(super) memory: PendingBuffers,
@@ -60,28 +60,28 @@ struct Hole {
 impl<'t> PendingOutput<'t> {
     /// Pending output that continues after `ids`.
     pub(super) fn new(ids: TokenIds, mut memory: PendingBuffers) -> PendingOutput<'t> {
-        // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PIECES` pre-tokens,
+        // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PRETOKENS_PER_CHECK` pre-tokens,
         // can follow before the next check of whether the output is full.
-        memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
+        memory.room.resize(TOKENS + PRETOKENS_PER_CHECK * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
-        let (ends, open_ends, gaps, new) = Default::default();
-        PendingOutput { ids, ends, open_ends, gaps, new, memory, known: 0 }
+        let (ends, pending_ends, holes, new) = Default::default();
+        PendingOutput { ids, ends, pending_ends, holes, new, memory, known: 0 }
     }
 
-    /// Whether the holes should be [filled](PendingOutput::close) now.
+    /// Whether the holes should be [filled](PendingOutput::fill_holes) now.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.known > TOKENS || self.new.len() > NEW || self.gaps.len().max(self.open_ends.len()) > GAPS
+        self.known > TOKENS || self.new.len() > NEW || self.holes.len().max(self.pending_ends.len()) > HOLES
     }
 
-    /// The pre-tokens to encode before [`close`](PendingOutput::close), in the order of their indices.
+    /// The pre-tokens to encode before [`fill_holes`](PendingOutput::fill_holes), in the order of their indices.
     pub(super) fn new_pretokens(&self) -> &[&'t [u8]] {
         &self.new
     }
 
     /// The buffer for the tokens of known pre-tokens, and how much of it is in use.
     #[inline]
-    pub(super) fn room(&mut self) -> (&mut [TokenId], usize) {
+    pub(super) fn buffer(&mut self) -> (&mut [TokenId], usize) {
         (&mut self.memory.room, self.known)
     }
 
@@ -93,14 +93,14 @@ impl<'t> PendingOutput<'t> {
 
     /// Leaves a hole for the tokens of a pre-token. Returns `false` if the same pre-token is known to belong in
     /// another hole.
-    pub(super) fn leave(&mut self, pretoken: &'t [u8]) -> bool {
+    pub(super) fn leave_hole(&mut self, pretoken: &'t [u8]) -> bool {
         let near = &mut self.memory.near[u64_to_usize(FxBuildHasher.hash_one(pretoken)) % NEAR];
         let is_new = self.new.get(usize::from(*near)) != Some(&pretoken);
         if is_new {
             *near = u16::try_from(self.new.len()).expect("it would be full");
             self.new.push(pretoken);
         }
-        self.gaps.push(Hole { at: self.known, pretoken: usize::from(*near) });
+        self.holes.push(Hole { at: self.known, pretoken: usize::from(*near) });
         is_new
     }
 
@@ -110,7 +110,7 @@ impl<'t> PendingOutput<'t> {
         self.known += 1;
     }
 
-    /// Appends tokens if they fit and leave space for those of `PIECES` more pre-tokens. Returns whether they
+    /// Appends tokens if they fit and leave space for those of `PRETOKENS_PER_CHECK` more pre-tokens. Returns whether they
     /// did.
     pub(super) fn put(&mut self, tokens: &[TokenId]) -> bool {
         let fits = self.known + tokens.len() <= TOKENS;
@@ -123,26 +123,26 @@ impl<'t> PendingOutput<'t> {
 
     /// Ends a document.
     pub(super) fn end(&mut self) {
-        self.open_ends.push((self.gaps.len(), self.known));
+        self.pending_ends.push((self.holes.len(), self.known));
     }
 
     /// Fills all holes. `tokens` returns the tokens of a new pre-token, given its index.
-    pub(super) fn close<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
+    pub(super) fn fill_holes<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
         // The last segment is handled like a document that ends here.
         self.end();
-        let (mut gaps, mut done, mut from) = (self.gaps.drain(..), 0, 0);
-        for (before, known) in self.open_ends.drain(..) {
-            for gap in gaps.by_ref().take(before - done) {
-                self.ids.extend_from_slice(&self.memory.room[from..gap.at]);
-                self.ids.extend_from_slice(tokens(gap.pretoken));
-                from = gap.at;
+        let (mut holes, mut done, mut from) = (self.holes.drain(..), 0, 0);
+        for (before, known) in self.pending_ends.drain(..) {
+            for hole in holes.by_ref().take(before - done) {
+                self.ids.extend_from_slice(&self.memory.room[from..hole.at]);
+                self.ids.extend_from_slice(tokens(hole.pretoken));
+                from = hole.at;
             }
             self.ids.extend_from_slice(&self.memory.room[from..known]);
             (done, from) = (before, known);
             self.ends.push(self.ids.len());
         }
         self.ends.pop();
-        drop(gaps);
+        drop(holes);
         self.new.clear();
         self.known = 0;
     }

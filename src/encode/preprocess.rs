@@ -116,12 +116,12 @@ impl Preprocessor {
 
     /// Whether preparation leaves a text unchanged and finds no token in it. May return `false` for a text that
     /// would not change, if a quick test cannot decide.
-    pub(super) fn leaves(&self, text: &[u8]) -> bool {
+    pub(super) fn leaves_unchanged(&self, text: &[u8]) -> bool {
         let finds_none = |finder: &AddedTokenFinder| {
             finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)))
         };
         let spaced = !self.prefix_space || text.starts_with(b" ");
-        spaced && finds_none(&self.early) && finds_none(&self.late) && self.normalizers.leaves(text)
+        spaced && finds_none(&self.early) && finds_none(&self.late) && self.normalizers.leaves_unchanged(text)
     }
 
     /// The text, with a space before it if the rules ask for one.
@@ -178,7 +178,7 @@ impl AddedTokenFinder {
         for segment in self.search.segments(text) {
             let Segment::Special(which, found) = segment else { continue };
             let token = &self.tokens[which];
-            if !self.counts(token, text, &found) {
+            if !self.is_token(token, text, &found) {
                 continue;
             }
             if token.special && self.policy == SpecialPolicy::Forbid {
@@ -210,7 +210,7 @@ impl AddedTokenFinder {
 
     /// Whether a match counts as a token: not as text by policy, and not within a word if it must be a single
     /// word.
-    fn counts(&self, token: &AddedToken, text: &[u8], found: &Range<usize>) -> bool {
+    fn is_token(&self, token: &AddedToken, text: &[u8], found: &Range<usize>) -> bool {
         if token.special && self.policy == SpecialPolicy::Text {
             return false;
         }
@@ -271,9 +271,9 @@ fn is_word(character: char) -> bool {
 /// characters are next to them, and all their bytes are lower.
 const FIRST: u8 = 0xCC;
 
-/// For each character below U+30000, whether it [is steady](steady). Higher ones are rare and tested one by one.
-static STEADY: LazyLock<Vec<bool>> =
-    LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(steady)).collect());
+/// For each character below U+30000, whether it [is steady](is_stable). Higher ones are rare and tested one by one.
+static STABLE: LazyLock<Vec<bool>> =
+    LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(is_stable)).collect());
 
 /// Most bytes of a normalized text: `GROWTH` for each byte of the text, and `ROOM` more. Without a limit,
 /// replacing strings by longer ones again and again could fill the memory.
@@ -325,7 +325,7 @@ impl NormalizerSteps {
         let most = text.len().saturating_mul(GROWTH).saturating_add(ROOM);
         let mut normal = Cow::Borrowed(text);
         for step in &self.0 {
-            if !step.leaves(&normal) {
+            if !step.leaves_unchanged(&normal) {
                 let changed = step.apply(&normal, most)?;
                 if changed.len() > most {
                     return Err(grows(text.len(), most));
@@ -338,8 +338,8 @@ impl NormalizerSteps {
 
     /// Whether no normalizer changes a text. May return `false` for a text that does not change, if a quick test
     /// cannot decide.
-    pub(super) fn leaves(&self, text: &[u8]) -> bool {
-        self.0.iter().all(|step| step.leaves(text))
+    pub(super) fn leaves_unchanged(&self, text: &[u8]) -> bool {
+        self.0.iter().all(|step| step.leaves_unchanged(text))
     }
 }
 
@@ -378,7 +378,7 @@ impl NormalizerStep {
     }
 
     /// Whether this normalizer leaves a text unchanged. May return `false` for a text that it does not change.
-    fn leaves(&self, text: &[u8]) -> bool {
+    fn leaves_unchanged(&self, text: &[u8]) -> bool {
         let all = |test: fn(&str) -> bool| text.utf8_chunks().all(|chunk| test(chunk.valid()));
         match self {
             NormalizerStep::Form(Form::C) => all(is_nfc),
@@ -488,17 +488,17 @@ fn push_all(normal: &mut Vec<u8>, characters: impl Iterator<Item = char>) {
 
 /// Whether a text is in form C.
 fn is_nfc(text: &str) -> bool {
-    all_steady(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
+    all_stable(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
 }
 
 /// Whether a text consists of [steady] characters.
-fn all_steady(text: &str) -> bool {
+fn all_stable(text: &str) -> bool {
     let mut rest = text;
     while let Some(skipped) = rest.bytes().position(|byte| byte >= FIRST) {
         let mut characters = rest[skipped..].chars();
         let Some(character) = characters.next() else { break };
-        let known = STEADY.get(to_usize(u32::from(character))).copied();
-        if !known.unwrap_or_else(|| steady(character)) {
+        let known = STABLE.get(to_usize(u32::from(character))).copied();
+        if !known.unwrap_or_else(|| is_stable(character)) {
             return false;
         }
         rest = characters.as_str();
@@ -508,6 +508,6 @@ fn all_steady(text: &str) -> bool {
 
 /// Whether a character, among steady ones only, keeps its code point and its position in form C: its combining
 /// class is 0 and the quick check says yes.
-fn steady(character: char) -> bool {
+fn is_stable(character: char) -> bool {
     canonical_combining_class(character) == 0 && is_nfc_quick(once(character)) == IsNormalized::Yes
 }

@@ -1,3 +1,5 @@
+//! Encoding against the reference, for every vocabulary and text, and the tests of the options of encoding.
+
 use std::sync::Arc;
 
 use proptest::collection::vec;
@@ -64,7 +66,7 @@ fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
             b"ab c"[..letters].iter().map(|byte| usize::from(byte ^ mask)).collect();
         let mut merges: Vec<RankedMerge> = Vec::new();
         for (left, right, own, rank) in drafts {
-            add_draft(&mut tokens, &mut merging, &mut merges, (left, right, own, rank));
+            add_merge(&mut tokens, &mut merging, &mut merges, (left, right, own, rank));
         }
         let tokens = tokens.into_iter().enumerate().map(|(id, bytes)| (TokenId::from_index(id), bytes));
         VocabularyParts { tokens: tokens.collect(), merges, ignore_merges, ..VocabularyParts::default() }
@@ -72,7 +74,7 @@ fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
 }
 
 /// Adds a generated merge, unless its result would be long or its pair merges already.
-fn add_draft(
+fn add_merge(
     tokens: &mut Vec<Box<[u8]>>,
     merging: &mut Vec<usize>,
     merges: &mut Vec<RankedMerge>,
@@ -129,12 +131,12 @@ pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
     ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
 }
 
-/// An encoder that uses longest matches from the start, if the vocabulary allows them.
+/// An encoder that uses backtracking from the start, if the vocabulary allows them.
 pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     Encoder::new(vocabulary.clone(), config).expect("valid").prepared()
 }
 
-/// An encoder that splits after spaces and uses longest matches from the start, if the vocabulary allows them.
+/// An encoder that splits after spaces and uses backtracking from the start, if the vocabulary allows them.
 fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     let vocabulary = Arc::new(vocabulary.clone());
     Encoder::with_splitter(vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid").prepared()
@@ -192,7 +194,7 @@ fn with_known(texts: &[Vec<u8>], known: usize) -> Vec<Vec<u8>> {
 
 /// The tokens of pre-tokens that were encoded in a batch fill the right holes.
 #[test]
-fn new_pretokens_are_encoded_together_where_they_belong() {
+fn batched_pretokens_fill_their_holes() {
     let inputs = (text(), vec(text(), 1..8), 0..400usize);
     one_case_in(4, &inputs, |(learned_from, texts, known)| {
         let vocabulary = trained(&learned_from, SplitPattern::None);
@@ -201,11 +203,11 @@ fn new_pretokens_are_encoded_together_where_they_belong() {
         let encoder = after_spaces(&vocabulary, config);
         let mut worker = encoder.worker();
         let texts = with_known(&texts, known);
-        let mut draft = worker.draft(TokenIds::from_iter([eos]));
+        let mut output = worker.output(TokenIds::from_iter([eos]));
         for text in &texts {
-            worker.document(text, &mut draft).expect("any bytes encode");
+            worker.document(text, &mut output).expect("any bytes encode");
         }
-        let (ids, ends) = worker.finish(draft);
+        let (ids, ends) = worker.finish(output);
         let mut all = vec![eos];
         let expected: Vec<usize> = texts
             .iter()
@@ -220,9 +222,9 @@ fn new_pretokens_are_encoded_together_where_they_belong() {
     });
 }
 
-/// Longest matches may start to be used at any time, even between the texts of one pending output.
+/// Backtracking may start to be used at any time, even between the texts of one pending output.
 #[test]
-fn what_is_prepared_for_meanwhile_changes_nothing() {
+fn building_the_tables_meanwhile_changes_nothing() {
     let inputs = (vocabulary(), vec(text(), 1..8), 0..300usize, 0..200usize);
     one_case_in(2, &inputs, |(vocabulary, texts, known, worth)| {
         let shared = Arc::new(vocabulary.clone());
@@ -233,17 +235,17 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
             let encoder = encoder.expect("valid").worth(worth);
             let (mut worker, mut other) = (encoder.worker(), encoder.worker());
             let texts = with_known(&texts, if is_split { known } else { 0 });
-            let mut draft = worker.draft(TokenIds::default());
+            let mut output = worker.output(TokenIds::default());
             let mut all = Vec::new();
             for text in &texts {
-                worker.document(text, &mut draft).expect("any bytes encode");
+                worker.document(text, &mut output).expect("any bytes encode");
                 let whole = [&text[..]];
                 let pretokens: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
                 let expected = expected(&vocabulary, if is_split { &pretokens } else { &whole });
                 prop_assert_eq!(other.encode(text).expect("any bytes encode"), &expected[..]);
                 all.extend(expected);
             }
-            prop_assert_eq!(worker.finish(draft).0.into_wide(), all);
+            prop_assert_eq!(worker.finish(output).0.into_wide(), all);
         }
         Ok(())
     });
@@ -252,7 +254,7 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
 /// All workers wait for the one that prepares. Each runs on a thread of the pool that could otherwise have been
 /// given part of that work.
 #[test]
-fn workers_that_prepare_at_once_wait_for_one() {
+fn workers_that_need_the_tables_wait_for_one_to_build_them() {
     let text = b"ab ca bc ab aab cab bca".repeat(50);
     let vocabulary = Arc::new(trained(&text, SplitPattern::None));
     let expected = reference::encode_pretoken(&vocabulary, &text);
@@ -265,17 +267,17 @@ fn workers_that_prepare_at_once_wait_for_one() {
                 let mut worker = encoder.worker();
                 (0..3).for_each(|_| assert_eq!(worker.encode(&text).expect("any bytes encode"), expected));
             });
-            assert_eq!(encoder.method(), Method::LongestMatches);
+            assert_eq!(encoder.method(), Method::Backtracking);
         }
     });
 }
 
-/// Longest matches are prepared from the documented amount of expected text on, and not below it.
+/// Backtracking are prepared from the documented amount of expected text on, and not below it.
 #[test]
-fn so_much_text_is_prepared_for_beforehand() {
+fn tables_for_much_text_are_built_beforehand() {
     for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {
         let vocabulary = Arc::new(trained(b"", split));
-        for (bytes, method) in [(least - 1, encoder::LITTLE_TEXT), (least, Method::LongestMatches)] {
+        for (bytes, method) in [(least - 1, encoder::LITTLE_TEXT), (least, Method::Backtracking)] {
             let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid");
             let encoder = with_threads(1, || encoder.expecting(ByteCount(bytes)));
             assert_eq!(encoder.method(), method);
@@ -291,27 +293,27 @@ fn so_much_text_is_prepared_for_beforehand() {
 /// Rare new pre-tokens leave holes, which are filled when there are many tokens, a long pre-token, or many
 /// documents.
 #[test]
-fn rare_new_pretokens_wait_for_others() {
+fn rare_new_pretokens_are_batched() {
     let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
     let encoder = after_spaces(&vocabulary, EncodeConfig::default());
     let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
     let long = [b"ca ", &*b"z".repeat(20_000), b" ab "].concat();
     for ids in [TokenIds::from(Vec::<u16>::new()), TokenIds::from(Vec::<TokenId>::new())] {
         let mut worker = encoder.worker();
-        let mut draft = worker.draft(ids);
-        worker.document(&known, &mut draft).expect("any bytes encode");
-        worker.document(&new, &mut draft).expect("any bytes encode");
-        assert_eq!(draft.new_pretokens(), [&b"ab "[..], b"cab ", b"bca "]);
-        worker.document(&more, &mut draft).expect("any bytes encode");
+        let mut output = worker.output(ids);
+        worker.document(&known, &mut output).expect("any bytes encode");
+        worker.document(&new, &mut output).expect("any bytes encode");
+        assert_eq!(output.new_pretokens(), [&b"ab "[..], b"cab ", b"bca "]);
+        worker.document(&more, &mut output).expect("any bytes encode");
         assert!(
-            draft.new_pretokens().is_empty() && !draft.ids.is_empty(),
+            output.new_pretokens().is_empty() && !output.ids.is_empty(),
             "so many tokens are not kept apart"
         );
-        worker.document(&long, &mut draft).expect("any bytes encode");
-        assert!(draft.new_pretokens().is_empty(), "gaps are closed for what there is no room for");
-        (0..3_000).for_each(|_| worker.end(&mut draft));
-        assert!(draft.ends.len() > 2_000, "nor are so many documents");
-        let (ids, ends) = worker.finish(draft);
+        worker.document(&long, &mut output).expect("any bytes encode");
+        assert!(output.new_pretokens().is_empty(), "gaps are closed for what there is no room for");
+        (0..3_000).for_each(|_| worker.end(&mut output));
+        assert!(output.ends.len() > 2_000, "nor are so many documents");
+        let (ids, ends) = worker.finish(output);
         let length = ids.len();
         assert_eq!(decoded(&vocabulary, &ids.into_wide()), [&*known, &new, &more, &long].concat());
         assert_eq!(ends[3..], [length; 3_001]);
@@ -609,8 +611,10 @@ mod missing_bytes {
         let merges = vec![RankedMerge { left, right, result, rank: 0 }];
         let lacking =
             VocabularyParts { tokens: tokens.clone(), unknown: unknown(None), ..Default::default() };
-        let merged = VocabularyParts { tokens, merges, unknown: unknown(Some(1)), ..Default::default() };
-        for (parts, said) in [(lacking, "lacks its unk_token"), (merged, "merges use the unk_token")] {
+        let uncached_bytes =
+            VocabularyParts { tokens, merges, unknown: unknown(Some(1)), ..Default::default() };
+        for (parts, said) in [(lacking, "lacks its unk_token"), (uncached_bytes, "merges use the unk_token")]
+        {
             let vocabulary = Vocabulary::new(parts).expect("valid");
             Encoder::new(vocabulary.clone(), EncodeConfig::default())
                 .expect("texts without such bytes encode");
@@ -739,7 +743,7 @@ mod preprocess {
 
     /// A position in normalized text is not one in the original text, so none is reported.
     #[test]
-    fn of_a_token_in_normalized_text_no_place_is_told() {
+    fn tokens_in_normalized_text_have_no_position() {
         let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
         for (normalized, nfc, said) in [
             (true, true, r#"the normalized text contains the special token "<s>""#),
@@ -792,7 +796,7 @@ mod preprocess {
         }
     }
 
-    /// [`Preprocessor::leaves`](crate::encode::preprocess::Preprocessor::leaves) is right about texts that change and
+    /// [`Preprocessor::leaves_unchanged`](crate::encode::preprocess::Preprocessor::leaves_unchanged) is right about texts that change and
     /// texts that do not.
     #[test]
     fn text_is_left_where_nothing_is_changed_or_found() {
@@ -813,7 +817,11 @@ mod preprocess {
             {
                 let encoder = prepared(&vocabulary(nfc, prefix_space), EncodeConfig::default());
                 let preparation = encoder.preparation.as_ref().expect("rules and tokens");
-                assert_eq!(preparation.leaves(text.as_bytes()), left, "{text:?}, {nfc}, {prefix_space}");
+                assert_eq!(
+                    preparation.leaves_unchanged(text.as_bytes()),
+                    left,
+                    "{text:?}, {nfc}, {prefix_space}"
+                );
                 let unchanged = encoder.worker().encode(text.as_bytes()).expect("any bytes encode")
                     == text.bytes().map(|byte| TokenId::new(byte.into())).collect::<Vec<_>>();
                 assert_eq!(unchanged, left, "{text:?}, {nfc}, {prefix_space}");
@@ -828,10 +836,10 @@ mod preprocess {
         let mut tokens = bytes();
         tokens.push((TokenId::new(256), Box::from(*b"ab")));
         let apart = added(257, "cd", |token| token.single_word = true);
-        let merged = AddedToken { id: TokenId::new(256), text: "ab".to_owned(), ..apart.clone() };
+        let uncached_bytes = AddedToken { id: TokenId::new(256), text: "ab".to_owned(), ..apart.clone() };
         let parts = VocabularyParts {
             tokens,
-            added: vec![merged, apart],
+            added: vec![uncached_bytes, apart],
             ignore_merges: true,
             ..VocabularyParts::default()
         };
@@ -895,13 +903,13 @@ mod preprocess {
                     let in_chunks = tokenizer.encode_in_chunks(&[&text], 16).expect("it is encoded");
                     assert_eq!(in_chunks, [&*encoded]);
                     let preparation = tokenizer.encoder().preparation.as_ref().expect("rules");
-                    let leaves = preparation.leaves(text.as_bytes());
+                    let leaves_unchanged = preparation.leaves_unchanged(text.as_bytes());
                     assert_eq!(
-                        leaves,
+                        leaves_unchanged,
                         tokenizer.decode(&encoded).expect("bytes") == text.as_bytes(),
                         "{text:?}"
                     );
-                    changed |= !leaves;
+                    changed |= !leaves_unchanged;
                 }
             }
             assert!(changed, "no text is changed");
@@ -1063,11 +1071,11 @@ mod tokenizer {
             characters in "\\PC{0,20}",
             bytes in vec(prop_oneof![any::<u8>(), 0xC0_u8.., Just(0xE2), Just(0x82)], 0..40),
             more in vec(any::<u16>(), 0..20),
-            merged in any::<bool>(),
+            uncached_bytes in any::<bool>(),
         ) {
-            // If `merged`, tokens have arbitrary bytes; otherwise the tokens are the bytes of the characters,
+            // If `uncached_bytes`, tokens have arbitrary bytes; otherwise the tokens are the bytes of the characters,
             // followed by others.
-            let learned_from = if merged { [characters.as_bytes(), &bytes].concat() } else { Vec::new() };
+            let learned_from = if uncached_bytes { [characters.as_bytes(), &bytes].concat() } else { Vec::new() };
             let tokenizer = tokenizer(trained(&learned_from, SplitPattern::None));
             let mut ids = tokenizer.encode([characters.as_bytes(), &bytes].concat()).expect("encodes");
             let limit = truncate_to_u32(tokenizer.vocabulary().id_limit());

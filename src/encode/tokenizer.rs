@@ -1,3 +1,5 @@
+//! A tokenizer for texts in memory, and decoding of ids as they arrive.
+
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -67,7 +69,7 @@ impl fmt::Debug for Tokenizer {
 struct TokenizerInner {
     encoder: Encoder,
     /// Memory of workers that no call is using.
-    idle: Mutex<Vec<WorkerMemory>>,
+    unused: Mutex<Vec<WorkerMemory>>,
 }
 
 impl Tokenizer {
@@ -100,10 +102,10 @@ impl Tokenizer {
     /// Those of [`Encoder::new`].
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Tokenizer> {
         let encoder = Encoder::new(vocabulary, config)?;
-        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, idle: Mutex::default() })))
+        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, unused: Mutex::default() })))
     }
 
-    /// Builds the tables for longest matches now, so that no later call has to wait for them: see [`Encoder`].
+    /// Builds the backtracking tables now, so that no later call has to wait for them: see [`Encoder`].
     #[must_use]
     pub fn prepared(self) -> Tokenizer {
         self.0.encoder.prepare();
@@ -139,14 +141,14 @@ impl Tokenizer {
     /// with an id that is known only after loading.
     ///
     /// This rebuilds the merge tables, which takes milliseconds, so keep the result instead of calling this for
-    /// every text. The tables for longest matches are shared.
+    /// every text. The backtracking tables are shared.
     ///
     /// # Errors
     /// Those of [`Encoder::new`].
     pub fn with_config(&self, config: EncodeConfig) -> Result<Tokenizer> {
         let before = &self.0.encoder;
-        let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing(before);
-        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, idle: Mutex::default() })))
+        let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing_tables(before);
+        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, unused: Mutex::default() })))
     }
 
     /// Encodes a text as one whole document.
@@ -252,12 +254,12 @@ impl Tokenizer {
 
     /// Runs `work` with a worker. The worker reuses the memory of an earlier one if any is unused.
     fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
-        let TokenizerInner { encoder, idle, .. } = &*self.0;
-        let memory = lock(idle).pop();
+        let TokenizerInner { encoder, unused, .. } = &*self.0;
+        let memory = lock(unused).pop();
         let mut worker =
             memory.map_or_else(|| encoder.worker(), |memory| Worker::with_memory(encoder, memory));
         let result = work(&mut worker);
-        lock(idle).push(worker.into_memory());
+        lock(unused).push(worker.into_memory());
         result
     }
 }

@@ -1,3 +1,5 @@
+//! One thread's part of encoding: splits text, looks pre-tokens up, and encodes those that are new.
+
 use std::fmt;
 use std::ops::Range;
 
@@ -9,7 +11,7 @@ use super::ids::TokenIds;
 use super::merge;
 use super::merge::Merger;
 use super::missing_bytes::MissingByteTable;
-use super::pending::{self, PIECES, PendingOutput};
+use super::pending::{self, PRETOKENS_PER_CHECK, PendingOutput};
 use super::preprocess::TextOrToken;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,10 +23,10 @@ const WINDOW: usize = 8 << 10;
 
 /// Bytes per chunk of a long pre-token. If ids take two bytes, a pre-token of at least two chunks is encoded
 /// chunk by chunk.
-const PART: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
+const PRETOKEN_CHUNK: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
 
 /// Longest pre-token, in bytes, that is encoded in a batch with others. Longer ones gain little from it.
-const TOGETHER: usize = 256;
+const LONGEST_BATCHED: usize = 256;
 
 /// Bytes above which a text is the only one in its pending output (4 MiB). Its tokens are then counted while it is
 /// encoded, since they may exceed the memory limit.
@@ -36,10 +38,10 @@ const RARE: u32 = 16;
 
 /// Pre-tokens over which new ones are counted. At this number both counts are halved, so that recent ones weigh
 /// most.
-const LATELY: u32 = 4096;
+const RECENT: u32 = 4096;
 
 /// Ids per KiB of text that memory is first reserved for: most text has tokens of three bytes or more.
-const IDS_A_KIB: usize = 1024 / 3;
+const IDS_PER_KIB: usize = 1024 / 3;
 
 /// Largest capacity, in ids, of a buffer that a worker keeps for later.
 const KEPT_IDS: usize = 1 << 20;
@@ -102,16 +104,16 @@ impl fmt::Debug for Worker<'_> {
 pub(super) struct WorkerMemory {
     cache: PretokenCache,
     lookups: Vec<Lookup>,
-    novelty: MissRate,
-    together: backtrack::BatchedBacktrack,
-    draft: pending::PendingBuffers,
+    miss_rate: MissRate,
+    batched: backtrack::BatchedBacktrack,
+    output: pending::PendingBuffers,
     merger: Merger,
     /// Bytes of pre-tokens that were encoded one by one.
-    merged: usize,
+    uncached_bytes: usize,
     scratch: backtrack::BacktrackScratch,
     ends: Vec<u32>,
     /// Ids per KiB of text that memory is reserved for.
-    ids_a_kib: usize,
+    ids_per_kib: usize,
     /// Tokens of one pre-token.
     tokens: Vec<TokenId>,
     /// Tokens of the last document that was encoded by itself, or of a chunk of a text.
@@ -129,7 +131,7 @@ impl MissRate {
     /// Counts pre-tokens that are looked up, new or known.
     fn count(&mut self, pretokens: usize) {
         self.of += truncate_to_u32(pretokens);
-        if self.of > LATELY {
+        if self.of > RECENT {
             (self.new, self.of) = (self.new / 2, self.of / 2);
         }
     }
@@ -148,19 +150,19 @@ impl<'e> Worker<'e> {
 
     /// A worker with this cache that is never stopped.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
-        let (lookups, novelty, together, draft, merger, ends, tokens, ids) = Default::default();
+        let (lookups, miss_rate, batched, output, merger, ends, tokens, ids) = Default::default();
         let scratch = backtrack::BacktrackScratch::expecting(encoder.expected);
         let memory = WorkerMemory {
             cache,
             lookups,
-            novelty,
-            together,
-            draft,
+            miss_rate,
+            batched,
+            output,
             merger,
-            merged: 0,
+            uncached_bytes: 0,
             scratch,
             ends,
-            ids_a_kib: IDS_A_KIB,
+            ids_per_kib: IDS_PER_KIB,
             tokens,
             ids,
         };
@@ -204,48 +206,48 @@ impl<'e> Worker<'e> {
     /// Those of [`encode`](Worker::encode). `ids` may then contain some of the document's tokens.
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let mut all = TokenIds::from(std::mem::take(ids));
-        let outcome = self.drafted(&mut all, |worker, draft| worker.document(text, draft));
+        let outcome = self.with_output(&mut all, |worker, output| worker.document(text, output));
         *ids = all.into_wide();
         outcome
     }
 
     /// Reserves memory for the ids of `text_bytes` bytes of text: slightly more than needed if the text resembles
     /// the last one.
-    pub(super) fn room(&self, text_bytes: usize) -> TokenIds {
-        self.encoder.room(text_bytes.saturating_mul(self.memory.ids_a_kib) / 1024)
+    pub(super) fn reserve_ids(&self, text_bytes: usize) -> TokenIds {
+        self.encoder.ids_with_capacity(text_bytes.saturating_mul(self.memory.ids_per_kib) / 1024)
     }
 
     /// Returns the unused memory of `ids`, and records how many ids `text_bytes` bytes of text needed.
-    pub(super) fn settle(&mut self, ids: &mut TokenIds, text_bytes: usize) {
+    pub(super) fn release_unused(&mut self, ids: &mut TokenIds, text_bytes: usize) {
         ids.shrink_to_fit();
         if let Some(needed) = ids.len().saturating_mul(1024).checked_div(text_bytes) {
             // Rows without text can still have ids (BOS and EOS), hence the limit.
-            self.memory.ids_a_kib = (needed + needed / 32 + 1).min(1024);
+            self.memory.ids_per_kib = (needed + needed / 32 + 1).min(1024);
         }
     }
 
     /// Pending output that continues after `ids`. End it with [`finish`](Worker::finish).
-    pub(super) fn draft<'t>(&mut self, ids: TokenIds) -> PendingOutput<'t> {
-        PendingOutput::new(ids, std::mem::take(&mut self.memory.draft))
+    pub(super) fn output<'t>(&mut self, ids: TokenIds) -> PendingOutput<'t> {
+        PendingOutput::new(ids, std::mem::take(&mut self.memory.output))
     }
 
     /// Fills the remaining holes, and returns the tokens and the end of each document in them.
-    pub(super) fn finish(&mut self, mut draft: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
-        self.fill(&mut draft);
-        let (ids, ends, memory) = draft.into_parts();
-        self.memory.draft = memory;
+    pub(super) fn finish(&mut self, mut output: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
+        self.fill(&mut output);
+        let (ids, ends, memory) = output.into_parts();
+        self.memory.output = memory;
         (ids, ends)
     }
 
     /// Appends to `ids` the tokens that `write` adds to a pending output.
-    fn drafted<'t>(
+    fn with_output<'t>(
         &mut self,
         ids: &mut TokenIds,
         write: impl FnOnce(&mut Self, &mut PendingOutput<'t>) -> Result<()>,
     ) -> Result<()> {
-        let mut draft = self.draft(std::mem::take(ids));
-        let outcome = write(self, &mut draft);
-        (*ids, _) = self.finish(draft);
+        let mut output = self.output(std::mem::take(ids));
+        let outcome = write(self, &mut output);
+        (*ids, _) = self.finish(output);
         outcome
     }
 
@@ -253,19 +255,19 @@ impl<'e> Worker<'e> {
     ///
     /// # Errors
     /// Those of [`encode`](Worker::encode). The output may then contain some of the document's tokens.
-    pub(super) fn document<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
+    pub(super) fn document<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
-        encoder.config.bos.into_iter().for_each(|bos| draft.push(bos));
+        encoder.config.bos.into_iter().for_each(|bos| output.push(bos));
         match &encoder.preparation {
             Some(preparation) => {
-                self.fill(draft);
+                self.fill(output);
                 // The parts are temporary texts, so each is finished in pending output of its own, which borrows
                 // this memory.
-                self.memory.draft = std::mem::take(&mut draft.memory);
-                let ids = &mut draft.ids;
+                self.memory.output = std::mem::take(&mut output.memory);
+                let ids = &mut output.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
                     TextOrToken::Text(text) => {
-                        self.drafted(ids, |worker, draft| worker.ordinary(text, draft))
+                        self.with_output(ids, |worker, output| worker.encode_text(text, output))
                     }
                     TextOrToken::Token(token) => {
                         self.specials += u64::from(token.special);
@@ -273,27 +275,27 @@ impl<'e> Worker<'e> {
                         Ok(())
                     }
                 });
-                draft.memory = std::mem::take(&mut self.memory.draft);
+                output.memory = std::mem::take(&mut self.memory.output);
                 outcome?;
             }
-            None => self.ordinary(text, draft)?,
+            None => self.encode_text(text, output)?,
         }
-        encoder.config.eos.into_iter().for_each(|eos| draft.push(eos));
-        self.end(draft);
+        encoder.config.eos.into_iter().for_each(|eos| output.push(eos));
+        self.end(output);
         Ok(())
     }
 
     /// Ends a document, and fills the holes if enough output is pending.
-    pub(super) fn end(&mut self, draft: &mut PendingOutput<'_>) {
-        draft.end();
-        if draft.is_full() {
-            self.fill(draft);
+    pub(super) fn end(&mut self, output: &mut PendingOutput<'_>) {
+        output.end();
+        if output.is_full() {
+            self.fill(output);
         }
     }
 
     /// Checks the number of tokens of a document against the memory limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
-        self.encoder.room_for.check_tokens(tokens)
+        self.encoder.limits.check_tokens(tokens)
     }
 
     /// Number of special tokens that this worker has found in texts.
@@ -302,13 +304,13 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes text in which no added token is searched for.
-    fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
+    fn encode_text<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
         let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
         let Some(splitter) = encoder.splitter.as_deref() else {
             return match missing {
-                Some(missing) => self.incomplete(missing, (text, 0), &[text.len()], draft),
-                None => self.whole(text, draft),
+                Some(missing) => self.encode_incomplete(missing, (text, 0), &[text.len()], output),
+                None => self.encode_unsplit(text, output),
             };
         };
         let mut ends = std::mem::take(&mut self.memory.ends);
@@ -318,16 +320,16 @@ impl<'e> Worker<'e> {
             let length = splitter.safe_prefix(rest, WINDOW);
             ends.clear();
             splitter.pretoken_ends_observed(&rest[..length], &mut ends, self.observer)?;
-            self.encoder.room_for.check_pretokens(length, &ends)?;
+            self.encoder.limits.check_pretokens(length, &ends)?;
             match missing {
                 Some(missing) => {
                     let ends: Vec<usize> = ends.iter().map(|&end| to_usize(end)).collect();
-                    self.incomplete(missing, (text, text.len() - rest.len()), &ends, draft)?;
+                    self.encode_incomplete(missing, (text, text.len() - rest.len()), &ends, output)?;
                 }
-                None => self.pretokens(rest, &ends, draft)?,
+                None => self.pretokens(rest, &ends, output)?,
             }
             if text.len() > LONG {
-                self.encoder.room_for.check_tokens(draft.ids.len())?;
+                self.encoder.limits.check_tokens(output.ids.len())?;
             }
             rest = &rest[length..];
         }
@@ -337,25 +339,25 @@ impl<'e> Worker<'e> {
 
     /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
     /// and `ends` are relative to it.
-    fn incomplete(
+    fn encode_incomplete(
         &mut self,
         missing: &MissingByteTable,
         (text, start): (&[u8], usize),
         ends: &[usize],
-        draft: &mut PendingOutput<'_>,
+        output: &mut PendingOutput<'_>,
     ) -> Result<()> {
-        self.fill(draft);
+        self.fill(output);
         let mut begin = start;
         for end in ends {
             let end = start + end;
-            self.incomplete_pretoken(missing, text, begin..end, &mut draft.ids)?;
+            self.encode_incomplete_pretoken(missing, text, begin..end, &mut output.ids)?;
             begin = end;
         }
         Ok(())
     }
 
     /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
-    fn incomplete_pretoken(
+    fn encode_incomplete_pretoken(
         &mut self,
         missing: &MissingByteTable,
         text: &[u8],
@@ -366,7 +368,7 @@ impl<'e> Worker<'e> {
         let mut tokens = std::mem::take(&mut self.memory.tokens);
         tokens.clear();
         if let Some(at) = missing.first_in(pretoken) {
-            if let Some(id) = encoder.whole(pretoken) {
+            if let Some(id) = encoder.whole_token(pretoken) {
                 tokens.push(id);
             } else if pretoken.len() >= merge::LIMIT {
                 return Err(too_long(pretoken.len()));
@@ -386,81 +388,81 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a text that is not split: now, or later in a batch.
-    fn whole<'t>(&mut self, text: &'t [u8], draft: &mut PendingOutput<'t>) -> Result<()> {
+    fn encode_unsplit<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         let tables = self.encoder.tables();
-        if tables.is_some_and(|tables| self.memory.scratch.is_for_together(tables, text)) {
-            draft.leave(text);
+        if tables.is_some_and(|tables| self.memory.scratch.should_batch(tables, text)) {
+            output.leave_hole(text);
             return Ok(());
         }
-        self.alone(text, NOT_SHORT, draft)
+        self.encode_alone(text, NOT_SHORT, output)
     }
 
     /// Encodes a chunk of a text as if the text began at the chunk. Either the chunk ends at a safe split point,
-    /// or the text is one pre-token and the vocabulary allows longest matches.
+    /// or the text is one pre-token and the vocabulary allows backtracking.
     pub(super) fn chunk(&mut self, text: &[u8], range: Range<usize>) -> Result<EncodedChunk> {
         let encoder = self.encoder;
         match encoder.tables() {
             Some(tables) if encoder.splitter.is_none() => {
-                self.part(tables, text, range).map(EncodedChunk::Overlapping)
+                self.encode_chunk(tables, text, range).map(EncodedChunk::Overlapping)
             }
             _ => {
                 let text = &text[range];
-                let mut ids = self.room(text.len());
-                self.drafted(&mut ids, |worker, draft| worker.ordinary(text, draft))?;
-                self.settle(&mut ids, text.len());
+                let mut ids = self.reserve_ids(text.len());
+                self.with_output(&mut ids, |worker, output| worker.encode_text(text, output))?;
+                self.release_unused(&mut ids, text.len());
                 Ok(EncodedChunk::Independent(ids))
             }
         }
     }
 
     /// Encodes consecutive pre-tokens that end at `ends`. `text` may continue after the last one.
-    fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut PendingOutput<'t>) -> Result<()> {
+    fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], output: &mut PendingOutput<'t>) -> Result<()> {
         let mut lookups = std::mem::take(&mut self.memory.lookups);
-        lookups.resize(PIECES, NOT_SHORT);
+        lookups.resize(PRETOKENS_PER_CHECK, NOT_SHORT);
         let mut start = 0;
-        for ends in ends.chunks(PIECES) {
+        for ends in ends.chunks(PRETOKENS_PER_CHECK) {
             self.look_up(text, start, ends, &mut lookups);
-            start = self.some_pretokens(text, start, ends, &lookups, draft)?;
-            if draft.is_full() {
-                self.fill(draft);
+            start = self.encode_looked_up(text, start, ends, &lookups, output)?;
+            if output.is_full() {
+                self.fill(output);
             }
         }
         self.memory.lookups = lookups;
         Ok(())
     }
 
-    /// Computes the cache lines of at most [`PIECES`] pre-tokens and prefetches them, before the first one is
+    /// Computes the cache lines of at most [`PRETOKENS_PER_CHECK`] pre-tokens and prefetches them, before the first one is
     /// read.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
-        let WorkerMemory { cache, novelty, .. } = &mut self.memory;
+        let WorkerMemory { cache, miss_rate, .. } = &mut self.memory;
         cache.make_room(self.encoder.seeds());
-        novelty.count(ends.len());
+        miss_rate.count(ends.len());
         cache.look_up(text, start, ends, lookups);
     }
 
     /// Encodes pre-tokens after their lines were prefetched, and returns where the last one ends.
-    fn some_pretokens<'t>(
+    fn encode_looked_up<'t>(
         &mut self,
         text: &'t [u8],
         mut start: usize,
         ends: &[u32],
         lookups: &[Lookup],
-        draft: &mut PendingOutput<'t>,
+        output: &mut PendingOutput<'t>,
     ) -> Result<usize> {
         let mut done = 0;
         loop {
-            let (room, known) = draft.room();
+            let (room, known) = output.buffer();
             let (found, tokens) = self.memory.cache.get_many(&lookups[done..ends.len()], &mut room[known..]);
-            draft.set_known(known + tokens);
+            output.set_known(known + tokens);
             done += found;
             if done > 0 {
                 start = to_usize(ends[done - 1]);
             }
             let Some(&end) = ends.get(done) else { return Ok(start) };
-            self.new_pretoken(&text[start..to_usize(end)], lookups[done], draft)?;
+            self.new_pretoken(&text[start..to_usize(end)], lookups[done], output)?;
             done += 1;
         }
     }
@@ -472,35 +474,41 @@ impl<'e> Worker<'e> {
         &mut self,
         pretoken: &'t [u8],
         lookup: Lookup,
-        draft: &mut PendingOutput<'t>,
+        output: &mut PendingOutput<'t>,
     ) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
-            tokens[..number].iter().for_each(|&token| draft.push(token));
+            tokens[..number].iter().for_each(|&token| output.push(token));
             return Ok(());
         }
-        let novelty = &mut self.memory.novelty;
-        let waits = |tables: &BacktrackTables| pretoken.len() <= TOGETHER && !tables.by_characters(pretoken);
-        if novelty.is_rare() && self.encoder.tables().is_some_and(waits) {
-            novelty.new += u32::from(draft.leave(pretoken));
+        let miss_rate = &mut self.memory.miss_rate;
+        let waits =
+            |tables: &BacktrackTables| pretoken.len() <= LONGEST_BATCHED && !tables.by_characters(pretoken);
+        if miss_rate.is_rare() && self.encoder.tables().is_some_and(waits) {
+            miss_rate.new += u32::from(output.leave_hole(pretoken));
             return Ok(());
         }
-        novelty.new += 1;
-        self.alone(pretoken, lookup, draft)
+        miss_rate.new += 1;
+        self.encode_alone(pretoken, lookup, output)
     }
 
     /// Encodes a pre-token that is not in the cache.
-    fn alone(&mut self, pretoken: &[u8], (short, line): Lookup, draft: &mut PendingOutput<'_>) -> Result<()> {
+    fn encode_alone(
+        &mut self,
+        pretoken: &[u8],
+        (short, line): Lookup,
+        output: &mut PendingOutput<'_>,
+    ) -> Result<()> {
         if pretoken.len() >= WINDOW {
-            self.fill(draft);
+            self.fill(output);
             // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
             // much memory.
-            if let Some(ids) = draft.ids.as_wide() {
+            if let Some(ids) = output.ids.as_wide() {
                 return self.merge(pretoken, ids);
             }
-            if pretoken.len() >= 2 * PART
+            if pretoken.len() >= 2 * PRETOKEN_CHUNK
                 && let Some(tables) = self.encoder.tables_for(pretoken.len())
             {
-                return self.in_parts(tables, pretoken, &mut draft.ids);
+                return self.encode_by_chunks(tables, pretoken, &mut output.ids);
             }
         }
         let mut tokens = std::mem::take(&mut self.memory.tokens);
@@ -510,9 +518,9 @@ impl<'e> Worker<'e> {
             if short != ShortPretoken::NONE {
                 self.memory.cache.put(short, line, &tokens);
             }
-            if !draft.put(&tokens) {
-                self.fill(draft);
-                draft.ids.extend_from_slice(&tokens);
+            if !output.put(&tokens) {
+                self.fill(output);
+                output.ids.extend_from_slice(&tokens);
             }
         }
         if tokens.capacity() <= KEPT_IDS {
@@ -523,10 +531,16 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token chunk by chunk, as long texts are, so that few of its tokens are held in four bytes at
     /// a time.
-    fn in_parts(&mut self, tables: &BacktrackTables, pretoken: &[u8], ids: &mut TokenIds) -> Result<()> {
+    fn encode_by_chunks(
+        &mut self,
+        tables: &BacktrackTables,
+        pretoken: &[u8],
+        ids: &mut TokenIds,
+    ) -> Result<()> {
         let mut stitcher = Stitcher::new(std::mem::take(ids));
-        let outcome = (0..pretoken.len()).step_by(PART).try_for_each(|start| {
-            let chunk = self.part(tables, pretoken, start..pretoken.len().min(start + PART))?;
+        let outcome = (0..pretoken.len()).step_by(PRETOKEN_CHUNK).try_for_each(|start| {
+            let chunk =
+                self.encode_chunk(tables, pretoken, start..pretoken.len().min(start + PRETOKEN_CHUNK))?;
             stitcher.push(Some(tables), pretoken, start, EncodedChunk::Overlapping(chunk));
             Ok(())
         });
@@ -535,46 +549,51 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a chunk of a text as if the text began there.
-    fn part(&mut self, tables: &BacktrackTables, text: &[u8], range: Range<usize>) -> Result<ChunkTokens> {
+    fn encode_chunk(
+        &mut self,
+        tables: &BacktrackTables,
+        text: &[u8],
+        range: Range<usize>,
+    ) -> Result<ChunkTokens> {
         let mut ids = std::mem::take(&mut self.memory.ids);
         ids.clear();
         let mut path = backtrack::Path::new(ids, range.start);
-        let outcome = self.memory.scratch.go_on(tables, text, &mut path, range.end, self.observer);
-        let part = ChunkTokens::new(&path, self.encoder.room(0));
+        let outcome = self.memory.scratch.extend_to(tables, text, &mut path, range.end, self.observer);
+        let part = ChunkTokens::new(&path, self.encoder.ids_with_capacity(0));
         self.memory.ids = path.ids;
         outcome.map(|()| part)
     }
 
     /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
-    fn fill(&mut self, draft: &mut PendingOutput<'_>) {
-        let WorkerMemory { cache, together, scratch, .. } = &mut self.memory;
-        let pretokens = draft.new_pretokens();
+    fn fill(&mut self, output: &mut PendingOutput<'_>) {
+        let WorkerMemory { cache, batched, scratch, .. } = &mut self.memory;
+        let pretokens = output.new_pretokens();
         match self.encoder.tables() {
             Some(tables) if self.encoder.splitter.is_none() => {
-                scratch.encode_together(tables, pretokens);
-                draft.close(|text| scratch.ids(text));
+                scratch.encode_batch(tables, pretokens);
+                output.fill_holes(|text| scratch.ids(text));
             }
             Some(tables) => {
-                together.encode(tables, pretokens);
+                batched.encode(tables, pretokens);
                 pretokens
                     .iter()
                     .zip(0..)
-                    .for_each(|(pretoken, number)| remember(cache, pretoken, together.ids(number)));
-                draft.close(|pretoken| together.ids(pretoken));
+                    .for_each(|(pretoken, number)| remember(cache, pretoken, batched.ids(number)));
+                output.fill_holes(|pretoken| batched.ids(pretoken));
             }
-            // Without longest matches no hole is ever left.
-            None => draft.close(|_| &[]),
+            // Without backtracking no hole is ever left.
+            None => output.fill_holes(|_| &[]),
         }
     }
 
-    /// Encodes a pre-token that is not empty by itself. Prepares longest matches once enough bytes were encoded
+    /// Encodes a pre-token that is not empty by itself. Prepares backtracking once enough bytes were encoded
     /// this way.
     fn merge(&mut self, pretoken: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
-        self.memory.merged = self.memory.merged.saturating_add(pretoken.len());
-        if let Some(tables) = encoder.tables_for(self.memory.merged) {
+        self.memory.uncached_bytes = self.memory.uncached_bytes.saturating_add(pretoken.len());
+        if let Some(tables) = encoder.tables_for(self.memory.uncached_bytes) {
             self.memory.scratch.encode(tables, pretoken, ids, self.observer)?;
-        } else if let Some(id) = encoder.whole(pretoken) {
+        } else if let Some(id) = encoder.whole_token(pretoken) {
             ids.push(id);
         } else if pretoken.len() >= merge::LIMIT {
             return Err(too_long(pretoken.len()));

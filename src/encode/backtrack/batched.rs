@@ -1,4 +1,6 @@
-//! Interleaved encoding of several texts, or of several chunks of a long one.
+//! Encodes several texts at a time, so that waiting for memory overlaps: new pre-tokens
+//! [in a batch](BatchedBacktrack), with prefetching, and texts or chunks of a long one
+//! [interleaved](Interleaved), in lockstep.
 
 use std::array;
 
@@ -43,7 +45,7 @@ impl BatchedBacktrack {
         self.begin(pretokens);
         while !self.open.is_empty() {
             self.walk(tables, pretokens);
-            self.go_on(tables, pretokens);
+            self.take_tokens(tables, pretokens);
         }
     }
 
@@ -90,7 +92,7 @@ impl BatchedBacktrack {
         for &pretoken in &self.open {
             tables.fetch(progress[pretoken].walk.found().0);
         }
-        for fetch in [BacktrackTables::fetch_fit, BacktrackTables::fetch_fit_word] {
+        for fetch in [BacktrackTables::fetch_compatibility, BacktrackTables::fetch_compatibility_word] {
             for &pretoken in &self.open {
                 let Progress { path, walk, .. } = &progress[pretoken];
                 if path.last != NONE {
@@ -101,7 +103,7 @@ impl BatchedBacktrack {
     }
 
     /// Takes the token that was found for each open pre-token, or another one that is compatible.
-    fn go_on(&mut self, tables: &BacktrackTables, pretokens: &[&[u8]]) {
+    fn take_tokens(&mut self, tables: &BacktrackTables, pretokens: &[&[u8]]) {
         let BatchedBacktrack { progress, open, hard, .. } = self;
         let progress = &mut progress[..];
         let mut kept = 0;
@@ -109,8 +111,8 @@ impl BatchedBacktrack {
             let pretoken = open[place];
             let Progress { path, dead, walk, .. } = &mut progress[pretoken];
             let (longest, length) = tables.sized(walk.found());
-            let finder = Backtracker { tables, text: pretokens[pretoken], dead };
-            if finder.plain_step(path, longest, length) {
+            let backtracker = Backtracker { tables, text: pretokens[pretoken], dead };
+            if backtracker.try_longest(path, longest, length) {
                 open[kept] = pretoken;
                 kept += usize::from(path.at < pretokens[pretoken].len());
                 continue;
@@ -119,7 +121,7 @@ impl BatchedBacktrack {
             let shorter = tables.shorter(longest);
             tables.fetch(shorter);
             if path.last != NONE && shorter != NONE {
-                tables.fetch_fit(path.last, shorter);
+                tables.fetch_compatibility(path.last, shorter);
             }
         }
         open.truncate(kept);
@@ -154,12 +156,12 @@ impl Progress {
 const LANES: usize = 6;
 
 /// Longest and shortest chunk of a long text, in bytes.
-const PART: usize = if cfg!(test) { 64 } else { 4 << 10 };
-const SHORTEST: usize = if cfg!(test) { 8 } else { 512 };
+const LONGEST_CHUNK: usize = if cfg!(test) { 64 } else { 4 << 10 };
+const SHORTEST_CHUNK: usize = if cfg!(test) { 8 } else { 512 };
 
 /// Most candidate tokens that a text may try beyond four per token. A text that needs more is encoded alone: it
 /// may be a run, which [`Backtracker`] tries in another order, and the other texts need not wait.
-const PATIENCE: u32 = if cfg!(test) { 16 } else { 1 << 8 };
+const BUDGET: u32 = if cfg!(test) { 16 } else { 1 << 8 };
 
 /// Encodes several texts, or chunks of a long one, interleaved.
 ///
@@ -174,12 +176,12 @@ pub(super) struct Interleaved {
     text: Vec<u8>,
     /// The tokens of each text, from the index of its first byte on.
     ids: Vec<TokenId>,
-    runs: Vec<InterleavedText>,
+    lanes: Vec<Lane>,
 }
 
 /// The progress of a text, or of a chunk of one.
 #[derive(Clone, Copy, Debug)]
-struct InterleavedText {
+struct Lane {
     /// Index of the text.
     nth: usize,
     at: usize,
@@ -192,24 +194,15 @@ struct InterleavedText {
     next: usize,
     /// Row of its last token.
     row: u32,
-    patience: u32,
+    budget: u32,
 }
 
 /// The row with which all tokens are compatible: that of the start of a text.
 const START: u32 = 0;
 
-impl InterleavedText {
-    fn new(nth: usize, start: usize, stop: usize, end: usize) -> InterleavedText {
-        InterleavedText {
-            nth,
-            at: start,
-            stop,
-            end,
-            first: start,
-            next: start,
-            row: START,
-            patience: PATIENCE,
-        }
+impl Lane {
+    fn new(nth: usize, start: usize, stop: usize, end: usize) -> Lane {
+        Lane { nth, at: start, stop, end, first: start, next: start, row: START, budget: BUDGET }
     }
 
     fn is_done(&self) -> bool {
@@ -217,8 +210,8 @@ impl InterleavedText {
     }
 
     /// Whether it must be encoded alone.
-    fn has_given_up(&self) -> bool {
-        self.patience == 0
+    fn is_exhausted(&self) -> bool {
+        self.budget == 0
     }
 }
 
@@ -228,36 +221,36 @@ impl Interleaved {
         if texts.is_empty() {
             return;
         }
-        self.runs.clear();
+        self.lanes.clear();
         self.text.clear();
         for (nth, text) in texts.iter().enumerate() {
             let start = self.text.len();
             self.text.extend_from_slice(text);
             let end = self.text.len();
-            self.runs.push(InterleavedText::new(nth, start, end, end));
+            self.lanes.push(Lane::new(nth, start, end, end));
         }
-        self.go_through(tables);
+        self.advance_all(tables);
     }
 
     /// The tokens of one of the texts; `None` if it must be encoded alone.
     pub(super) fn ids(&self, text: usize) -> Option<&[TokenId]> {
-        let run = &self.runs[text];
-        (!run.has_given_up()).then(|| &self.ids[run.first..run.next])
+        let lane = &self.lanes[text];
+        (!lane.is_exhausted()).then(|| &self.ids[lane.first..lane.next])
     }
 
     /// Extends a path to `end` or slightly past it, chunk by chunk as long as chunks are not too short.
-    pub(super) fn go_on(&mut self, finder: &mut Backtracker<'_>, path: &mut Path, end: usize) {
+    pub(super) fn extend_to(&mut self, backtracker: &mut Backtracker<'_>, path: &mut Path, end: usize) {
         let mut alone = 1;
         loop {
-            let length = (end.saturating_sub(path.at) / LANES).min(PART);
-            if length < SHORTEST {
-                return finder.go_on(path, end);
+            let length = (end.saturating_sub(path.at) / LANES).min(LONGEST_CHUNK);
+            if length < SHORTEST_CHUNK {
+                return backtracker.extend_to(path, end);
             }
-            if self.parts(finder, path, length) {
+            if self.extend_by_chunks(backtracker, path, length) {
                 alone = 1;
             } else {
                 // Hard text is mostly followed by more of it.
-                finder.go_on(path, end.min(path.at + alone * length * LANES));
+                backtracker.extend_to(path, end.min(path.at + alone * length * LANES));
                 alone *= 2;
             }
         }
@@ -265,53 +258,56 @@ impl Interleaved {
 
     /// Extends a path by [`LANES`] chunks of this length, each encoded as if the text began there and then
     /// stitched. Returns `false` without a change if one of them is too hard.
-    pub(super) fn parts(&mut self, finder: &mut Backtracker<'_>, path: &mut Path, length: usize) -> bool {
-        let (tables, start) = (finder.tables, path.at);
+    pub(super) fn extend_by_chunks(
+        &mut self,
+        backtracker: &mut Backtracker<'_>,
+        path: &mut Path,
+        length: usize,
+    ) -> bool {
+        let (tables, start) = (backtracker.tables, path.at);
         // The last token within the chunks may need as many bytes after them as the longest token has, and one
         // more.
         let seen = start + length * LANES + tables.longest.most_bytes() + 1;
-        let text = &finder.text[start..finder.text.len().min(seen)];
+        let text = &backtracker.text[start..backtracker.text.len().min(seen)];
         self.text.clear();
         self.text.extend_from_slice(text);
-        self.runs.clear();
-        self.runs.extend(
-            (0..LANES).map(|nth| InterleavedText::new(nth, nth * length, (nth + 1) * length, text.len())),
-        );
-        self.go_through(tables);
-        if self.runs.iter().any(InterleavedText::has_given_up) {
+        self.lanes.clear();
+        self.lanes.extend((0..LANES).map(|nth| Lane::new(nth, nth * length, (nth + 1) * length, text.len())));
+        self.advance_all(tables);
+        if self.lanes.iter().any(Lane::is_exhausted) {
             return false;
         }
-        for run in &self.runs {
-            let ids = &self.ids[run.first..run.next];
+        for lane in &self.lanes {
+            let ids = &self.ids[lane.first..lane.next];
             let met = match path.last {
                 NONE => Some(0),
-                _ => meet(finder, path, ids.iter().copied(), start + run.nth * length, start + run.at),
+                _ => meet(backtracker, path, ids.iter().copied(), start + lane.nth * length, start + lane.at),
             };
             if let Some(met) = met {
-                path.extend(&ids[met..], start + run.at);
+                path.extend(&ids[met..], start + lane.at);
             }
         }
         true
     }
 
     /// Encodes all texts, [`LANES`] at a time.
-    fn go_through(&mut self, tables: &BacktrackTables) {
+    fn advance_all(&mut self, tables: &BacktrackTables) {
         self.text.resize(self.text.len() + tables.longest.most_bytes() + 2, 0);
         self.ids.resize(self.text.len().max(self.ids.len()), TokenId::default());
-        let Interleaved { text, ids, runs } = self;
-        let mut waiting = 0..runs.len();
-        let mut running: Vec<InterleavedText> = waiting.by_ref().take(LANES).map(|nth| runs[nth]).collect();
+        let Interleaved { text, ids, lanes } = self;
+        let mut waiting = 0..lanes.len();
+        let mut running: Vec<Lane> = waiting.by_ref().take(LANES).map(|nth| lanes[nth]).collect();
         while !running.is_empty() {
             match running.first_chunk_mut::<LANES>() {
                 Some(lanes) => tables.advance(lanes, text, ids),
-                None => running.iter_mut().for_each(|run| tables.advance(array::from_mut(run), text, ids)),
+                None => running.iter_mut().for_each(|lane| tables.advance(array::from_mut(lane), text, ids)),
             }
-            running.retain_mut(|run| {
-                if !run.is_done() && !run.has_given_up() {
+            running.retain_mut(|lane| {
+                if !lane.is_done() && !lane.is_exhausted() {
                     return true;
                 }
-                runs[run.nth] = *run;
-                waiting.next().map(|next| *run = runs[next]).is_some()
+                lanes[lane.nth] = *lane;
+                waiting.next().map(|next| *lane = lanes[next]).is_some()
             });
         }
     }
@@ -341,16 +337,16 @@ impl LongestPrefixTrie {
 
 impl BacktrackTables {
     /// Extends each text by one token.
-    fn advance<const N: usize>(&self, runs: &mut [InterleavedText; N], text: &[u8], ids: &mut [TokenId]) {
-        let found = self.longest.find_all(text, runs.each_ref().map(|run| run.at));
+    fn advance<const N: usize>(&self, lanes: &mut [Lane; N], text: &[u8], ids: &mut [TokenId]) {
+        let found = self.longest.find_all(text, lanes.each_ref().map(|lane| lane.at));
         found.iter().for_each(|found| self.fetch(found.0));
-        for (run, (token, _)) in runs.iter().zip(found) {
-            self.fitting.fetch(run.row, self.tokens[to_usize(token)].column);
+        for (lane, (token, _)) in lanes.iter().zip(found) {
+            self.compatibility.fetch(lane.row, self.tokens[to_usize(token)].column);
         }
-        for (run, (token, length)) in runs.iter_mut().zip(found) {
-            let ends_before = length > 0 && run.at + to_usize(length) <= run.end;
-            let token = if ends_before { token } else { self.longest.find(&text[run.at..run.end]).0 };
-            self.go_on(run, token, text, ids);
+        for (lane, (token, length)) in lanes.iter_mut().zip(found) {
+            let ends_before = length > 0 && lane.at + to_usize(length) <= lane.end;
+            let token = if ends_before { token } else { self.longest.find(&text[lane.at..lane.end]).0 };
+            self.append_token(lane, token, text, ids);
         }
     }
 
@@ -360,33 +356,33 @@ impl BacktrackTables {
     /// A position from which it had to backtrack is never reached again, because candidates are tried from the
     /// longest on, each once.
     #[inline(always)]
-    fn go_on(&self, run: &mut InterleavedText, longest: u32, text: &[u8], ids: &mut [TokenId]) {
+    fn append_token(&self, lane: &mut Lane, longest: u32, text: &[u8], ids: &mut [TokenId]) {
         let mut candidate = longest;
         loop {
             while candidate != NONE {
                 let token = &self.tokens[to_usize(candidate)];
-                let end = run.at + to_usize(token.length);
-                let leads_on = end == run.end || token.can_precede(self.classes[usize::from(text[end])]);
-                if leads_on && self.fitting.fits(run.row, token.column) {
-                    ids[run.next] = TokenId::new(candidate);
-                    run.next += 1;
-                    run.at = end;
-                    run.row = token.row;
-                    run.patience = (run.patience + 4).min(PATIENCE);
+                let end = lane.at + to_usize(token.length);
+                let can_continue = end == lane.end || token.can_precede(self.classes[usize::from(text[end])]);
+                if can_continue && self.compatibility.is_compatible(lane.row, token.column) {
+                    ids[lane.next] = TokenId::new(candidate);
+                    lane.next += 1;
+                    lane.at = end;
+                    lane.row = token.row;
+                    lane.budget = (lane.budget + 4).min(BUDGET);
                     return;
                 }
                 candidate = token.shorter;
-                run.patience -= 1;
-                if run.has_given_up() {
+                lane.budget -= 1;
+                if lane.is_exhausted() {
                     return;
                 }
             }
             // A token precedes: every text has an encoding, so some token leads on from its start.
-            run.next -= 1;
-            let last = &self.tokens[ids[run.next].index()];
-            run.at -= to_usize(last.length);
-            let before = ids[run.first..run.next].last();
-            run.row = before.map_or(START, |before| self.tokens[before.index()].row);
+            lane.next -= 1;
+            let last = &self.tokens[ids[lane.next].index()];
+            lane.at -= to_usize(last.length);
+            let before = ids[lane.first..lane.next].last();
+            lane.row = before.map_or(START, |before| self.tokens[before.index()].row);
             candidate = last.shorter;
         }
     }

@@ -327,7 +327,7 @@ impl BacktrackScratch {
             path.ids.truncate(path.ids.len() - tokens.len() + number);
         } else {
             (path.base, path.at, path.last) = (path.ids.len(), 0, NONE);
-            self.go_on_in(tables, part, path);
+            self.extend_to_end(tables, part, path);
         }
     }
 }

@@ -1,3 +1,6 @@
+//! Which tokens can be adjacent in an encoding: finds the incompatible pairs of a vocabulary, and stores them in a
+//! compressed bit matrix.
+
 use std::cmp::Reverse;
 use std::iter;
 use std::ops::Range;
@@ -12,10 +15,10 @@ use crate::base::huge_pages;
 use crate::base::int::{to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::vocab::{RankedMerge, Vocabulary};
 
-/// Most intervals of incompatible tokens that are examined: `PATIENCE` per token and `LEAST_PATIENCE` more. This
+/// Most intervals of incompatible tokens that are examined: `BUDGET` per token and `LEAST_BUDGET` more. This
 /// is eight times what learned vocabularies have.
-const PATIENCE: usize = 256;
-const LEAST_PATIENCE: usize = 1 << 20;
+const BUDGET: usize = 256;
+const LEAST_BUDGET: usize = 1 << 20;
 
 /// Tokens that all threads examine before their sets are numbered, and tokens that one thread examines at a time.
 const AT_A_TIME: usize = if cfg!(test) { 64 } else { 1 << 14 };
@@ -32,8 +35,8 @@ pub(super) type IncompatibleRange = (u32, u32);
 struct FoundRanges {
     /// Intervals of the last token, before overlapping ones are joined.
     sorted: Vec<u64>,
-    misfits: Vec<IncompatibleRange>,
-    /// The end of each token's intervals in `misfits`.
+    incompatible: Vec<IncompatibleRange>,
+    /// The end of each token's intervals in `incompatible`.
     ends: Vec<usize>,
 }
 
@@ -61,7 +64,7 @@ pub(super) struct FollowOrder {
     /// For each token, the merges that it is the left part of, by rank.
     merges: Vec<Vec<RankedMerge>>,
     /// For each of these merges, its rank and the tokens that it makes incompatible after its left part.
-    kept_off: Vec<Vec<(u32, IncompatibleRange)>>,
+    excluded: Vec<Vec<(u32, IncompatibleRange)>>,
     /// For each token that a merge makes, its right part and the rank of that merge.
     ends: Vec<Option<(u32, u32)>>,
     /// The class of each byte value.
@@ -71,7 +74,7 @@ pub(super) struct FollowOrder {
 }
 
 impl FollowOrder {
-    /// Numbers the tokens of a vocabulary that allows longest matches.
+    /// Numbers the tokens of a vocabulary that allows backtracking.
     pub(super) fn new(vocabulary: &Vocabulary) -> FollowOrder {
         let limit = vocabulary.id_limit();
         let (mut merges, mut ends) = (vec![Vec::new(); limit], vec![None; limit]);
@@ -83,14 +86,14 @@ impl FollowOrder {
             number: vec![0; limit],
             end: vec![0; limit],
             merges,
-            kept_off: Vec::new(),
+            excluded: Vec::new(),
             ends,
             class: [0; 256],
             classes: Vec::new(),
         };
         order.number_all(vocabulary);
-        let kept_off = |merges: &Vec<RankedMerge>| merges.iter().map(|merge| order.kept_off(merge)).collect();
-        order.kept_off = order.merges.iter().map(kept_off).collect();
+        let excluded = |merges: &Vec<RankedMerge>| merges.iter().map(|merge| order.excluded(merge)).collect();
+        order.excluded = order.merges.iter().map(excluded).collect();
         order
     }
 
@@ -109,11 +112,11 @@ impl FollowOrder {
         self.classes.last().map_or(0, |last| to_usize(last.end))
     }
 
-    /// One bit per byte class, clear if all tokens that begin with a byte of the class are among `misfits`, so
+    /// One bit per byte class, clear if all tokens that begin with a byte of the class are among `incompatible`, so
     /// none of them is compatible.
-    pub(super) fn followers(&self, misfits: &[IncompatibleRange]) -> u64 {
+    pub(super) fn followers(&self, incompatible: &[IncompatibleRange]) -> u64 {
         let mut followers = u64::MAX;
-        for &(first, end) in misfits {
+        for &(first, end) in incompatible {
             let from = self.classes.partition_point(|class| class.start < first);
             let inside = self.classes.iter().enumerate().skip(from).take_while(|(_, class)| class.end <= end);
             inside.for_each(|(class, _)| followers &= !(1 << class));
@@ -127,58 +130,59 @@ impl FollowOrder {
     pub(super) fn sets_after(&self) -> Option<(Vec<u32>, InternedLists<IncompatibleRange>)> {
         let mut sets = InternedLists::new(&[]);
         let mut sets_after = Vec::with_capacity(self.ends.len());
-        let patience = AtomicUsize::new(LEAST_PATIENCE + PATIENCE * self.ends.len());
+        let budget = AtomicUsize::new(LEAST_BUDGET + BUDGET * self.ends.len());
         let tokens: Vec<u32> = (0..truncate_to_u32(self.ends.len())).collect();
         for tokens in tokens.chunks(AT_A_TIME) {
             let found: Vec<Option<FoundRanges>> =
-                tokens.par_chunks(PART).map(|tokens| self.misfits_of(tokens, &patience)).collect();
+                tokens.par_chunks(PART).map(|tokens| self.incompatible_ranges(tokens, &budget)).collect();
             for found in found {
-                let FoundRanges { misfits, ends, .. } = found?;
+                let FoundRanges { incompatible, ends, .. } = found?;
                 let starts = iter::once(0).chain(ends.iter().copied());
-                sets_after.extend(starts.zip(&ends).map(|(start, &end)| sets.number(&misfits[start..end])));
+                sets_after
+                    .extend(starts.zip(&ends).map(|(start, &end)| sets.number(&incompatible[start..end])));
             }
         }
         Some((sets_after, sets))
     }
 
-    /// The intervals of some tokens; `None` if all threads together exceed `patience`.
-    fn misfits_of(&self, tokens: &[u32], patience: &AtomicUsize) -> Option<FoundRanges> {
+    /// The intervals of some tokens; `None` if all threads together exceed `budget`.
+    fn incompatible_ranges(&self, tokens: &[u32], budget: &AtomicUsize) -> Option<FoundRanges> {
         let mut found = FoundRanges::default();
         for &token in tokens {
-            let looked_at = self.add_misfits(token, &mut found);
-            patience.try_update(Relaxed, Relaxed, |left| left.checked_sub(looked_at)).ok()?;
+            let examined = self.add_incompatible(token, &mut found);
+            budget.try_update(Relaxed, Relaxed, |left| left.checked_sub(examined)).ok()?;
         }
         Some(found)
     }
 
     /// Adds the intervals of tokens that are incompatible after `token`, in order and without overlaps. Returns
     /// the number of steps, plus that of intervals before they were joined.
-    fn add_misfits(&self, token: u32, found: &mut FoundRanges) -> usize {
+    fn add_incompatible(&self, token: u32, found: &mut FoundRanges) -> usize {
         let mut steps = 0;
         found.sorted.clear();
         // From the token itself, which no merge absorbs, down to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
-            let merges = self.kept_off[to_usize(left)].iter().take_while(|(rank, _)| *rank < until);
-            found.sorted.extend(merges.map(|(_, misfits)| misfits.bits()));
+            let merges = self.excluded[to_usize(left)].iter().take_while(|(rank, _)| *rank < until);
+            found.sorted.extend(merges.map(|(_, incompatible)| incompatible.bits()));
             at_border = self.ends[to_usize(left)];
             steps += 1;
         }
         found.sorted.sort_unstable();
-        let start = found.misfits.len();
+        let start = found.incompatible.len();
         for &bits in &found.sorted {
             let (first, end) = interval(bits);
-            match found.misfits[start..].last_mut().filter(|last| first <= last.1) {
+            match found.incompatible[start..].last_mut().filter(|last| first <= last.1) {
                 Some(last) => last.1 = last.1.max(end),
-                None => found.misfits.push((first, end)),
+                None => found.incompatible.push((first, end)),
             }
         }
-        found.ends.push(found.misfits.len());
+        found.ends.push(found.incompatible.len());
         steps + found.sorted.len()
     }
 
     /// The rank of a merge, and the tokens that it makes incompatible after its left part.
-    fn kept_off(&self, merge: &RankedMerge) -> (u32, IncompatibleRange) {
+    fn excluded(&self, merge: &RankedMerge) -> (u32, IncompatibleRange) {
         let right = merge.right.get();
         (merge.rank, (self.number(right), self.end_from(right, merge.rank)))
     }
@@ -301,17 +305,20 @@ impl CompatibleMatrix {
         let mut words = InternedLists::new(&[]);
         let mut row = Row::default();
         for set in 0..sets.len() {
-            let misfits = sets.get(truncate_to_u32(set)).iter();
-            let mut misfits =
-                misfits.map(|&(first, end)| (columns[to_usize(first)], columns[to_usize(end)])).peekable();
+            let incompatible = sets.get(truncate_to_u32(set)).iter();
+            let mut incompatible = incompatible
+                .map(|&(first, end)| (columns[to_usize(first)], columns[to_usize(end)]))
+                .peekable();
             for group in (0..truncate_to_u32(groups_a_row)).map(|group| group * GROUP) {
                 row.clear();
-                while let Some(&(first, end)) = misfits.peek().filter(|(first, _)| *first < group + GROUP) {
+                while let Some(&(first, end)) =
+                    incompatible.peek().filter(|(first, _)| *first < group + GROUP)
+                {
                     row.add(first.max(group) - group, end.min(group + GROUP) - group);
                     if end > group + GROUP {
                         break;
                     }
-                    misfits.next();
+                    incompatible.next();
                 }
                 // Most groups have no set bit.
                 let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
@@ -331,7 +338,7 @@ impl CompatibleMatrix {
 
     /// Whether a token of this column is compatible after one of this row.
     #[inline(always)] // Once per token.
-    pub(super) fn fits(&self, row: u32, column: u32) -> bool {
+    pub(super) fn is_compatible(&self, row: u32, column: u32) -> bool {
         let (group, word) = self.group(row, column);
         group.kept >> word & 1 == 0 || self.words[group.place(word)] >> (column % WORD) & 1 == 0
     }
@@ -507,7 +514,7 @@ mod tests {
 
         /// Few columns in some cases, and several groups of them in others.
         #[test]
-        fn what_is_in_no_set_fits(
+        fn tokens_in_no_set_are_compatible(
             sets in vec(prop_oneof![vec((1..4_u32, 1..4_u32), 0..3000), vec((0..400_u32, 1..4000_u32), 0..3)], 0..4),
             more in 0..70_usize,
         ) {
@@ -517,14 +524,14 @@ mod tests {
             let apart = |set: &&Vec<IncompatibleRange>| set.windows(2).all(|pair| pair[0].1 < pair[1].0);
             let numbered: Vec<(u32, &Vec<IncompatibleRange>)> =
                 sets.iter().filter(apart).map(|set| (lists.number(set), set)).collect();
-            let numbers = sets.iter().flatten().map(|misfits| to_usize(misfits.1)).max().unwrap_or(0) + more;
-            let (fitting, columns) = CompatibleMatrix::new(&lists, numbers).expect("little memory");
+            let numbers = sets.iter().flatten().map(|incompatible| to_usize(incompatible.1)).max().unwrap_or(0) + more;
+            let (compatibility, columns) = CompatibleMatrix::new(&lists, numbers).expect("little memory");
             for (list, set) in numbered {
                 let row = CompatibleMatrix::row(list, &columns);
-                let mut fit = vec![true; numbers];
-                set.iter().for_each(|&(first, end)| fit[to_usize(first)..to_usize(end)].fill(false));
-                for (number, (fit, &column)) in fit.into_iter().zip(&columns).enumerate() {
-                    prop_assert_eq!(fitting.fits(row, column), fit, "{}", number);
+                let mut are_compatible = vec![true; numbers];
+                set.iter().for_each(|&(first, end)| are_compatible[to_usize(first)..to_usize(end)].fill(false));
+                for (number, (are_compatible, &column)) in are_compatible.into_iter().zip(&columns).enumerate() {
+                    prop_assert_eq!(compatibility.is_compatible(row, column), are_compatible, "{}", number);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Encodes a pre-token, or a document that is not split, by longest matches with backtracking, without carrying
+//! Encodes a pre-token, or a document that is not split, by backtracking with backtracking, without carrying
 //! out merges.
 //!
 //! This is exact if every token encodes to itself, has bytes and a merge of its own, and every merge builds only
@@ -18,14 +18,13 @@
 //!
 //! So an encoding is found from left to right: of the tokens that begin the remaining text, take the longest that
 //! is compatible with the token before. The tokens so far are then the encoding of the text so far. If none is
-//! compatible, backtrack: replace the last token by a shorter one. A consequence is stitching: two encodings that
-//! begin at different positions agree from the first position on at which the same token ends in both. So several
-//! threads can encode one text.
+//! compatible, backtrack: replace the last token by a shorter one. A consequence is [stitching](stitch): chunks of a
+//! text can be encoded independently and then joined.
 //!
 //! Whatever the merges make of the bytes around a position is a token. So if no token spans the border between
 //! two characters, the text before and after it is encoded independently. New pre-tokens in scripts other than
 //! Latin are cut at such borders, and a character that is then alone is looked up. Texts without a split are
-//! encoded [interleaved](abreast). With much such text, a [lazy DFA](automaton) learns what the early merges
+//! encoded [interleaved](interleaved). With much such text, a [lazy DFA](dfa) learns what the early merges
 //! produce, and the remaining segments are looked up in a cache.
 
 mod trie;
@@ -70,14 +69,14 @@ const NONE: u32 = u32::MAX;
 pub(super) struct BacktrackTables {
     longest: LongestPrefixTrie,
     tokens: Box<[TokenEntry]>,
-    fitting: CompatibleMatrix,
+    compatibility: CompatibleMatrix,
     /// The class of each byte value, as an index into [`TokenEntry::followers`].
     classes: [u8; 256],
     borders: CharBounds,
     /// For texts that are not split: the tokens that the lazy DFA finds.
     whole: Option<EarlyTokens>,
     /// For texts that are not split: the states that threads have learned.
-    automata: SharedDfas,
+    dfas: SharedDfas,
 }
 
 /// What encoding looks up for a token. Two of these share one line of the CPU cache.
@@ -104,7 +103,7 @@ impl TokenEntry {
 }
 
 impl BacktrackTables {
-    /// Builds the tables of a vocabulary that allows longest matches, for pre-tokens or for whole texts. `None`
+    /// Builds the tables of a vocabulary that allows backtracking, for pre-tokens or for whole texts. `None`
     /// if the vocabulary is too large, or constructed so that this would take too long.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<BacktrackTables> {
         let (longest, after) = rayon::join(
@@ -112,12 +111,12 @@ impl BacktrackTables {
             || {
                 let order = FollowOrder::new(vocabulary);
                 let (sets_after, sets) = order.sets_after()?;
-                let (fitting, columns) = CompatibleMatrix::new(&sets, order.numbers())?;
-                Some((order, sets_after, sets, fitting, columns))
+                let (compatibility, columns) = CompatibleMatrix::new(&sets, order.numbers())?;
+                Some((order, sets_after, sets, compatibility, columns))
             },
         );
         let (longest, shorter) = longest?;
-        let (order, sets_after, sets, fitting, columns) = after?;
+        let (order, sets_after, sets, compatibility, columns) = after?;
         let followers: Vec<u64> =
             (0..sets.len()).map(|set| order.followers(sets.get(truncate_to_u32(set)))).collect();
         let unused = TokenEntry { followers: 0, row: 0, column: 0, length: 0, shorter: NONE };
@@ -136,11 +135,11 @@ impl BacktrackTables {
         Some(BacktrackTables {
             longest,
             tokens: tokens.into(),
-            fitting,
+            compatibility,
             whole,
             classes: order.classes(),
             borders: CharBounds::new(vocabulary),
-            automata: SharedDfas::default(),
+            dfas: SharedDfas::default(),
         })
     }
 
@@ -150,14 +149,14 @@ impl BacktrackTables {
     }
 
     /// Whether texts can be encoded interleaved. That needs padding as long as the longest token after each text.
-    fn go_abreast(&self) -> bool {
+    fn can_interleave(&self) -> bool {
         self.longest.most_bytes() <= lazy_dfa::LONGEST
     }
 
     /// Whether two tokens are compatible: whether the bytes of both together encode to the two.
     #[inline(always)] // Once per token.
-    fn fit(&self, left: u32, right: u32) -> bool {
-        self.fitting.fits(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column)
+    fn are_compatible(&self, left: u32, right: u32) -> bool {
+        self.compatibility.is_compatible(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column)
     }
 
     /// Whether any token that begins with this byte is compatible after `token`.
@@ -192,13 +191,13 @@ impl BacktrackTables {
     }
 
     /// Prefetches the first of the two words that say whether two tokens are compatible.
-    fn fetch_fit(&self, left: u32, right: u32) {
-        self.fitting.fetch(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
+    fn fetch_compatibility(&self, left: u32, right: u32) {
+        self.compatibility.fetch(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
     }
 
     /// Prefetches the second of these words. The first must have arrived, as its content gives the address.
-    fn fetch_fit_word(&self, left: u32, right: u32) {
-        self.fitting.fetch_word(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
+    fn fetch_compatibility_word(&self, left: u32, right: u32) {
+        self.compatibility.fetch_word(self.tokens[to_usize(left)].row, self.tokens[to_usize(right)].column);
     }
 }
 
@@ -213,7 +212,7 @@ const WORTH_BITS: u32 = 28;
 
 /// Factor of that number of bytes if the vocabulary has late merges (4 MiB for 4 096 early tokens), since the
 /// cache of segments must fill as well.
-const WORTH_OF_PIECES: usize = 4;
+const LATE_WORTH_FACTOR: usize = 4;
 
 /// Longest text, in bytes, that is encoded in a batch with others if no token is very long.
 const SHORT: usize = 4 << 10;
@@ -227,9 +226,9 @@ const SHORT: usize = 4 << 10;
 pub(crate) struct BacktrackScratch {
     dead: DeadEnds,
     pub(self) characters: CharacterCache,
-    automaton: Option<Arc<LazyDfa>>,
-    tail: PendingPositions,
-    abreast: Interleaved,
+    dfa: Option<Arc<LazyDfa>>,
+    pending: PendingPositions,
+    interleaved: Interleaved,
     /// Bytes of whole texts since the start, or since the DFA was last full, without those that were cut into
     /// characters.
     seen: usize,
@@ -238,7 +237,7 @@ pub(crate) struct BacktrackScratch {
     /// How many times the DFA was full.
     filled: u32,
     /// Tokens of the last batch of texts, and the end of each text's tokens.
-    together: Vec<TokenId>,
+    batch_ids: Vec<TokenId>,
     ends: Vec<usize>,
 }
 
@@ -264,7 +263,7 @@ impl BacktrackScratch {
             return Ok(());
         }
         let mut path = Path::new(mem::take(ids), 0);
-        let outcome = self.go_on(tables, text, &mut path, text.len(), observer);
+        let outcome = self.extend_to(tables, text, &mut path, text.len(), observer);
         *ids = path.ids;
         outcome
     }
@@ -273,7 +272,7 @@ impl BacktrackScratch {
     ///
     /// # Errors
     /// The observer asks to stop. The path may then be shorter.
-    pub(crate) fn go_on(
+    pub(crate) fn extend_to(
         &mut self,
         tables: &BacktrackTables,
         text: &[u8],
@@ -287,10 +286,10 @@ impl BacktrackScratch {
         loop {
             self.dead.clear();
             let window = (path.at + WINDOW).min(end);
-            let mut finder = Backtracker { tables, text, dead: &mut self.dead };
-            match tables.go_abreast() {
-                true => self.abreast.go_on(&mut finder, path, window),
-                false => finder.go_on(path, window),
+            let mut backtracker = Backtracker { tables, text, dead: &mut self.dead };
+            match tables.can_interleave() {
+                true => self.interleaved.extend_to(&mut backtracker, path, window),
+                false => backtracker.extend_to(path, window),
             }
             if path.at >= end {
                 return Ok(());
@@ -309,82 +308,82 @@ impl BacktrackScratch {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some(mut walk) = self.walk(tables, end - path.at) else { return Ok(()) };
-        let outcome = walk.go_on(text, path, end, observer);
+        let Some(mut dfa_encoder) = self.dfa_encoder(tables, end - path.at) else { return Ok(()) };
+        let outcome = dfa_encoder.extend_to(text, path, end, observer);
         self.drop_if_full(tables);
         outcome
     }
 
     /// The DFA, ready to encode, if it pays after `bytes` more bytes of whole texts.
-    fn walk<'a>(&'a mut self, tables: &'a BacktrackTables, bytes: usize) -> Option<DfaEncoder<'a>> {
+    fn dfa_encoder<'a>(&'a mut self, tables: &'a BacktrackTables, bytes: usize) -> Option<DfaEncoder<'a>> {
         let tokens = tables.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
-        let pretokens = if tokens.are_all() { 1 } else { WORTH_OF_PIECES };
+        let pretokens = if tokens.are_all() { 1 } else { LATE_WORTH_FACTOR };
         let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * pretokens;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
-        if self.automaton.is_none() && self.seen.max(self.expected) < worth {
+        if self.dfa.is_none() && self.seen.max(self.expected) < worth {
             return None;
         }
-        let automaton = self.automaton.get_or_insert_with(|| tables.automata.get(tokens));
-        Some(DfaEncoder { automaton, tables, tokens, tail: &mut self.tail })
+        let dfa = self.dfa.get_or_insert_with(|| tables.dfas.get(tokens));
+        Some(DfaEncoder { dfa, tables, tokens, pending: &mut self.pending })
     }
 
     /// Whether a DFA is in use.
     #[cfg(test)]
-    pub(self) fn has_automaton(&self) -> bool {
-        self.automaton.is_some()
+    pub(self) fn has_dfa(&self) -> bool {
+        self.dfa.is_some()
     }
 
     /// If the DFA is full, stops using it until twice as much text has been met.
     fn drop_if_full(&mut self, tables: &BacktrackTables) {
-        if let Some(full) = self.automaton.take_if(|automaton| automaton.is_full()) {
-            tables.automata.forget(&full);
+        if let Some(full) = self.dfa.take_if(|dfa| dfa.is_full()) {
+            tables.dfas.forget(&full);
             (self.seen, self.expected) = (0, 0);
             self.filled += 1;
         }
     }
 
-    /// Whether a whole text should be encoded [in a batch](BacktrackScratch::encode_together) with others.
-    pub(crate) fn is_for_together(&self, tables: &BacktrackTables, text: &[u8]) -> bool {
-        let by_longest_matches = || tables.go_abreast() && !tables.by_characters(text);
-        text.len() <= SHORT && (self.automaton.is_some() || by_longest_matches())
+    /// Whether a whole text should be encoded [in a batch](BacktrackScratch::encode_batch) with others.
+    pub(crate) fn should_batch(&self, tables: &BacktrackTables, text: &[u8]) -> bool {
+        let by_longest_matches = || tables.can_interleave() && !tables.by_characters(text);
+        text.len() <= SHORT && (self.dfa.is_some() || by_longest_matches())
     }
 
     /// Encodes whole texts in a batch. None may be empty or long.
-    pub(crate) fn encode_together(&mut self, tables: &BacktrackTables, texts: &[&[u8]]) {
-        self.together.clear();
+    pub(crate) fn encode_batch(&mut self, tables: &BacktrackTables, texts: &[&[u8]]) {
+        self.batch_ids.clear();
         self.ends.clear();
         let bytes = texts.iter().map(|text| text.len()).sum();
-        let (mut ids, mut ends) = (mem::take(&mut self.together), mem::take(&mut self.ends));
-        if let Some(mut walk) = self.walk(tables, bytes) {
-            walk.encode(texts, &mut ids, &mut ends);
+        let (mut ids, mut ends) = (mem::take(&mut self.batch_ids), mem::take(&mut self.ends));
+        if let Some(mut dfa_encoder) = self.dfa_encoder(tables, bytes) {
+            dfa_encoder.encode(texts, &mut ids, &mut ends);
             self.drop_if_full(tables);
         }
-        (self.together, self.ends) = (ids, ends);
+        (self.batch_ids, self.ends) = (ids, ends);
         // The DFA is not in use, or was full before all texts were encoded.
         let rest = &texts[self.ends.len()..];
-        self.abreast.encode(tables, rest);
+        self.interleaved.encode(tables, rest);
         for (nth, text) in rest.iter().enumerate() {
-            if let Some(ids) = self.abreast.ids(nth) {
-                self.together.extend_from_slice(ids);
+            if let Some(ids) = self.interleaved.ids(nth) {
+                self.batch_ids.extend_from_slice(ids);
             } else {
-                let mut path = Path::new(mem::take(&mut self.together), 0);
-                self.go_on_in(tables, text, &mut path);
-                self.together = path.ids;
+                let mut path = Path::new(mem::take(&mut self.batch_ids), 0);
+                self.extend_to_end(tables, text, &mut path);
+                self.batch_ids = path.ids;
             }
-            self.ends.push(self.together.len());
+            self.ends.push(self.batch_ids.len());
         }
     }
 
     /// The tokens of one text of the last batch.
     pub(crate) fn ids(&self, text: usize) -> &[TokenId] {
         let start = text.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.together[start..self.ends[text]]
+        &self.batch_ids[start..self.ends[text]]
     }
 
     /// Extends a path to the end of a text that is not long.
-    pub(self) fn go_on_in(&mut self, tables: &BacktrackTables, text: &[u8], path: &mut Path) {
+    pub(self) fn extend_to_end(&mut self, tables: &BacktrackTables, text: &[u8], path: &mut Path) {
         self.dead.clear();
-        Backtracker { tables, text, dead: &mut self.dead }.go_on(path, text.len());
+        Backtracker { tables, text, dead: &mut self.dead }.extend_to(path, text.len());
     }
 }

@@ -1,3 +1,5 @@
+//! The encoding of a text from left to right, and backtracking where no token is compatible.
+
 use rustc_hash::FxHashSet;
 
 use super::{BacktrackTables, NONE};
@@ -108,10 +110,10 @@ impl Backtracker<'_> {
     ///
     /// A position from which it had to backtrack is never reached by the same token again. So all steps together
     /// try at most as many candidates as there are tokens that begin at each position of the text.
-    pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
+    pub(super) fn extend_to(&mut self, path: &mut Path, end: usize) {
         while path.at < end {
             let (longest, length) = self.tables.longest(&self.text[path.at..]);
-            if !self.plain_step(path, longest, length) {
+            if !self.try_longest(path, longest, length) {
                 self.step(path, longest);
             }
         }
@@ -120,11 +122,11 @@ impl Backtracker<'_> {
     /// Appends the longest token if a quick test shows that it is compatible and that others can follow. Returns
     /// whether it did.
     #[inline(always)]
-    pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
-        let leads_on =
+    pub(super) fn try_longest(&self, path: &mut Path, longest: u32, length: usize) -> bool {
+        let can_continue =
             self.text.get(path.at + length).is_none_or(|&next| self.tables.can_follow(longest, next));
-        let fits = path.last == NONE || self.tables.fit(path.last, longest);
-        let plain = leads_on & fits & (length < LONG) & (path.at >= self.dead.furthest);
+        let is_compatible = path.last == NONE || self.tables.are_compatible(path.last, longest);
+        let plain = can_continue & is_compatible & (length < LONG) & (path.at >= self.dead.furthest);
         if plain {
             path.push(longest, length);
         }
@@ -139,10 +141,10 @@ impl Backtracker<'_> {
     pub(super) fn step(&mut self, path: &mut Path, longest: u32) {
         let mut candidate = longest;
         loop {
-            if let Some(again) = self.run(path).filter(|&again| self.leads_on(path, again)) {
+            if let Some(again) = self.run(path).filter(|&again| self.can_continue(path, again)) {
                 return path.push(again, self.tables.length(again));
             }
-            while candidate != NONE && !self.leads_on(path, candidate) {
+            while candidate != NONE && !self.can_continue(path, candidate) {
                 candidate = self.tables.shorter(candidate);
             }
             if candidate != NONE {
@@ -179,11 +181,11 @@ impl Backtracker<'_> {
     }
 
     /// Whether a token is compatible, can be followed by the next byte, and does not end in a known dead end.
-    fn leads_on(&self, path: &Path, token: u32) -> bool {
+    fn can_continue(&self, path: &Path, token: u32) -> bool {
         let end = path.at + self.tables.length(token);
-        let fits = || path.last == NONE || self.tables.fit(path.last, token);
+        let is_compatible = || path.last == NONE || self.tables.are_compatible(path.last, token);
         self.text.get(end).is_none_or(|&byte| self.tables.can_follow(token, byte))
-            && fits()
+            && is_compatible()
             && !self.dead.has(end, token)
     }
 }

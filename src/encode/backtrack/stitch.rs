@@ -100,21 +100,21 @@ impl Stitcher {
     /// none or few are. So the path continues from the last [`TAIL`] tokens only, and if all of these are
     /// replaced, from more.
     fn stitch(&mut self, tables: &BacktrackTables, text: &[u8], start: usize, chunk: ChunkTokens) {
-        let mut looked_at = TAIL.min(self.tokens);
+        let mut examined = TAIL.min(self.tokens);
         let (path, met) = loop {
             let mut path = Path { at: self.at, last: self.last, ..Path::new(Vec::new(), 0) };
-            path.ids = self.ids.last_ids(looked_at);
-            path.least = looked_at;
+            path.ids = self.ids.last_ids(examined);
+            path.least = examined;
             self.dead.clear();
             let mut backtracker = Backtracker { tables, text, dead: &mut self.dead };
             let met = meet(&mut backtracker, &mut path, chunk.ids(), start, chunk.at);
-            if path.least > 0 || looked_at == self.tokens {
+            if path.least > 0 || examined == self.tokens {
                 break (path, met);
             }
-            looked_at = looked_at.saturating_mul(TAIL).min(self.tokens);
+            examined = examined.saturating_mul(TAIL).min(self.tokens);
         };
-        self.ids.take_back(looked_at - path.least);
-        self.tokens -= looked_at - path.least;
+        self.ids.take_back(examined - path.least);
+        self.tokens -= examined - path.least;
         (self.at, self.last) = met.map_or((path.at, path.last), |_| (chunk.at, chunk.last));
         let (mut head, mut rest) = (path.ids, chunk.rest);
         head.drain(..path.least);
@@ -163,7 +163,7 @@ pub(super) fn meet(
         if at == path.at && passed > 0 && last == path.last {
             return Some(passed);
         }
-        backtracker.go_on(path, path.at + 1);
+        backtracker.extend_to(path, path.at + 1);
     }
     None
 }

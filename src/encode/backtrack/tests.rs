@@ -1,4 +1,4 @@
-//! Encoding by longest matches, in a batch, interleaved and in chunks, against the reference.
+//! Encoding by backtracking, in a batch, interleaved and in chunks, against the reference.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -130,7 +130,7 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     let ahead = numbers.clone().map(|pair| (end, pair));
     let behind = numbers.map(|pair| (pair, end));
     let vocabulary = vocabulary(pairs.chain(ahead).chain(behind));
-    assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
+    assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::Backtracking);
     assert!(BacktrackTables::new(&vocabulary, true).is_none());
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     assert_eq!(encoder.method(), TOO_MUCH);
@@ -147,7 +147,7 @@ fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
         |most: u32| vocabulary((0..most).map(|number| (0, if number == 0 { 1 } else { 255 + number })));
     assert!(BacktrackTables::new(&ends_of_runs(100), false).is_some());
     let slow = ends_of_runs(400);
-    assert_eq!(Method::of(&crate::vocab::check(&slow)), Method::LongestMatches);
+    assert_eq!(Method::of(&crate::vocab::check(&slow)), Method::Backtracking);
     assert!(BacktrackTables::new(&slow, false).is_none());
     let runs = vocabulary((0..400).map(|number| (0, if number == 0 { 0 } else { 255 + number })));
     assert!(BacktrackTables::new(&runs, false).is_some());
@@ -156,21 +156,21 @@ fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
 proptest! {
     /// Pre-tokens in a batch encode as they do alone.
     #[test]
-    fn pretokens_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
-        let (tables, mut together) = (tables(&vocabulary), BatchedBacktrack::default());
+    fn batched_pretokens_are_encoded_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
+        let (tables, mut batched) = (tables(&vocabulary), BatchedBacktrack::default());
         // Few pre-tokens after many, and many after few.
         for cut in [cut, 300, cut] {
             let pretokens: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            together.encode(&tables, &pretokens);
+            batched.encode(&tables, &pretokens);
             for (number, pretoken) in pretokens.iter().enumerate() {
-                prop_assert_eq!(together.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
+                prop_assert_eq!(batched.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
             }
         }
     }
 
     /// Two tokens are compatible in the matrix exactly if their bytes together encode to the two.
     #[test]
-    fn tokens_fit_if_they_encode_to_themselves(
+    fn tokens_are_compatible_if_they_encode_to_themselves(
         vocabulary in learned(),
         pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),
     ) {
@@ -184,7 +184,7 @@ proptest! {
             let (left, right) = (token(left), token(right));
             let bytes = |id| vocabulary.bytes(id).expect("in use");
             let alone = reference::merge_pretoken(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
-            prop_assert_eq!(tables.fit(left.get(), right.get()), alone, "{} {}", left, right);
+            prop_assert_eq!(tables.are_compatible(left.get(), right.get()), alone, "{} {}", left, right);
         }
     }
 
@@ -215,28 +215,28 @@ proptest! {
 
     /// The byte classes of followers exclude no compatible token.
     #[test]
-    fn what_cannot_follow_never_does(vocabulary in learned()) {
+    fn followers_of_no_class_are_never_compatible(vocabulary in learned()) {
         let tables = tables(&vocabulary);
         let ids: Vec<u32> = vocabulary.tokens().map(|(id, _)| id.get()).filter(|id| id % 7 == 0 || *id > 255).collect();
         for (&left, &right) in ids.iter().flat_map(|left| ids.iter().map(move |right| (left, right))) {
             let first = vocabulary.bytes(TokenId::new(right)).expect("in use")[0];
-            prop_assert!(!tables.fit(left, right) || tables.can_follow(left, first), "{} {}", left, right);
+            prop_assert!(!tables.are_compatible(left, right) || tables.can_follow(left, first), "{} {}", left, right);
         }
     }
 
     /// More texts than are encoded at a time, and fewer, each with its own length.
     #[test]
-    fn texts_are_encoded_abreast_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
+    fn interleaved_texts_are_encoded_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         let tables = tables(&vocabulary);
-        let mut abreast = Interleaved::default();
+        let mut interleaved = Interleaved::default();
         for cut in cuts {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            abreast.encode(&tables, &texts);
+            interleaved.encode(&tables, &texts);
             for (nth, text) in texts.iter().enumerate() {
                 let whole = reference::encode_pretoken(&vocabulary, text);
-                prop_assert!(abreast.ids(nth).is_none_or(|ids| ids == whole));
+                prop_assert!(interleaved.ids(nth).is_none_or(|ids| ids == whole));
                 // The patience suffices for all candidates of a text of three bytes.
-                prop_assert!(abreast.ids(nth).is_some() || text.len() > 3);
+                prop_assert!(interleaved.ids(nth).is_some() || text.len() > 3);
             }
         }
     }
@@ -244,13 +244,13 @@ proptest! {
 
 /// Chunks of any length, encoded separately and stitched, give the encoding of the whole text.
 #[test]
-fn encodings_of_parts_are_joined_exactly() {
+fn encodings_of_chunks_are_stitched_exactly() {
     let inputs = (with_texts(), 1..40usize);
     one_case_in(2, &inputs, |((vocabulary, texts), length)| {
         for text in texts.iter().filter(|text| !text.is_empty()) {
             let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
             prop_assert_eq!(
-                in_parts(&vocabulary, text, &ends),
+                in_chunks(&vocabulary, text, &ends),
                 reference::encode_pretoken(&vocabulary, text)
             );
         }
@@ -274,11 +274,11 @@ fn text_that_is_expected_changes_no_ids() {
     });
 }
 
-/// Every learned vocabulary allows longest matches, and they give what the reference gives.
+/// Every learned vocabulary allows backtracking, and they give what the reference gives.
 #[test]
-fn learned_vocabularies_are_encoded_by_longest_matches() {
+fn learned_vocabularies_are_encoded_by_backtracking() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
-        prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
+        prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::Backtracking);
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut worker = encoder.worker();
         for text in texts.iter().chain(&texts) {
@@ -292,18 +292,18 @@ fn learned_vocabularies_are_encoded_by_longest_matches() {
 
 /// A path that continues with interleaved chunks is the encoding of the text so far.
 #[test]
-fn a_path_goes_on_by_parts_abreast() {
+fn a_path_is_extended_by_interleaved_chunks() {
     let inputs = (with_texts(), any::<prop::sample::Index>(), any::<prop::sample::Index>());
     one_case_in(4, &inputs, |((vocabulary, texts), begun, end)| {
-        let (tables, mut abreast, mut dead) =
+        let (tables, mut interleaved, mut dead) =
             (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
         let text = texts.concat().repeat(4);
-        let mut finder = Backtracker { tables: &tables, text: &text, dead: &mut dead };
+        let mut backtracker = Backtracker { tables: &tables, text: &text, dead: &mut dead };
         // The path must not touch ids before its own.
         let mut path = Path::new(vec![TokenId::new(7)], 0);
-        finder.go_on(&mut path, begun.index(text.len() + 1).min(40));
+        backtracker.extend_to(&mut path, begun.index(text.len() + 1).min(40));
         let end = end.index(text.len() + 1);
-        abreast.go_on(&mut finder, &mut path, end);
+        interleaved.extend_to(&mut backtracker, &mut path, end);
         prop_assert!(path.at >= end);
         let so_far = reference::encode_pretoken(&vocabulary, &text[..path.at]);
         prop_assert_eq!(&path.ids[1..], &so_far[..]);
@@ -314,21 +314,22 @@ fn a_path_goes_on_by_parts_abreast() {
 
 /// All of an easy text is encoded interleaved.
 #[test]
-fn an_easy_text_goes_on_by_parts() {
+fn easy_text_is_interleaved() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
-    let (tables, mut abreast, mut dead) = (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
+    let (tables, mut interleaved, mut dead) =
+        (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
     let text = b"abab cab ".repeat(30);
-    let mut finder = Backtracker { tables: &tables, text: &text, dead: &mut dead };
+    let mut backtracker = Backtracker { tables: &tables, text: &text, dead: &mut dead };
     let mut path = Path::new(Vec::new(), 0);
     for windows in 1..=2 {
-        assert!(abreast.parts(&mut finder, &mut path, 20));
+        assert!(interleaved.extend_by_chunks(&mut backtracker, &mut path, 20));
         assert!(path.at >= windows * 6 * 20);
         assert_eq!(path.ids, reference::encode_pretoken(&vocabulary, &text[..path.at]));
     }
 }
 
 /// Encodes the chunks of a text, which end at `ends`, separately, and stitches them.
-fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId> {
+fn in_chunks(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId> {
     let (tables, mut scratch) = (tables(vocabulary), BacktrackScratch::default());
     // The path must not touch ids before its own.
     let before = TokenId::new(7);
@@ -336,7 +337,7 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
     let mut start = 0;
     for &end in ends {
         let mut path = Path::new(vec![before], start);
-        scratch.go_on(&tables, text, &mut path, end, &Silent).expect("nobody stops it");
+        scratch.extend_to(&tables, text, &mut path, end, &Silent).expect("nobody stops it");
         let chunk = EncodedChunk::Overlapping(ChunkTokens::new(&path, TokenIds::default()));
         stitcher.push(Some(&tables), text, start, chunk);
         start = end;
@@ -361,7 +362,7 @@ fn more_tokens_than_were_looked_at_are_given_back() {
             (1..length).flat_map(|end| [vec![end, length], vec![end, (end + length).div_ceil(2), length]])
         {
             assert_eq!(
-                in_parts(&vocabulary, text, &ends),
+                in_chunks(&vocabulary, text, &ends),
                 reference::encode_pretoken(&vocabulary, text),
                 "{ends:?}"
             );
@@ -371,18 +372,18 @@ fn more_tokens_than_were_looked_at_are_given_back() {
 
 /// Backtracking continues into a run that began in another chunk.
 #[test]
-fn a_run_that_began_in_another_part_is_gone_back_through() {
+fn a_run_that_began_in_another_chunk_is_backtracked_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
     let aa = 256;
     let vocabulary = vocabulary([(a, a), (b, aa), (c, d), (aa, c)]);
     // By then the second chunk is `aa aa aa`. Its last token was tried before the longer `aac`, as part of a run.
     // After stitching, `baa` comes before it and the path shows no run. Yet `aac` must be tried, to continue with `c`.
     let text = b"baaaaaac";
-    assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_pretoken(&vocabulary, text));
+    assert_eq!(in_chunks(&vocabulary, text, &[1, 7, 8]), reference::encode_pretoken(&vocabulary, text));
     for (first, second) in (1..8).flat_map(|first| (first..8).map(move |second| (first, second))) {
         let ends = [first, second, 8];
         assert_eq!(
-            in_parts(&vocabulary, text, &ends),
+            in_chunks(&vocabulary, text, &ends),
             reference::encode_pretoken(&vocabulary, text),
             "{ends:?}"
         );
@@ -391,13 +392,13 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
 
 /// A lazy DFA is used from the first text on if enough text is expected.
 #[test]
-fn an_automaton_begins_at_once_if_much_text_is_expected() {
+fn the_dfa_is_used_at_once_if_much_text_is_expected() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
     let (tables, text) = (tables(&vocabulary), b"abab");
     for (expected, begins) in [(0, false), (1 << 20, true)] {
         let (mut scratch, mut ids) = (BacktrackScratch::expecting(expected), Vec::new());
         scratch.encode(&tables, text, &mut ids, &Silent).expect("nobody stops it");
-        assert_eq!(scratch.has_automaton(), begins);
+        assert_eq!(scratch.has_dfa(), begins);
         assert_eq!(ids, reference::encode_pretoken(&vocabulary, text));
     }
 }

@@ -1,3 +1,6 @@
+//! The longest-prefix trie: finds the longest token that a text begins with. A plain trie is built first and then
+//! converted to a double array.
+
 use std::hint::select_unpredictable;
 use std::iter;
 
@@ -6,8 +9,8 @@ use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 
-/// Bytes examined per byte of text above which longest matches are slower than merging.
-const MOST_LOOKED_AT: u32 = 64;
+/// Bytes examined per byte of text above which backtracking are slower than merging.
+const MOST_EXAMINED: u32 = 64;
 
 /// A trie of the prefixes of all tokens. Prefixes are numbered in the order in which they first occur in the
 /// tokens by rank: first the empty one, then the single bytes.
@@ -83,14 +86,14 @@ impl TrieBuilder {
     /// follows the long one almost to its end. Only constructed vocabularies are like that. One example is `ab`,
     /// `aab`, `aaab` and so on: in a run of `a`, each search follows the longest token.
     pub(super) fn is_slow(&self) -> bool {
-        let long = |prefix: &&TriePrefix| prefix.is_token() && prefix.length > MOST_LOOKED_AT;
+        let long = |prefix: &&TriePrefix| prefix.is_token() && prefix.length > MOST_EXAMINED;
         self.prefixes.iter().filter(long).any(|prefix| {
             let text = self.spelled(prefix.parent);
-            let (mut at, mut looked_at) = (0, 0);
-            while at < text.len() && looked_at <= to_usize(MOST_LOOKED_AT) * text.len() {
+            let (mut at, mut examined) = (0, 0);
+            while at < text.len() && examined <= to_usize(MOST_EXAMINED) * text.len() {
                 let (prefix, length) = self.walk(&text[at..]);
                 at += to_usize(self.prefixes[to_usize(prefix)].token_length);
-                looked_at += length;
+                examined += length;
             }
             at < text.len()
         })

@@ -84,14 +84,14 @@ fn batches_and_threads_change_nothing() {
         let eos = Some(TokenId::new(7));
         let encoder = prepared(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() });
         let mut worker = encoder.worker();
-        let alone: Vec<_> = texts
+        let encode_alone: Vec<_> = texts
             .iter()
             .map(|text| text.as_ref().map(|text| worker.encode(text).expect("any bytes encode").to_vec()))
             .collect();
         for (threads, size) in [(1, size), (2, size), (7, size), (2, texts.len())] {
             let (facts, taken) =
                 encode(threads, documents(&texts, size), &encoder, &Silent).expect("encodes");
-            prop_assert_eq!(&rows(&taken), &alone);
+            prop_assert_eq!(&rows(&taken), &encode_alone);
             check_places(&taken);
             let present = texts.iter().flatten();
             let facts_alone = EncodeFacts {
@@ -99,7 +99,7 @@ fn batches_and_threads_change_nothing() {
                 null_documents: to_u64(texts.iter().filter(|text| text.is_none()).count()),
                 empty_documents: to_u64(present.clone().filter(|text| text.is_empty()).count()),
                 text_bytes: to_u64(present.map(Vec::len).sum()),
-                tokens: to_u64(alone.iter().flatten().map(Vec::len).sum()),
+                tokens: to_u64(encode_alone.iter().flatten().map(Vec::len).sum()),
                 specials: 0,
             };
             prop_assert_eq!(facts, facts_alone);
@@ -223,7 +223,7 @@ fn chunks_end_at_safe_split_points() {
 
 /// Work items have at most 4 MiB of text, or one row.
 #[test]
-fn large_batches_are_cut_into_runs_between_rows() {
+fn large_batches_are_cut_between_rows() {
     let three: [Row; 3] = [Some(vec![b'x'; 1_500_000]), None, Some(vec![b'y'; 5_000_000])];
     let texts: Vec<Row> = three.iter().cycle().take(9).cloned().collect();
     let vocabulary = trained(b"xxyy", SplitPattern::None);
@@ -238,7 +238,7 @@ fn large_batches_are_cut_into_runs_between_rows() {
 
 /// A batch with part of a document is an error that names the row.
 #[test]
-fn a_document_in_parts_is_refused_where_it_stands() {
+fn partial_documents_are_refused_by_their_row() {
     let vocabulary = trained(b"xy", SplitPattern::None);
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     let texts: Vec<Row> = ["a", "b", "c"].map(|text| Some(text.into())).into();
@@ -363,7 +363,7 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
 
 /// Texts, and what exceeds the limit in them: pre-tokens of 1 MiB and documents of 2 million tokens never do.
 #[test]
-fn what_does_not_fit_the_memory_is_refused_by_its_row() {
+fn documents_beyond_the_memory_limit_are_refused_by_their_row() {
     use crate::base::int::ByteCount;
 
     let long = "a".repeat((1 << 20) + 1);

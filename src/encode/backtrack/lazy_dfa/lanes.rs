@@ -1,3 +1,5 @@
+//! Runs the lazy DFA at several positions at the same time, so that the latencies of their lookups overlap.
+
 use std::{array, mem};
 
 use super::transitions::{StateBase, Transitions};
@@ -13,7 +15,7 @@ pub(super) const LANES: usize = 8;
 /// times.
 const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 
-/// The progress of one of several interleaved automata.
+/// The progress of one of several interleaved DFAs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DfaLane {
     /// The base of its state, present or former.
@@ -49,16 +51,16 @@ impl<'a> RunningText<'a> {
 impl DfaEncoder<'_> {
     /// Extends a lane to the end of a window, and appends the tokens of its positions to the tail.
     pub(super) fn window(&mut self, lane: &mut DfaLane, window: &[u8]) {
-        let mut found = mem::take(&mut self.tail.found);
+        let mut found = mem::take(&mut self.pending.found);
         let first = found.len();
         found.resize(first + window.len(), FoundToken::default());
-        *lane = self.part(*lane, window, &mut found[first..]);
-        self.tail.found = found;
+        *lane = self.chunk(*lane, window, &mut found[first..]);
+        self.pending.found = found;
     }
 
     /// Extends a lane through a chunk of a text: interleaved if the chunk is long enough, and the rest byte by
     /// byte.
-    fn part(&mut self, mut lane: DfaLane, text: &[u8], found: &mut [FoundToken]) -> DfaLane {
+    fn chunk(&mut self, mut lane: DfaLane, text: &[u8], found: &mut [FoundToken]) -> DfaLane {
         let length = text.len() / LANES;
         let even = if length < SHORTEST { 0 } else { length * LANES };
         let ((text, rest), (found, rest_found)) = (text.split_at(even), found.split_at_mut(even));
@@ -66,7 +68,7 @@ impl DfaEncoder<'_> {
             lane = self.lanes(lane, text, found);
         }
         for (&byte, found) in rest.iter().zip(rest_found) {
-            *found = self.automaton.step(self.tokens, &mut lane, byte);
+            *found = self.dfa.step(self.tokens, &mut lane, byte);
         }
         lane
     }
@@ -77,16 +79,16 @@ impl DfaEncoder<'_> {
     fn lanes(&mut self, first: DfaLane, text: &[u8], found: &mut [FoundToken]) -> DfaLane {
         let length = text.len() / LANES;
         let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
-        let mut lanes = [self.automaton.start(); LANES];
+        let mut lanes = [self.dfa.start(); LANES];
         lanes[0] = first;
         let mut parts = found.chunks_mut(length);
         self.all_lanes(&mut lanes, texts, array::from_fn(|_| parts.next().unwrap_or_default()));
         let (mut lane, parts) = (lanes[0], texts.into_iter().zip(found.chunks_mut(length)));
         for ((text, found), end) in parts.zip(lanes).skip(1) {
-            let mut other = self.automaton.start();
+            let mut other = self.dfa.start();
             let met = text.iter().zip(found).any(|(&byte, found)| {
-                *found = self.automaton.step(self.tokens, &mut lane, byte);
-                self.automaton.step(self.tokens, &mut other, byte);
+                *found = self.dfa.step(self.tokens, &mut lane, byte);
+                self.dfa.step(self.tokens, &mut other, byte);
                 lane.base == other.base
             });
             if met {
@@ -97,11 +99,11 @@ impl DfaEncoder<'_> {
     }
 
     /// Runs through whole texts, none of them empty, interleaved, with `room` for the tokens of all. Returns how
-    /// many of the first texts are complete: not all if the automaton is full.
+    /// many of the first texts are complete: not all if the DFA is full.
     pub(super) fn texts(&mut self, texts: &[&[u8]], mut room: &mut [FoundToken]) -> usize {
         let mut waiting = texts.iter().enumerate().map(|(nth, text)| {
             let found = room.split_off_mut(..text.len()).expect("there is room for all");
-            RunningText { nth, lane: self.automaton.start(), text, found }
+            RunningText { nth, lane: self.dfa.start(), text, found }
         });
         let mut running: Vec<RunningText<'_>> = Vec::with_capacity(LANES);
         loop {
@@ -110,9 +112,9 @@ impl DfaEncoder<'_> {
             if running.is_empty() {
                 return texts.len();
             }
-            self.go_on_together(&mut running);
+            self.extend_all(&mut running);
             running.retain(|running| !running.text.is_empty());
-            if self.automaton.is_full() {
+            if self.dfa.is_full() {
                 let next = waiting.next().map(|waiting| waiting.nth);
                 return running.iter().map(|running| running.nth).chain(next).min().unwrap_or(texts.len());
             }
@@ -120,14 +122,14 @@ impl DfaEncoder<'_> {
     }
 
     /// Extends some texts: interleaved, up to the end of the shortest, if there is one for each lane. Goes only
-    /// so far that the automaton cannot overflow meanwhile.
-    fn go_on_together(&mut self, running: &mut [RunningText<'_>]) {
+    /// so far that the DFA cannot overflow meanwhile.
+    fn extend_all(&mut self, running: &mut [RunningText<'_>]) {
         let most = self.tokens.bytes_at_a_time();
         let Some(running) = running.first_chunk_mut::<LANES>() else {
             for running in running {
                 let length = running.text.len().min(most);
                 let (text, found) = running.take(length);
-                running.lane = self.part(running.lane, text, found);
+                running.lane = self.chunk(running.lane, text, found);
             }
             return;
         };
@@ -150,7 +152,7 @@ impl DfaEncoder<'_> {
         let mut at = 0;
         loop {
             at = known_steps(
-                &self.automaton.places,
+                &self.dfa.transitions,
                 self.tokens.prefixes.codes(),
                 lanes,
                 texts,
@@ -161,7 +163,7 @@ impl DfaEncoder<'_> {
                 return;
             }
             for ((lane, text), found) in lanes.iter_mut().zip(texts).zip(&mut found) {
-                found[at] = self.automaton.step(self.tokens, lane, text[at]);
+                found[at] = self.dfa.step(self.tokens, lane, text[at]);
             }
             at += 1;
         }
@@ -172,7 +174,7 @@ impl DfaEncoder<'_> {
 /// No lane waits for another here.
 #[inline(never)]
 fn known_steps(
-    places: &Transitions,
+    transitions: &Transitions,
     codes: &[u8; 256],
     lanes: &mut [DfaLane; LANES],
     texts: [&[u8]; LANES],
@@ -187,7 +189,7 @@ fn known_steps(
     'known: while at < length {
         let mut next = bases;
         for lane in 0..LANES {
-            let Some(step) = places.step(bases[lane], codes[usize::from(texts[lane][at])]) else {
+            let Some(step) = transitions.step(bases[lane], codes[usize::from(texts[lane][at])]) else {
                 break 'known;
             };
             (found[lane][at], next[lane]) = (step.found, step.next);

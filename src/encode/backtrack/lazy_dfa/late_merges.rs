@@ -1,3 +1,5 @@
+//! The late stage: carries out the late merges on the early tokens that the lazy DFA has found.
+
 use std::ops::Range;
 
 use super::{EarlyTokens, FoundToken};
@@ -56,12 +58,12 @@ struct KnownToken {
     first: EarlyId,
     last: EarlyId,
     /// Its early tokens as the bytes of a cache key; empty if they are too many.
-    pretoken: Vec<u8>,
+    segment: Vec<u8>,
 }
 
 impl KnownToken {
     fn early(early: EarlyId) -> KnownToken {
-        KnownToken { number: early.into(), first: early, last: early, pretoken: early.to_le_bytes().into() }
+        KnownToken { number: early.into(), first: early, last: early, segment: early.to_le_bytes().into() }
     }
 }
 
@@ -76,7 +78,7 @@ impl LateMerges {
             return None;
         }
         let early = early_merges.min(merges.len()).min(usize::from(EarlyId::MAX) - 255);
-        let (early, late) = merges.split_at(early);
+        let (early, late_merges) = merges.split_at(early);
         let early_ids = &ids[..256 + early.len()];
         let mut known = vec![KnownToken::default(); vocabulary.id_limit()];
         for (id, number) in early_ids.iter().zip(0..) {
@@ -84,30 +86,32 @@ impl LateMerges {
         }
         let early = early_vocabulary(vocabulary, early_ids, early, &known)?;
 
-        let mut later = LateMerges {
+        let mut late = LateMerges {
             crossed: vec![0; 1 << (BORDER_BITS - u64::BITS.ilog2())].into(),
-            merges: LateMergeTable::new(late.len()),
+            merges: LateMergeTable::new(late_merges.len()),
             seeds: Box::default(),
             ids,
         };
         let mut seeds = Vec::new();
-        for (merge, number) in late.iter().zip(truncate_to_u32(256 + merges.len() - late.len())..) {
+        for (merge, number) in
+            late_merges.iter().zip(truncate_to_u32(256 + merges.len() - late_merges.len())..)
+        {
             let [left, right] = [merge.left, merge.right].map(|id| &known[id.index()]);
-            later.merges.add(left.number, right.number, number);
+            late.merges.add(left.number, right.number, number);
             let (word, bit) = border(left.last, right.first);
-            later.crossed[word] |= bit;
-            let mut made = KnownToken { number, first: left.first, last: right.last, pretoken: Vec::new() };
-            if !left.pretoken.is_empty() && !right.pretoken.is_empty() {
-                let pretoken = [&*left.pretoken, &right.pretoken].concat();
-                if let Some(seed) = Seed::new(merge.result, &pretoken) {
+            late.crossed[word] |= bit;
+            let mut made = KnownToken { number, first: left.first, last: right.last, segment: Vec::new() };
+            if !left.segment.is_empty() && !right.segment.is_empty() {
+                let segment = [&*left.segment, &right.segment].concat();
+                if let Some(seed) = Seed::new(merge.result, &segment) {
                     seeds.push(seed);
-                    made.pretoken = pretoken;
+                    made.segment = segment;
                 }
             }
             known[merge.result.index()] = made;
         }
-        later.seeds = seeds.into();
-        Some((early, later))
+        late.seeds = seeds.into();
+        Some((early, late))
     }
 
     /// Number of tokens, early and late.
@@ -121,11 +125,14 @@ impl LateMerges {
         self.ids[usize::from(early)]
     }
 
-    /// Carries out the late merges on early tokens, at least one and at most [`MANY`], and writes the resulting
+    /// Carries out the late merges on early tokens, at least one and at most [`MOST_AT_ONCE`], and writes the resulting
     /// ids. Returns their number.
     #[inline]
     pub(super) fn merge(&self, early: impl ExactSizeIterator<Item = EarlyId>, ids: &mut [TokenId]) -> usize {
-        debug_assert!((1..=MANY).contains(&early.len()), "pre-tokens of other lengths are encoded elsewhere");
+        debug_assert!(
+            (1..=MOST_AT_ONCE).contains(&early.len()),
+            "pre-tokens of other lengths are encoded elsewhere"
+        );
         let mut written = 0;
         self.merges.merge(early.map(u32::from), |token| {
             ids[written] = self.ids[to_usize(token)];
@@ -181,7 +188,7 @@ const NONE: u32 = u32::MAX;
 
 /// Most tokens that are merged at a time: a 64-bit mask has one bit for each, and one for the sentinel on either
 /// side.
-pub(super) const MANY: usize = 62;
+pub(super) const MOST_AT_ONCE: usize = 62;
 
 /// Slots in a bucket.
 const BUCKET: usize = 4;
@@ -247,14 +254,14 @@ impl LateMergeTable {
         }
     }
 
-    /// Merges at least one and at most [`MANY`] tokens, the lowest rank first, the leftmost among equals. Passes
+    /// Merges at least one and at most [`MOST_AT_ONCE`] tokens, the lowest rank first, the leftmost among equals. Passes
     /// the resulting tokens to `put`.
     #[inline(always)]
     pub(super) fn merge(&self, given: impl ExactSizeIterator<Item = u32>, put: impl FnMut(u32)) {
         match given.len() {
             ..=6 => self.merge_in::<8>(given, put),
             7..=14 => self.merge_in::<16>(given, put),
-            _ => self.merge_in::<{ MANY + 2 }>(given, put),
+            _ => self.merge_in::<{ MOST_AT_ONCE + 2 }>(given, put),
         }
     }
 
@@ -307,12 +314,12 @@ fn first(bits: u64) -> usize {
 }
 
 /// Segments that are looked up, and prefetched, before the first of them is needed.
-const PIECES: usize = 64;
+const LOOKUPS_AHEAD: usize = 64;
 
 /// Bytes per early token in a key: to the cache, early tokens are the bytes of a text.
 const BYTES: usize = size_of::<EarlyId>();
 
-/// Reads the tokens of texts off the early tokens that an automaton has found, and carries out the late merges.
+/// Reads the tokens of texts off the early tokens that a DFA has found, and carries out the late merges.
 ///
 /// **Memory:** 8 MiB for the cache of segments (32 KiB at first), and 10 bytes for each byte of the longest text
 /// or segment.
@@ -322,7 +329,7 @@ pub(super) struct SegmentReader {
     /// The early tokens of a text, filled from the end.
     early: Vec<u8>,
     /// The segments of a text, filled from the end.
-    pretokens: Vec<SegmentEnd>,
+    segments: Vec<SegmentEnd>,
     lookups: Vec<Lookup>,
     dead: DeadEnds,
     path: Path,
@@ -339,12 +346,12 @@ struct SegmentEnd {
 
 impl Default for SegmentReader {
     fn default() -> SegmentReader {
-        let (early, pretokens, dead) = Default::default();
+        let (early, segments, dead) = Default::default();
         SegmentReader {
             cache: PretokenCache::new(LINES),
             early,
-            pretokens,
-            lookups: vec![NOT_SHORT; PIECES],
+            segments,
+            lookups: vec![NOT_SHORT; LOOKUPS_AHEAD],
             dead,
             path: Path::new(Vec::new(), 0),
         }
@@ -355,7 +362,7 @@ impl Default for SegmentReader {
 #[derive(Clone, Copy)]
 struct SegmentInput<'a> {
     tables: &'a BacktrackTables,
-    later: &'a LateMerges,
+    late: &'a LateMerges,
     text: &'a [u8],
 }
 
@@ -367,20 +374,20 @@ impl SegmentReader {
         &mut self,
         (tables, tokens): (&BacktrackTables, &EarlyTokens),
         (text, found): (&[u8], &[FoundToken]),
-        goes_on: bool,
+        continues: bool,
         ids: &mut Vec<TokenId>,
     ) -> usize {
         if tokens.are_all() {
             return read_early(tokens, found, ids);
         }
-        let (early, pretokens) = self.cut(tokens, found, goes_on);
-        let Some(last) = self.pretokens[pretokens.clone()].last() else { return 0 };
+        let (early, segments) = self.cut(tokens, found, continues);
+        let Some(last) = self.segments[segments.clone()].last() else { return 0 };
         let end = to_usize(last.end);
         let first = ids.len();
         // Each early token ends up in some token, so this is enough. The cache writes four tokens at a time.
         ids.resize(first + early.len() + PLAIN, TokenId::default());
-        let means = SegmentInput { tables, later: &tokens.later, text };
-        let read = self.encode(means, early.start, pretokens, &mut ids[first..]);
+        let means = SegmentInput { tables, late: &tokens.late, text };
+        let read = self.encode(means, early.start, segments, &mut ids[first..]);
         ids.truncate(first + read);
         end
     }
@@ -390,28 +397,28 @@ impl SegmentReader {
         &mut self,
         tokens: &EarlyTokens,
         found: &[FoundToken],
-        goes_on: bool,
+        continues: bool,
     ) -> (Range<usize>, Range<usize>) {
         let most = found.len();
-        if self.pretokens.len() < most {
-            self.pretokens.resize(most, SegmentEnd::default());
+        if self.segments.len() < most {
+            self.segments.resize(most, SegmentEnd::default());
             self.early.resize(most * BYTES, 0);
         }
-        let (mut first_early, mut first_pretoken) = (most, most);
+        let (mut first_early, mut first_segment) = (most, most);
         let (mut at, mut right) = (most, None);
         while at > 0 {
             let here = found[at - 1];
             let left = here.early();
-            let may_cross = right.map_or(goes_on, |right| tokens.later.may_cross(left, right));
-            self.pretokens[first_pretoken - 1] =
+            let may_cross = right.map_or(continues, |right| tokens.late.may_cross(left, right));
+            self.segments[first_segment - 1] =
                 SegmentEnd { end: truncate_to_u32(at), early_end: truncate_to_u32(first_early) };
-            first_pretoken -= usize::from(!may_cross);
+            first_segment -= usize::from(!may_cross);
             first_early -= 1;
             self.early[first_early * BYTES..][..BYTES].copy_from_slice(&left.to_le_bytes());
             right = Some(left);
             at -= tokens.length(here);
         }
-        (first_early..most, first_pretoken..most)
+        (first_early..most, first_segment..most)
     }
 
     /// Writes the tokens of segments to `ids`, and returns their number. `first_early` is the index of the first
@@ -420,22 +427,22 @@ impl SegmentReader {
         &mut self,
         means: SegmentInput<'_>,
         first_early: usize,
-        pretokens: Range<usize>,
+        segments: Range<usize>,
         ids: &mut [TokenId],
     ) -> usize {
         let (mut start, mut first_early, mut written) = (0, first_early, 0);
-        let (all, mut lookups) = (std::mem::take(&mut self.pretokens), std::mem::take(&mut self.lookups));
-        for pretokens in all[pretokens].chunks(PIECES) {
-            self.cache.make_room(&means.later.seeds);
-            self.look_up(first_early, pretokens, &mut lookups);
-            for (pretoken, lookup) in pretokens.iter().zip(&lookups) {
-                let (end, early_end) = (to_usize(pretoken.end), to_usize(pretoken.early_end));
+        let (all, mut lookups) = (std::mem::take(&mut self.segments), std::mem::take(&mut self.lookups));
+        for segments in all[segments].chunks(LOOKUPS_AHEAD) {
+            self.cache.make_room(&means.late.seeds);
+            self.look_up(first_early, segments, &mut lookups);
+            for (segment, lookup) in segments.iter().zip(&lookups) {
+                let (end, early_end) = (to_usize(segment.end), to_usize(segment.early_end));
                 written +=
-                    self.pretoken(means, start..end, first_early..early_end, *lookup, &mut ids[written..]);
+                    self.segment(means, start..end, first_early..early_end, *lookup, &mut ids[written..]);
                 (start, first_early) = (end, early_end);
             }
         }
-        (self.pretokens, self.lookups) = (all, lookups);
+        (self.segments, self.lookups) = (all, lookups);
         written
     }
 
@@ -447,14 +454,14 @@ impl SegmentReader {
 
     /// Computes and prefetches the cache lines of segments.
     #[inline(never)]
-    fn look_up(&self, first_early: usize, pretokens: &[SegmentEnd], lookups: &mut [Lookup]) {
+    fn look_up(&self, first_early: usize, segments: &[SegmentEnd], lookups: &mut [Lookup]) {
         let mut start = first_early * BYTES;
-        for (pretoken, lookup) in pretokens.iter().zip(lookups) {
-            let end = to_usize(pretoken.early_end) * BYTES;
+        for (segment, lookup) in segments.iter().zip(lookups) {
+            let end = to_usize(segment.early_end) * BYTES;
             let length = end - start;
             if length <= SHORT {
-                let pretoken = ShortPretoken::within(&self.early, start, length);
-                *lookup = (pretoken, self.cache.line(pretoken));
+                let segment = ShortPretoken::within(&self.early, start, length);
+                *lookup = (segment, self.cache.line(segment));
                 self.cache.fetch(lookup.1);
             }
             start = end;
@@ -463,7 +470,7 @@ impl SegmentReader {
 
     /// Writes the tokens of one segment to `ids`, and returns their number.
     #[inline(always)]
-    fn pretoken(
+    fn segment(
         &mut self,
         means: SegmentInput<'_>,
         range: Range<usize>,
@@ -479,36 +486,37 @@ impl SegmentReader {
                 return known;
             }
         }
-        self.new_pretoken(means, range, early, is_short.then_some(lookup), ids)
+        self.new_segment(means, range, early, is_short.then_some(lookup), ids)
     }
 
     /// Encodes a segment that the fast lookup did not find.
     #[inline(never)]
-    fn new_pretoken(
+    fn new_segment(
         &mut self,
-        SegmentInput { tables, later, text }: SegmentInput<'_>,
+        SegmentInput { tables, late, text }: SegmentInput<'_>,
         range: Range<usize>,
         early: Range<usize>,
         lookup: Option<Lookup>,
         ids: &mut [TokenId],
     ) -> usize {
         if let Some((tokens, number)) =
-            lookup.and_then(|(pretoken, line)| self.cache.get_packed(pretoken, line))
+            lookup.and_then(|(segment, line)| self.cache.get_packed(segment, line))
         {
             ids[..number].copy_from_slice(&tokens[..number]);
             return number;
         }
-        if early.len() > MANY {
+        if early.len() > MOST_AT_ONCE {
             self.path.restart();
             self.dead.clear();
             let length = range.len();
-            Backtracker { tables, text: &text[range], dead: &mut self.dead }.go_on(&mut self.path, length);
+            Backtracker { tables, text: &text[range], dead: &mut self.dead }
+                .extend_to(&mut self.path, length);
             ids[..self.path.ids.len()].copy_from_slice(&self.path.ids);
             return self.path.ids.len();
         }
-        let number = later.merge(early.map(|nth| self.early(nth)), ids);
-        if let Some((pretoken, line)) = lookup {
-            self.cache.put_before(pretoken, line, &ids[..number]);
+        let number = late.merge(early.map(|nth| self.early(nth)), ids);
+        if let Some((segment, line)) = lookup {
+            self.cache.put_before(segment, line, &ids[..number]);
         }
         number
     }
@@ -518,7 +526,7 @@ impl SegmentReader {
 fn read_early(tokens: &EarlyTokens, found: &[FoundToken], ids: &mut Vec<TokenId>) -> usize {
     let (first, mut at) = (ids.len(), found.len());
     while at > 0 {
-        ids.push(tokens.later.id(found[at - 1].early()));
+        ids.push(tokens.late.id(found[at - 1].early()));
         at -= tokens.length(found[at - 1]);
     }
     ids[first..].reverse();

@@ -11,17 +11,17 @@
 //! The rest of the encoding depends only on the last token, and on the partial tokens: each prefix of a token
 //! that the text so far ends with, with the completions of it that are compatible with the token before. Together
 //! they are a [state](states::States). Real vocabularies need two to four states per token. So the table of
-//! [transitions](steps::Transitions) is small, and each byte costs one lookup without an unpredictable branch. Each
+//! [transitions](placer::Transitions) is small, and each byte costs one lookup without an unpredictable branch. Each
 //! lookup depends on the one before; this latency is hidden by [interleaving](lanes) several positions: several
-//! short texts, or chunks of a long one, since automata that begin at different positions soon reach the same
+//! short texts, or chunks of a long one, since DFAs that begin at different positions soon reach the same
 //! state.
 //!
-//! Two threads share an automaton, because computing a transition takes a hundred times as long as following one,
+//! Two threads share a DFA, because computing a transition takes a hundred times as long as following one,
 //! and so it is learned once for both. Threads read transitions without waiting for each other. A thread that
 //! misses one computes it under a lock. Most missing transitions need no lock: if everything that begins with the
 //! next byte is compatible with the last token, nothing else matters.
 //!
-//! For large vocabularies the automaton finds only the tokens of the [early merges](later::LateMerges), so it stays
+//! For large vocabularies the DFA finds only the tokens of the [early merges](late_merges::LateMerges), so it stays
 //! small and is soon complete. The sequence of these tokens is cut into segments where no late merge can cross,
 //! and a [reader] looks these up in a cache, like the pre-tokens of split text.
 //!
@@ -56,12 +56,12 @@ use crate::vocab::Vocabulary;
 
 pub(super) use late_merges::early_merges;
 
-/// Most partial tokens, of 16 bytes each, in the new states between two checks of whether the automaton is full.
+/// Most partial tokens, of 16 bytes each, in the new states between two checks of whether the DFA is full.
 /// The bytes between two checks are limited accordingly. States that are met while the beginnings of lanes are
 /// repeated can add as many once more.
-const MOST_BEGUN: usize = 1 << 22;
+const MOST_PARTIAL: usize = 1 << 22;
 
-/// Longest token, in bytes, of vocabularies that use the automaton. Longer ones would make windows too short.
+/// Longest token, in bytes, of vocabularies that use the DFA. Longer ones would make windows too short.
 pub(super) const LONGEST: usize = 1 << 12;
 
 /// The lazy DFA of a vocabulary, as far as texts have needed it.
@@ -71,10 +71,10 @@ pub(super) const LONGEST: usize = 1 << 12;
 /// usually need 14 MiB. The first transition takes 6 MiB.
 #[derive(Debug)]
 pub(super) struct LazyDfa {
-    places: Transitions,
+    transitions: Transitions,
     /// For each byte, the state in which it is the only partial token and every completion of it is compatible.
     fresh: [u32; 256],
-    learned: Mutex<DfaBuilder>,
+    builder: Mutex<DfaBuilder>,
     full: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct LazyDfa {
 #[derive(Debug)]
 struct DfaBuilder {
     states: States,
-    steps: TransitionPlacer,
+    placer: TransitionPlacer,
 }
 
 /// Attempts to take the lock before a thread sleeps on it. They are many because the thread that holds the lock
@@ -91,20 +91,20 @@ const TRIES: u32 = 1 << 10;
 
 const NO_PANIC: &str = "no thread panicked while it learned a step";
 
-/// Threads that share an automaton. More would often wait for what another one learns.
+/// Threads that share a DFA. More would often wait for what another one learns.
 const SHARING: usize = 2;
 
-/// The automata that threads use, and those that no thread uses any more and others may take over.
+/// The DFAs that threads use, and those that no thread uses any more and others may take over.
 #[derive(Debug, Default)]
 pub(super) struct SharedDfas(Mutex<Vec<Arc<LazyDfa>>>);
 
 impl SharedDfas {
-    /// An automaton that fewer than [`SHARING`] threads use, if necessary a new one.
+    /// A DFA that fewer than [`SHARING`] threads use, if necessary a new one.
     pub(super) fn get(&self, tokens: &EarlyTokens) -> Arc<LazyDfa> {
         let mut all = lock(&self.0);
-        all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
-        // One reference to each automaton is the list's own.
-        if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
+        all.retain(|dfa| !dfa.is_full() && !dfa.builder.is_poisoned());
+        // One reference to each DFA is the list's own.
+        if let Some(known) = all.iter().find(|dfa| Arc::strong_count(dfa) <= SHARING) {
             return Arc::clone(known);
         }
         let new = Arc::new(LazyDfa::new(tokens));
@@ -112,9 +112,9 @@ impl SharedDfas {
         new
     }
 
-    /// Removes an automaton from the list. Threads that use it keep it.
+    /// Removes a DFA from the list. Threads that use it keep it.
     pub(super) fn forget(&self, full: &Arc<LazyDfa>) {
-        lock(&self.0).retain(|automaton| !Arc::ptr_eq(automaton, full));
+        lock(&self.0).retain(|dfa| !Arc::ptr_eq(dfa, full));
     }
 }
 
@@ -151,17 +151,17 @@ impl FoundToken {
 }
 
 impl LazyDfa {
-    /// An automaton with the start state and the states of single bytes.
+    /// A DFA with the start state and the states of single bytes.
     fn new(tokens: &EarlyTokens) -> LazyDfa {
-        let places = Transitions::new();
-        let mut learned = DfaBuilder { states: States::new(), steps: TransitionPlacer::new() };
+        let transitions = Transitions::new();
+        let mut builder = DfaBuilder { states: States::new(), placer: TransitionPlacer::new() };
         let fresh =
-            array::from_fn(|byte| learned.states.fresh(tokens, truncate_to_u32(byte).to_le_bytes()[0]));
-        learned.add_states(&places);
-        LazyDfa { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
+            array::from_fn(|byte| builder.states.fresh(tokens, truncate_to_u32(byte).to_le_bytes()[0]));
+        builder.add_states(&transitions);
+        LazyDfa { transitions, fresh, builder: Mutex::new(builder), full: AtomicBool::new(false) }
     }
 
-    /// Whether there was no memory for further states or transitions. A full automaton still works, but is slow
+    /// Whether there was no memory for further states or transitions. A full DFA still works, but is slow
     /// where it lacks transitions, so it should be replaced or abandoned.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
@@ -169,13 +169,13 @@ impl LazyDfa {
 
     /// A lane at the start of a text.
     fn start(&self) -> DfaLane {
-        DfaLane::new(self.places.home(START).base)
+        DfaLane::new(self.transitions.record(START).base)
     }
 
     /// Follows the transition by a byte, computing it if necessary, and returns the token of the next position.
     fn step(&self, tokens: &EarlyTokens, lane: &mut DfaLane, byte: u8) -> FoundToken {
         let code = tokens.prefixes.code(byte);
-        let (base, step) = match self.places.step(lane.base, code) {
+        let (base, step) = match self.transitions.step(lane.base, code) {
             Some(step) => (lane.base, step),
             None => self.look_up(tokens, *lane, byte),
         };
@@ -187,56 +187,56 @@ impl LazyDfa {
     /// by this byte. Returns the state's present base and the transition.
     #[cold]
     fn look_up(&self, tokens: &EarlyTokens, lane: DfaLane, byte: u8) -> (StateBase, Transition) {
-        let state = self.places.state(lane.base);
-        let home = self.places.home(state);
-        let known = self.places.step(home.base, tokens.prefixes.code(byte));
-        let step = known.unwrap_or_else(|| self.missing(tokens, state, home.kept_off, byte));
-        let base = self.places.home(state).base;
+        let state = self.transitions.state(lane.base);
+        let record = self.transitions.record(state);
+        let known = self.transitions.step(record.base, tokens.prefixes.code(byte));
+        let step = known.unwrap_or_else(|| self.missing(tokens, state, record.excluded, byte));
+        let base = self.transitions.record(state).base;
         if base != lane.base {
-            self.places.redirect(lane.by, lane.base, base);
+            self.transitions.redirect(lane.by, lane.base, base);
         }
         (base, step)
     }
 
     /// Computes a transition that is missing.
-    fn missing(&self, tokens: &EarlyTokens, state: u32, kept_off: u32, byte: u8) -> Transition {
+    fn missing(&self, tokens: &EarlyTokens, state: u32, excluded: u32, byte: u8) -> Transition {
         let code = tokens.prefixes.code(byte);
-        let learned = self.try_learned();
-        if let Some(learned) = &learned {
+        let builder = self.try_lock_builder();
+        if let Some(builder) = &builder {
             // Other transitions need the state's partial tokens, which are far away in memory.
-            learned.states.fetch(state);
+            builder.states.fetch(state);
         }
-        if tokens.after.has_first(kept_off, byte) {
-            let mut learned = learned.unwrap_or_else(|| self.learned());
-            return self.learn(&mut learned, code, state, |states| states.follow(tokens, state, byte));
+        if tokens.after.has_first(excluded, byte) {
+            let mut builder = builder.unwrap_or_else(|| self.builder());
+            return self.store(&mut builder, code, state, |states| states.follow(tokens, state, byte));
         }
         // Everything that begins with the byte is compatible with the last token. So no other token can continue
         // across this position: its bytes would then have two encodings. The result follows without the lock, and
         // no thread has to wait.
         let next = self.fresh[usize::from(byte)];
         let found = FoundToken::new(tokens.prefixes.token(PrefixTable::byte(byte)), 1);
-        match learned {
-            Some(mut learned) => self.learn(&mut learned, code, state, |_| (next, found)),
-            None => Transition { next: self.places.home(next).base, found },
+        match builder {
+            Some(mut builder) => self.store(&mut builder, code, state, |_| (next, found)),
+            None => Transition { next: self.transitions.record(next).base, found },
         }
     }
 
     /// Stores the transition by a code if there is memory for it, unless another thread has stored it meanwhile.
-    fn learn(
+    fn store(
         &self,
-        learned: &mut DfaBuilder,
+        builder: &mut DfaBuilder,
         code: u8,
         state: u32,
         step: impl FnOnce(&mut States) -> (u32, FoundToken),
     ) -> Transition {
-        if let Some(step) = self.places.step(self.places.home(state).base, code) {
+        if let Some(step) = self.transitions.step(self.transitions.record(state).base, code) {
             return step;
         }
-        let (next, found) = step(&mut learned.states);
-        learned.add_states(&self.places);
-        let step = Transition { next: self.places.home(next).base, found };
-        learned.steps.put(&self.places, state, code, step);
-        if learned.is_full() {
+        let (next, found) = step(&mut builder.states);
+        builder.add_states(&self.transitions);
+        let step = Transition { next: self.transitions.record(next).base, found };
+        builder.placer.put(&self.transitions, state, code, step);
+        if builder.is_full() {
             self.full.store(true, Ordering::Relaxed);
         }
         step
@@ -247,49 +247,49 @@ impl LazyDfa {
     /// A transition is computed within a microsecond, and where one is missing, others usually are. A mutex lets
     /// a thread sleep after about a hundred nanoseconds, and sleeping and waking take far longer, so this first
     /// spins.
-    fn learned(&self) -> MutexGuard<'_, DfaBuilder> {
+    fn builder(&self) -> MutexGuard<'_, DfaBuilder> {
         for _ in 0..TRIES {
-            if let Some(learned) = self.try_learned() {
-                return learned;
+            if let Some(builder) = self.try_lock_builder() {
+                return builder;
             }
             hint::spin_loop();
         }
-        self.learned.lock().expect(NO_PANIC)
+        self.builder.lock().expect(NO_PANIC)
     }
 
     /// Takes the lock, unless another thread holds it.
-    fn try_learned(&self) -> Option<MutexGuard<'_, DfaBuilder>> {
-        match self.learned.try_lock() {
+    fn try_lock_builder(&self) -> Option<MutexGuard<'_, DfaBuilder>> {
+        match self.builder.try_lock() {
             Err(TryLockError::WouldBlock) => None,
-            learned => Some(learned.expect(NO_PANIC)),
+            builder => Some(builder.expect(NO_PANIC)),
         }
     }
 
     /// The length in bytes of each partial token of the state that a lane is in.
-    fn begun(&self, prefixes: &PrefixTable, lane: DfaLane) -> Vec<usize> {
-        self.learned().states.begun(prefixes, self.places.state(lane.base)).collect()
+    fn partial(&self, prefixes: &PrefixTable, lane: DfaLane) -> Vec<usize> {
+        self.builder().states.partial(prefixes, self.transitions.state(lane.base)).collect()
     }
 }
 
 impl DfaBuilder {
     fn is_full(&self) -> bool {
-        self.steps.are_full() || self.states.are_full()
+        self.placer.are_full() || self.states.are_full()
     }
 
     /// Gives new states their positions.
-    fn add_states(&mut self, places: &Transitions) {
-        for state in self.steps.states()..self.states.len() {
-            self.steps.add_state(places, self.states.kept_off(truncate_to_u32(state)));
+    fn add_states(&mut self, transitions: &Transitions) {
+        for state in self.placer.states()..self.states.len() {
+            self.placer.add_state(transitions, self.states.excluded(truncate_to_u32(state)));
         }
     }
 }
 
-/// Encodes texts with an automaton, for one thread.
+/// Encodes texts with a DFA, for one thread.
 pub(super) struct DfaEncoder<'a> {
-    pub(super) automaton: &'a LazyDfa,
+    pub(super) dfa: &'a LazyDfa,
     pub(super) tables: &'a BacktrackTables,
     pub(super) tokens: &'a EarlyTokens,
-    pub(super) tail: &'a mut PendingPositions,
+    pub(super) pending: &'a mut PendingPositions,
 }
 
 /// The early token of each position after the last segment that is certain; for short texts, of all positions.
@@ -305,70 +305,70 @@ pub(super) struct PendingPositions {
 /// Positions that are kept allocated from text to text (4 MiB).
 const KEPT: usize = 1 << 20;
 
-/// Length in bytes of a segment from which a text is encoded without the automaton.
-const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 64 << 10 };
+/// Length in bytes of a segment from which a text is encoded without the DFA.
+const LONGEST_SEGMENT: usize = if cfg!(test) { 1 << 9 } else { 64 << 10 };
 
 impl DfaEncoder<'_> {
     /// Extends a path that has just begun: to the end of the text, or else as far as the tokens before `end` are
-    /// certain. Stops earlier if the automaton is full or a segment is very long.
+    /// certain. Stops earlier if the DFA is full or a segment is very long.
     ///
     /// # Errors
     /// The observer asks to stop.
-    pub(super) fn go_on(
+    pub(super) fn extend_to(
         &mut self,
         text: &[u8],
         path: &mut Path,
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        self.tail.found.clear();
-        let window = WINDOW.min(MOST_BEGUN / self.tokens.prefixes.longest());
-        let mut lane = self.automaton.start();
-        let mut patience = 0;
+        self.pending.found.clear();
+        let window = WINDOW.min(MOST_PARTIAL / self.tokens.prefixes.longest());
+        let mut lane = self.dfa.start();
+        let mut budget = 0;
         for window in text[path.at..end].chunks(window) {
             observer.checkpoint()?;
             self.window(&mut lane, window);
             // Searching for certain positions again after hardly any were found would take too long.
-            if self.tail.found.len() > patience.min(LONGEST_PIECE) {
+            if self.pending.found.len() > budget.min(LONGEST_SEGMENT) {
                 let certain = self.certain(lane);
                 self.move_to(text, path, certain);
-                patience = 2 * self.tail.found.len();
+                budget = 2 * self.pending.found.len();
             }
-            if self.automaton.is_full() || self.tail.found.len() > LONGEST_PIECE {
+            if self.dfa.is_full() || self.pending.found.len() > LONGEST_SEGMENT {
                 break;
             }
         }
-        let left = self.tail.found.len();
+        let left = self.pending.found.len();
         let certain = if path.at + left == text.len() { left } else { self.certain(lane) };
         self.move_to(text, path, certain);
-        self.tail.found.shrink_to(KEPT);
+        self.pending.found.shrink_to(KEPT);
         Ok(())
     }
 
     /// Appends the tokens of texts to `ids`, and the end of each text's tokens to `ends`. Stops early if the
-    /// automaton is full: `ends` then lacks the remaining texts.
+    /// DFA is full: `ends` then lacks the remaining texts.
     pub(super) fn encode(&mut self, texts: &[&[u8]], ids: &mut Vec<TokenId>, ends: &mut Vec<usize>) {
-        let mut found = std::mem::take(&mut self.tail.found);
+        let mut found = std::mem::take(&mut self.pending.found);
         found.clear();
         found.resize(texts.iter().map(|text| text.len()).sum(), FoundToken::default());
         let done = self.texts(texts, &mut found);
         let mut rest = &found[..];
         for &text in &texts[..done] {
             let own = rest.split_off(..text.len()).expect("there is room for all");
-            self.tail.reader.read((self.tables, self.tokens), (text, own), false, ids);
+            self.pending.reader.read((self.tables, self.tokens), (text, own), false, ids);
             ends.push(ids.len());
         }
-        self.tail.found = found;
-        self.tail.found.shrink_to(KEPT);
+        self.pending.found = found;
+        self.pending.found.shrink_to(KEPT);
     }
 
     /// How many of the pending positions have only tokens before them that no further byte can change. The
     /// candidates for the text's encoding end where partial tokens begin; traced backwards, they meet at that
     /// position.
     fn certain(&self, lane: DfaLane) -> usize {
-        let found = &self.tail.found;
-        let begun = self.automaton.begun(&self.tokens.prefixes, lane);
-        let mut ends: Vec<usize> = begun.into_iter().map(|bytes| found.len() - bytes).collect();
+        let found = &self.pending.found;
+        let partial = self.dfa.partial(&self.tokens.prefixes, lane);
+        let mut ends: Vec<usize> = partial.into_iter().map(|bytes| found.len() - bytes).collect();
         ends.sort_unstable();
         while let [.., before, last] = ends[..] {
             ends.pop();
@@ -384,16 +384,16 @@ impl DfaEncoder<'_> {
     /// Appends the encoding up to the last segment border at or before `end` to a path, and forgets the pending
     /// positions before it.
     fn move_to(&mut self, text: &[u8], path: &mut Path, end: usize) {
-        let PendingPositions { found, reader } = &mut *self.tail;
-        let (text, goes_on) = (&text[path.at..], path.at + end < text.len());
-        let read = reader.read((self.tables, self.tokens), (text, &found[..end]), goes_on, &mut path.ids);
+        let PendingPositions { found, reader } = &mut *self.pending;
+        let (text, continues) = (&text[path.at..], path.at + end < text.len());
+        let read = reader.read((self.tables, self.tokens), (text, &found[..end]), continues, &mut path.ids);
         path.at += read;
         path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
         found.drain(..read);
     }
 }
 
-/// The early tokens of a vocabulary, which the automaton finds, and what the late merges make of them.
+/// The early tokens of a vocabulary, which the DFA finds, and what the late merges make of them.
 ///
 /// **Memory:** 17 bytes per prefix of an early token, about 100 per early token, and that of [`LateMerges`].
 #[derive(Debug)]
@@ -401,17 +401,17 @@ pub(super) struct EarlyTokens {
     pub(self) prefixes: PrefixTable,
     pub(self) after: IncompatibleAfter,
     /// The intervals of all sets of incompatible tokens.
-    misfits: Box<[IncompatibleRange]>,
+    incompatible: Box<[IncompatibleRange]>,
     /// Length of each early token in bytes.
     lengths: Box<[u32]>,
-    pub(self) later: LateMerges,
+    pub(self) late: LateMerges,
 }
 
 impl EarlyTokens {
     /// Uses at most `early_merges` merges for the early tokens. `None` if one of these is too long, or if they
     /// have too many incompatible pairs.
     pub(super) fn new(vocabulary: &Vocabulary, early_merges: usize) -> Option<EarlyTokens> {
-        let (early, later) = LateMerges::new(vocabulary, early_merges)?;
+        let (early, late) = LateMerges::new(vocabulary, early_merges)?;
         let order = FollowOrder::new(&early);
         let prefixes = PrefixTable::new(&early, |token| order.number(token));
         if prefixes.longest() > LONGEST {
@@ -420,7 +420,7 @@ impl EarlyTokens {
         let (sets_after, sets) = order.sets_after()?;
         let after = IncompatibleAfter::new(&prefixes, sets_after, &sets);
         let lengths = early.ordinary().map(|(_, bytes)| truncate_to_u32(bytes.len())).collect();
-        Some(EarlyTokens { prefixes, after, misfits: sets.into_items().into(), lengths, later })
+        Some(EarlyTokens { prefixes, after, incompatible: sets.into_items().into(), lengths, late })
     }
 
     /// Number of early tokens.
@@ -430,18 +430,18 @@ impl EarlyTokens {
 
     /// Whether all tokens are early.
     pub(super) fn are_all(&self) -> bool {
-        self.len() == self.later.tokens()
+        self.len() == self.late.tokens()
     }
 
-    /// Bytes per lane between two checks of whether the automaton is full. At most as many as a window of a long
+    /// Bytes per lane between two checks of whether the DFA is full. At most as many as a window of a long
     /// text has, so that there are never [too many states](transitions::MOST_STATES).
     pub(self) fn bytes_at_a_time(&self) -> usize {
-        (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
+        (MOST_PARTIAL / self.prefixes.longest() / LANES).min(WINDOW)
     }
 
     /// The intervals of one of the sets of tokens that are not compatible after a token.
-    pub(self) fn misfits(&self, set: u32) -> &[IncompatibleRange] {
-        &self.misfits[self.after.misfits(set)]
+    pub(self) fn incompatible(&self, set: u32) -> &[IncompatibleRange] {
+        &self.incompatible[self.after.incompatible(set)]
     }
 
     /// Length of a token in bytes.

@@ -1,3 +1,5 @@
+//! The states of the lazy DFA, and how the next state is computed.
+
 use std::cmp::Reverse;
 use std::mem;
 use std::ops::Range;
@@ -13,7 +15,7 @@ use crate::vocab::Vocabulary;
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
 
-/// Items in all lists (32 MiB) from which the automaton counts as full.
+/// Items in all lists (32 MiB) from which the DFA counts as full.
 const MOST_ITEMS: usize = 1 << 21;
 
 /// The empty set of tokens.
@@ -41,12 +43,12 @@ struct PartialToken {
     prefix: u32,
     /// The longer tokens that are not compatible with the token before: the number of a set if the prefix is
     /// [large](PrefixTable::is_large), else one bit per longer token.
-    misfits: u64,
+    incompatible: u64,
 }
 
 impl ListItem for PartialToken {
     fn bits(self) -> u64 {
-        u64::from(self.prefix) << 40 ^ self.misfits.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        u64::from(self.prefix) << 40 ^ self.incompatible.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
@@ -54,7 +56,10 @@ impl States {
     /// The start state only.
     pub(super) fn new() -> States {
         States {
-            all: InternedLists::new(&[PartialToken { prefix: ROOT, misfits: u64::from(NO_MISFITS) }]),
+            all: InternedLists::new(&[PartialToken {
+                prefix: ROOT,
+                incompatible: u64::from(ALL_COMPATIBLE),
+            }]),
             sets: InternedLists::new(&[]),
             next: Vec::new(),
             common: Vec::new(),
@@ -66,14 +71,18 @@ impl States {
         self.all.len()
     }
 
-    /// Whether the automaton counts as full.
+    /// Whether the DFA counts as full.
     pub(super) fn are_full(&self) -> bool {
         self.all.items() + self.sets.items() >= MOST_ITEMS
     }
 
     /// The length in bytes of each partial token of a state; 0 for the last one.
-    pub(super) fn begun<'a>(&'a self, prefixes: &'a PrefixTable, state: u32) -> impl Iterator<Item = usize> {
-        self.all.get(state).iter().map(|begun| prefixes.length(begun.prefix))
+    pub(super) fn partial<'a>(
+        &'a self,
+        prefixes: &'a PrefixTable,
+        state: u32,
+    ) -> impl Iterator<Item = usize> {
+        self.all.get(state).iter().map(|partial| prefixes.length(partial.prefix))
     }
 
     /// Computes a transition: the state after one more byte, and the last token of the text up to there.
@@ -85,13 +94,13 @@ impl States {
         let list = self.all.range(state);
         let last = list.end - 1;
         for at in list.start..last {
-            let begun = self.all.item(at);
-            let Some(child) = prefixes.child(begun.prefix, byte) else { continue };
+            let partial = self.all.item(at);
+            let Some(child) = prefixes.child(partial.prefix, byte) else { continue };
             let token = prefixes.token(child);
-            if token != NONE && self.fits(tokens, begun, child) {
+            if token != NONE && self.is_compatible(tokens, partial, child) {
                 found = FoundToken::new(token, prefixes.length(child));
             }
-            next.extend(self.narrowed(tokens, begun, child));
+            next.extend(self.narrowed(tokens, partial, child));
         }
         next.extend(self.narrowed(tokens, self.all.item(last), child));
         let state = self.number(tokens, &mut next, found.token());
@@ -101,9 +110,9 @@ impl States {
     }
 
     /// The state with these partial tokens, and `token` as the last token of the text.
-    fn number(&mut self, tokens: &EarlyTokens, begun: &mut Vec<PartialToken>, token: u32) -> u32 {
-        begun.push(PartialToken { prefix: ROOT, misfits: u64::from(tokens.after.set(token)) });
-        self.all.number(begun)
+    fn number(&mut self, tokens: &EarlyTokens, partial: &mut Vec<PartialToken>, token: u32) -> u32 {
+        partial.push(PartialToken { prefix: ROOT, incompatible: u64::from(tokens.after.set(token)) });
+        self.all.number(partial)
     }
 
     /// Prefetches the partial tokens of a state.
@@ -112,74 +121,77 @@ impl States {
     }
 
     /// The set of tokens that are not compatible after the last token of a state.
-    pub(super) fn kept_off(&self, state: u32) -> u32 {
-        self.all.get(state).last().map_or(NO_MISFITS, |begun| truncate_to_u32(u64_to_usize(begun.misfits)))
+    pub(super) fn excluded(&self, state: u32) -> u32 {
+        self.all
+            .get(state)
+            .last()
+            .map_or(ALL_COMPATIBLE, |partial| truncate_to_u32(u64_to_usize(partial.incompatible)))
     }
 
     /// The state in which this byte is the only partial token, and every completion of it is compatible.
     pub(super) fn fresh(&mut self, tokens: &EarlyTokens, byte: u8) -> u32 {
         let prefix = PrefixTable::byte(byte);
         let longer = !tokens.prefixes.longer(prefix).is_empty();
-        let mut begun = Vec::from_iter(longer.then_some(PartialToken { prefix, misfits: EMPTY }));
-        self.number(tokens, &mut begun, tokens.prefixes.token(prefix))
+        let mut partial = Vec::from_iter(longer.then_some(PartialToken { prefix, incompatible: EMPTY }));
+        self.number(tokens, &mut partial, tokens.prefixes.token(prefix))
     }
 
     /// Whether the token of a child prefix is compatible with the token before it.
-    fn fits(&self, tokens: &EarlyTokens, begun: PartialToken, child: u32) -> bool {
+    fn is_compatible(&self, tokens: &EarlyTokens, partial: PartialToken, child: u32) -> bool {
         let prefixes = &tokens.prefixes;
         let token = prefixes.longer(child).start - 1;
-        let misfit = match self.misfits(tokens, begun) {
-            Some(misfits) => contains(misfits, prefixes.number(token)),
-            None => begun.misfits >> (token - prefixes.longer(begun.prefix).start) & 1 == 1,
+        let is_incompatible = match self.incompatible(tokens, partial) {
+            Some(incompatible) => contains(incompatible, prefixes.number(token)),
+            None => partial.incompatible >> (token - prefixes.longer(partial.prefix).start) & 1 == 1,
         };
-        !misfit
+        !is_incompatible
     }
 
     /// The excluded tokens as a set, if the prefix is large.
-    fn misfits<'a>(
+    fn incompatible<'a>(
         &'a self,
         tokens: &'a EarlyTokens,
-        begun: PartialToken,
+        partial: PartialToken,
     ) -> Option<&'a [IncompatibleRange]> {
-        let set = || truncate_to_u32(u64_to_usize(begun.misfits));
-        match begun.prefix {
-            ROOT => Some(tokens.misfits(set())),
+        let set = || truncate_to_u32(u64_to_usize(partial.incompatible));
+        match partial.prefix {
+            ROOT => Some(tokens.incompatible(set())),
             prefix => tokens.prefixes.is_large(prefix).then(|| self.sets.get(set())),
         }
     }
 
     /// The partial token after one more byte, which leads to the prefix `child`; `None` if no longer token is
     /// compatible.
-    fn narrowed(&mut self, tokens: &EarlyTokens, begun: PartialToken, child: u32) -> Option<PartialToken> {
+    fn narrowed(&mut self, tokens: &EarlyTokens, partial: PartialToken, child: u32) -> Option<PartialToken> {
         let prefixes = &tokens.prefixes;
         let longer = prefixes.longer(child);
         if longer.is_empty() {
             return None;
         }
-        if begun.misfits == EMPTY {
-            return Some(PartialToken { prefix: child, misfits: EMPTY });
+        if partial.incompatible == EMPTY {
+            return Some(PartialToken { prefix: child, incompatible: EMPTY });
         }
         if let Some(longer) = prefixes.numbers_of_longer(child) {
-            let set = self.narrowed_set(tokens, begun, longer)?;
-            return Some(PartialToken { prefix: child, misfits: u64::from(set) });
+            let set = self.narrowed_set(tokens, partial, longer)?;
+            return Some(PartialToken { prefix: child, incompatible: u64::from(set) });
         }
         let all = u64::MAX >> (64 - longer.len());
-        let misfits = match self.misfits(tokens, begun) {
-            Some(misfits) => {
-                let bit = |token| u64::from(contains(misfits, prefixes.number(token)));
+        let incompatible = match self.incompatible(tokens, partial) {
+            Some(incompatible) => {
+                let bit = |token| u64::from(contains(incompatible, prefixes.number(token)));
                 longer.rev().fold(0, |bits, token| bits << 1 | bit(token))
             }
-            None => begun.misfits >> (longer.start - prefixes.longer(begun.prefix).start) & all,
+            None => partial.incompatible >> (longer.start - prefixes.longer(partial.prefix).start) & all,
         };
-        (misfits != all).then_some(PartialToken { prefix: child, misfits })
+        (incompatible != all).then_some(PartialToken { prefix: child, incompatible })
     }
 
     /// The set of excluded tokens restricted to `longer`, the numbers of the longer tokens in order; `None` if
     /// all of them are excluded.
-    fn narrowed_set(&mut self, tokens: &EarlyTokens, begun: PartialToken, longer: &[u32]) -> Option<u32> {
+    fn narrowed_set(&mut self, tokens: &EarlyTokens, partial: PartialToken, longer: &[u32]) -> Option<u32> {
         let mut common = mem::take(&mut self.common);
         common.clear();
-        among(longer, self.misfits(tokens, begun).unwrap_or_default(), &mut common);
+        among(longer, self.incompatible(tokens, partial).unwrap_or_default(), &mut common);
         let all = (longer[0], longer[longer.len() - 1] + 1);
         let set = (common != [all]).then(|| self.sets.number(&common));
         self.common = common;
@@ -189,8 +201,8 @@ impl States {
 
 /// Whether a set of intervals contains a number.
 pub(super) fn contains(set: &[IncompatibleRange], number: u32) -> bool {
-    let next = set.partition_point(|misfits| misfits.1 <= number);
-    set.get(next).is_some_and(|misfits| misfits.0 <= number)
+    let next = set.partition_point(|incompatible| incompatible.1 <= number);
+    set.get(next).is_some_and(|incompatible| incompatible.0 <= number)
 }
 
 /// Appends the members of `numbers`, which are in order, that are in a set, as intervals. Each interval goes from
@@ -198,9 +210,9 @@ pub(super) fn contains(set: &[IncompatibleRange], number: u32) -> bool {
 /// in `numbers`, which keeps the intervals few.
 pub(super) fn among(mut numbers: &[u32], set: &[IncompatibleRange], found: &mut Vec<IncompatibleRange>) {
     let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
-    let from = set.partition_point(|misfits| misfits.1 <= least);
+    let from = set.partition_point(|incompatible| incompatible.1 <= least);
     let mut apart = true;
-    for &(first, end) in set[from..].iter().take_while(|misfits| misfits.0 <= most) {
+    for &(first, end) in set[from..].iter().take_while(|incompatible| incompatible.0 <= most) {
         let before = numbers.partition_point(|&number| number < first);
         apart |= before > 0;
         numbers = &numbers[before..];
@@ -219,7 +231,7 @@ pub(super) fn among(mut numbers: &[u32], set: &[IncompatibleRange], found: &mut 
 pub(super) const ROOT: u32 = 0;
 
 /// Longer tokens above which a prefix is large.
-const MANY: usize = 64;
+const FEW_LONGER: usize = 64;
 
 /// A trie of the prefixes of all tokens, ordered by length, then by bytes.
 ///
@@ -298,15 +310,15 @@ impl PrefixTable {
             }
             let longer = truncate_to_u32(start)..truncate_to_u32(end);
             self.all.push(PrefixRow { children: truncate_to_u32(self.last.len()), token, longer });
-            if end - start > MANY {
+            if end - start > FEW_LONGER {
                 let mut numbers = self.numbers[start..end].to_vec();
                 numbers.sort_unstable();
                 self.longer.insert(prefix, numbers);
             }
-            for begun in tokens[start..end].chunk_by(|one, other| one.0[length] == other.0[length]) {
-                self.last.push(begun[0].0[length]);
-                next.push(start..start + begun.len());
-                start += begun.len();
+            for partial in tokens[start..end].chunk_by(|one, other| one.0[length] == other.0[length]) {
+                self.last.push(partial[0].0[length]);
+                next.push(start..start + partial.len());
+                start += partial.len();
             }
         }
         next
@@ -356,9 +368,9 @@ impl PrefixTable {
         self.numbers[to_usize(nth)]
     }
 
-    /// Whether more than [`MANY`] longer tokens begin with a prefix.
+    /// Whether more than [`FEW_LONGER`] longer tokens begin with a prefix.
     pub(super) fn is_large(&self, prefix: u32) -> bool {
-        self.longer(prefix).len() > MANY
+        self.longer(prefix).len() > FEW_LONGER
     }
 
     /// The numbers as followers of the longer tokens, ascending, if the prefix is large.
@@ -403,7 +415,7 @@ pub(super) fn first_of(bytes: u64, byte: u8) -> usize {
 }
 
 /// The empty set of tokens.
-pub(super) const NO_MISFITS: u32 = 0;
+pub(super) const ALL_COMPATIBLE: u32 = 0;
 
 /// For each token, the set of tokens that are not compatible after it. Usually there are a third as many sets as
 /// tokens.
@@ -419,7 +431,7 @@ pub(in crate::encode::backtrack) struct IncompatibleAfter {
 #[derive(Debug)]
 struct ByteSetOf {
     /// The range of its intervals among those of all sets.
-    misfits: Range<u32>,
+    incompatible: Range<u32>,
     /// One bit per byte, set if a token of the set begins with the byte.
     first_bytes: [u64; 4],
 }
@@ -431,18 +443,18 @@ impl IncompatibleAfter {
         sets: Vec<u32>,
         all: &InternedLists<IncompatibleRange>,
     ) -> IncompatibleAfter {
-        let begun_by = |byte: u8| {
+        let ranges_by_byte = |byte: u8| {
             let longer = prefixes.longer(PrefixTable::byte(byte));
             // The single byte has the lowest number of the tokens that begin with it.
             let first = prefixes.number(longer.start - 1);
             ((first, first + 1 + truncate_to_u32(longer.len())), byte)
         };
-        let mut begun_by: Vec<_> = (0..=u8::MAX).map(begun_by).collect();
-        begun_by.sort_unstable();
+        let mut ranges_by_byte: Vec<_> = (0..=u8::MAX).map(ranges_by_byte).collect();
+        ranges_by_byte.sort_unstable();
         let set = |number: usize| {
             let Range { start, end } = all.range(truncate_to_u32(number));
-            let first_bytes = first_bytes(&begun_by, all.get(truncate_to_u32(number)));
-            ByteSetOf { misfits: truncate_to_u32(start)..truncate_to_u32(end), first_bytes }
+            let first_bytes = first_bytes(&ranges_by_byte, all.get(truncate_to_u32(number)));
+            ByteSetOf { incompatible: truncate_to_u32(start)..truncate_to_u32(end), first_bytes }
         };
         IncompatibleAfter { sets, all: (0..all.len()).map(set).collect() }
     }
@@ -453,8 +465,8 @@ impl IncompatibleAfter {
     }
 
     /// The range of a set's intervals among those of all sets.
-    pub(super) fn misfits(&self, set: u32) -> Range<usize> {
-        let Range { start, end } = self.all[to_usize(set)].misfits;
+    pub(super) fn incompatible(&self, set: u32) -> Range<usize> {
+        let Range { start, end } = self.all[to_usize(set)].incompatible;
         to_usize(start)..to_usize(end)
     }
 
@@ -464,15 +476,15 @@ impl IncompatibleAfter {
     }
 }
 
-/// One bit per byte that tokens of a set begin with. `begun_by` has the numbers of the tokens that begin with
+/// One bit per byte that tokens of a set begin with. `ranges_by_byte` has the numbers of the tokens that begin with
 /// each byte, in order.
-fn first_bytes(begun_by: &[(IncompatibleRange, u8)], mut set: &[IncompatibleRange]) -> [u64; 4] {
+fn first_bytes(ranges_by_byte: &[(IncompatibleRange, u8)], mut set: &[IncompatibleRange]) -> [u64; 4] {
     let mut bytes = [0; 4];
-    for &((first, end), byte) in begun_by {
-        while let Some((_, rest)) = set.split_first().filter(|(misfits, _)| misfits.1 <= first) {
+    for &((first, end), byte) in ranges_by_byte {
+        while let Some((_, rest)) = set.split_first().filter(|(incompatible, _)| incompatible.1 <= first) {
             set = rest;
         }
-        let some = set.first().is_some_and(|misfits| misfits.0 < end);
+        let some = set.first().is_some_and(|incompatible| incompatible.0 < end);
         bytes[usize::from(byte / 64)] |= u64::from(some) << (byte % 64);
     }
     bytes

@@ -1,3 +1,5 @@
+//! The transitions of the lazy DFA: a double array that threads read while one thread adds to it.
+
 use std::array;
 #[cfg(test)]
 use std::collections::BTreeSet;
@@ -7,18 +9,18 @@ use super::FoundToken;
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
-/// Positions for transitions (32 MiB). When all are in use, the automaton is full.
+/// Positions for transitions (32 MiB). When all are in use, the DFA is full.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 
 /// More states than can ever exist. Learning stops at two million list items, and each state has at least one. The
-/// two threads that share an automaton add fewer than a million transitions before they check this limit again.
+/// two threads that share a DFA add fewer than a million transitions before they check this limit again.
 pub(super) const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// Positions in a block. All transitions of a state are in the block of its base.
 const BLOCK: usize = 256;
 
 /// Positions of a block that are left free for transitions that its states learn later.
-const LEFT: u32 = 64;
+const RESERVED: u32 = 64;
 
 /// A transition to the next state.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +31,12 @@ pub(super) struct Transition {
 }
 
 /// The position of a state's transitions: the one by a code is at this position, exclusive-or the code. A state
-/// without transitions has [`NO_STEPS`] plus its own number here. Below 2²⁴.
+/// without transitions has [`NO_TRANSITIONS`] plus its own number here. Below 2²⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateBase(pub(super) u32);
 
 /// As a position, this is after all that exist.
-const NO_STEPS: u32 = 1 << 23;
+const NO_TRANSITIONS: u32 = 1 << 23;
 
 impl StateBase {
     /// The position of the transition by a code.
@@ -85,7 +87,7 @@ pub(super) struct StateRecord {
     /// The present position of its transitions.
     pub(super) base: StateBase,
     /// The number of the set of tokens that are not compatible after its last token.
-    pub(super) kept_off: u32,
+    pub(super) excluded: u32,
 }
 
 /// All transitions and states. Threads read them while one thread adds others.
@@ -100,7 +102,7 @@ pub(super) struct Transitions {
     /// The state that each base belongs or belonged to. Four bytes per entry would do, but the array would then
     /// be too small for the allocator to map, and the allocator would clear it all at once.
     owners: Box<[AtomicU64]>,
-    homes: Box<[AtomicU64]>,
+    records: Box<[AtomicU64]>,
 }
 
 impl Transitions {
@@ -109,7 +111,7 @@ impl Transitions {
         Transitions {
             steps: huge_pages::atomics(MOST),
             owners: huge_pages::atomics(MOST),
-            homes: huge_pages::atomics(MOST_STATES),
+            records: huge_pages::atomics(MOST_STATES),
         }
     }
 
@@ -124,19 +126,19 @@ impl Transitions {
     /// The state that has or had a base.
     pub(super) fn state(&self, base: StateBase) -> u32 {
         match base.0 {
-            base if base < NO_STEPS => {
+            base if base < NO_TRANSITIONS => {
                 truncate_to_u32(u64_to_usize(self.owners[to_usize(base)].load(Ordering::Relaxed)))
             }
-            none => none & !NO_STEPS,
+            none => none & !NO_TRANSITIONS,
         }
     }
 
     /// The position of a state's transitions, and the tokens that it excludes.
-    pub(super) fn home(&self, state: u32) -> StateRecord {
-        let home = self.homes[to_usize(state)].load(Ordering::Acquire);
+    pub(super) fn record(&self, state: u32) -> StateRecord {
+        let record = self.records[to_usize(state)].load(Ordering::Acquire);
         StateRecord {
-            base: StateBase(truncate_to_u32(u64_to_usize(home >> 32))),
-            kept_off: truncate_to_u32(u64_to_usize(home & u64::from(u32::MAX))),
+            base: StateBase(truncate_to_u32(u64_to_usize(record >> 32))),
+            excluded: truncate_to_u32(u64_to_usize(record & u64::from(u32::MAX))),
         }
     }
 
@@ -163,12 +165,12 @@ impl Transitions {
     }
 
     /// Publishes the position of a state.
-    fn move_in(&self, state: u32, StateRecord { base, kept_off }: StateRecord) {
-        if base.0 < NO_STEPS {
+    fn publish(&self, state: u32, StateRecord { base, excluded }: StateRecord) {
+        if base.0 < NO_TRANSITIONS {
             self.owners[to_usize(base.0)].store(state.into(), Ordering::Relaxed);
         }
-        let home = u64::from(base.0) << 32 | u64::from(kept_off);
-        self.homes[to_usize(state)].store(home, Ordering::Release);
+        let record = u64::from(base.0) << 32 | u64::from(excluded);
+        self.records[to_usize(state)].store(record, Ordering::Release);
     }
 }
 
@@ -295,10 +297,10 @@ impl TransitionPlacer {
     }
 
     /// Adds the next state, without any transition.
-    pub(super) fn add_state(&mut self, places: &Transitions, kept_off: u32) {
+    pub(super) fn add_state(&mut self, transitions: &Transitions, excluded: u32) {
         let state = truncate_to_u32(self.codes.len());
         self.codes.push(CodeSet::default());
-        places.move_in(state, StateRecord { base: StateBase(NO_STEPS | state), kept_off });
+        transitions.publish(state, StateRecord { base: StateBase(NO_TRANSITIONS | state), excluded });
     }
 
     /// Number of states.
@@ -307,13 +309,13 @@ impl TransitionPlacer {
     }
 
     /// Adds a transition that is missing. If there is no position for it, it must be computed again each time.
-    pub(super) fn put(&mut self, places: &Transitions, state: u32, code: u8, step: Transition) {
-        let at = places.home(state).base.place(code);
+    pub(super) fn put(&mut self, transitions: &Transitions, state: u32, code: u8, step: Transition) {
+        let at = transitions.record(state).base.place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
-        if free || self.make_room(places, state, code) {
+        if free || self.make_room(transitions, state, code) {
             self.codes[to_usize(state)].add(code);
-            let at = places.home(state).base.place(code);
-            places.set(at, PackedTransition::new(code, step));
+            let at = transitions.record(state).base.place(code);
+            transitions.set(at, PackedTransition::new(code, step));
             self.blocks[at / BLOCK].free.remove(within_block(at));
         } else {
             self.full = true;
@@ -321,38 +323,41 @@ impl TransitionPlacer {
     }
 
     /// Moves a state to a base with room for one more code; `false` if there is none.
-    fn make_room(&mut self, places: &Transitions, state: u32, code: u8) -> bool {
-        let (before, codes) = (places.home(state), self.codes[to_usize(state)]);
+    fn make_room(&mut self, transitions: &Transitions, state: u32, code: u8) -> bool {
+        let (before, codes) = (transitions.record(state), self.codes[to_usize(state)]);
         let mut wanted = codes;
         wanted.add(code);
-        let Some(base) = self.base_for(places, wanted) else { return false };
+        let Some(base) = self.base_for(transitions, wanted) else { return false };
         for code in codes.iter() {
             let (from, to) = (before.base.place(code), base.place(code));
-            places.copy(from, to);
+            transitions.copy(from, to);
             self.blocks[to / BLOCK].free.remove(within_block(to));
             self.blocks[from / BLOCK].free.add(within_block(from));
         }
         let at = to_usize(base.0);
         self.blocks[at / BLOCK].unused.remove(within_block(at));
-        places.move_in(state, StateRecord { base, ..before });
+        transitions.publish(state, StateRecord { base, ..before });
         true
     }
 
     /// A base that no state has had, with free positions for these codes.
-    fn base_for(&mut self, places: &Transitions, codes: CodeSet) -> Option<StateBase> {
-        let in_last =
-            self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
-        let base = in_last.or_else(|| self.add_block(places)?.base_for(codes))?;
+    fn base_for(&mut self, transitions: &Transitions, codes: CodeSet) -> Option<StateBase> {
+        let in_last = self
+            .blocks
+            .last()
+            .filter(|last| last.free.len() > RESERVED)
+            .and_then(|last| last.base_for(codes));
+        let base = in_last.or_else(|| self.add_block(transitions)?.base_for(codes))?;
         Some(StateBase(truncate_to_u32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
     }
 
     /// Adds a block; `None` if all positions are in use.
-    fn add_block(&mut self, places: &Transitions) -> Option<&PositionBlock> {
+    fn add_block(&mut self, transitions: &Transitions) -> Option<&PositionBlock> {
         let start = self.blocks.len() * BLOCK;
         if start + BLOCK > MOST {
             return None;
         }
-        (start..start + BLOCK).for_each(|at| places.set(at, PackedTransition::none(at)));
+        (start..start + BLOCK).for_each(|at| transitions.set(at, PackedTransition::none(at)));
         self.blocks.push(PositionBlock::default());
         self.blocks.last()
     }
