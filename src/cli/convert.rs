@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{
-    AddedToken, Format, LoadOptions, TransformersConfig, Vocabulary, WriteOptions, cautions, load,
-    named_beside, other_chat_template, read_chat_template, render, tell_left_out, write,
+    AddedToken, Format, LoadOptions, TransformersConfig, Vocabulary, WriteOptions, compatibility_notes,
+    conflicting_chat_template, load, note_left_out_settings, read_chat_template, read_transformers_settings,
+    render, write,
 };
 use tokenmill::{Error, ErrorKind, Observer};
 
@@ -29,10 +30,10 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     let folder = Path::new(&args.output);
     let given = given_options(&args.transformers)?;
     let options = match args.to {
-        Format::Hf => completed(given, named_beside(&source, &vocabulary, &progress)?),
+        Format::Hf => completed(given, read_transformers_settings(&source, &vocabulary, &progress)?),
         // No other format has a place for these settings.
         _ => {
-            tell_left_out(&source, &vocabulary, &progress);
+            note_left_out_settings(&source, &vocabulary, &progress);
             if !given.config_keys().is_empty() {
                 let (keys, format) = (given.config_keys().join(", "), args.to);
                 progress.noted(&format!("{keys}: the format {format} cannot store this, only hf can"));
@@ -47,7 +48,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &options)?;
     let added = tell_tokens(&before, &vocabulary, &asked, &args.add_special_token, &progress);
-    cautions(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
+    compatibility_notes(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
     if session.json() {
         let mut result = json!({ "files": paths, "fingerprint": vocabulary.fingerprint() });
         if !asked.is_empty() {
@@ -130,7 +131,7 @@ fn tell_tokens(
 
 /// Refuses a folder with a chat template that `transformers` would read instead of the one to be written.
 fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
-    match other_chat_template(folder, options)? {
+    match conflicting_chat_template(folder, options)? {
         Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })
             .with_help("choose another folder, or move it away")),
         None => Ok(()),
@@ -170,7 +171,7 @@ fn check_replaced(
 /// Reports the settings for `transformers` that the folder has for the same tokenizer and that are replaced by other
 /// values.
 fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
-    let Ok(before) = named_beside(folder, found, &Silent) else { return };
+    let Ok(before) = read_transformers_settings(folder, found, &Silent) else { return };
     let mut keys = before.config_keys();
     keys.retain(|key| before.config_value(key) != options.config_value(key));
     if !keys.is_empty() {

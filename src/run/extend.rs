@@ -241,13 +241,13 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     let settings = complete_from_record(keys, &place, &before)?;
     // Formats other than `hf` cannot hold these tokens.
     if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
-        let named = vocab::named_beside(&place, &vocabulary, observer)?;
+        let named = vocab::read_transformers_settings(&place, &vocabulary, observer)?;
         for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
             *field = field.take().or(token.map(|token| Given::flag(Some(token))));
         }
         keys.kept = named.transformers.kept;
     } else {
-        vocab::tell_left_out(&place, &vocabulary, observer);
+        vocab::note_left_out_settings(&place, &vocabulary, observer);
     }
     // The rule `first` of a record is not taken over for counts files, which may lack the order that it needs.
     if !counted || settings["tie_break"] != "first" {

@@ -206,7 +206,7 @@ fn write_files(
     together.add_before(&TrainingRecord::path(folder), &record.bytes())?;
     together.commit()?;
     if formats.contains(&Format::Hf)
-        && let Some(other) = vocab::other_chat_template(folder, options)?
+        && let Some(other) = vocab::conflicting_chat_template(folder, options)?
     {
         observer.noted(&format!(
             "{}: transformers uses this chat template instead of the one that is written: remove it",
@@ -214,7 +214,7 @@ fn write_files(
         ));
     }
     for &format in formats {
-        vocab::cautions(vocabulary, format).iter().for_each(|caution| observer.noted(caution));
+        vocab::compatibility_notes(vocabulary, format).iter().for_each(|caution| observer.noted(caution));
     }
     Ok(())
 }

@@ -64,44 +64,30 @@
 //! `rstrip` take. [`Vocabulary::keeps_text`] says whether decoding restores every text.
 //!
 //! **Post-processors** that put tokens around a text are not applied, because BOS and EOS tokens are chosen where
-//! documents are encoded. [`load`] reports them to the observer, and [`Vocabulary::around`] returns their tokens.
+//! documents are encoded. [`load`] reports them to the observer, and [`Vocabulary::bos_eos_template`] returns their tokens.
 
-mod added;
-mod affixes;
-mod beside;
-mod checks;
-mod crossing;
-mod fault;
-mod fingerprint;
+mod derivation;
+mod error;
+mod folder;
 mod format;
-mod given;
-mod gpt2;
-mod hf;
-mod keyed;
-mod list;
-mod merging;
-mod minbpe;
-mod normalizer;
-mod parts;
-mod record;
-mod sniff;
-mod tekken;
-mod tiktoken;
+mod formats;
+mod io;
+mod merge_list;
+mod text_rules;
 mod vocabulary;
 
-use crate::split::byte_alphabet as alphabet;
-
-pub use added::{AddedToken, Around, SpecialToken, TextRules};
-pub use checks::{Checks, check};
-pub(crate) use format::MAX_FILE_BYTES;
-pub use format::{
-    Format, LoadOptions, NotFormat, TransformersConfig, WriteOptions, cautions, formats_in, from_json, load,
-    render, write,
+pub use derivation::{Checks, check};
+pub use folder::{TrainingRecord, formats_in};
+pub(crate) use folder::{paths, remove};
+pub use format::{Format, NotFormat};
+pub(crate) use formats::stage;
+pub use formats::transformers::{
+    TransformersConfig, WriteOptions, conflicting_chat_template, note_left_out_settings, read_chat_template,
+    read_transformers_settings,
 };
-pub(crate) use format::{paths, remove, stage};
-pub use given::{GivenEncoder, GivenMerges};
-pub use hf::{named_beside, other_chat_template, read_chat_template, tell_left_out};
-pub use normalizer::{Normalizer, ReplacePattern};
-pub use parts::{SpecialTokensAt, VocabularyParts};
-pub use record::TrainingRecord;
-pub use vocabulary::{RankedMerge, UnknownToken, Vocabulary, byte_ranges};
+pub use formats::{compatibility_notes, from_json, load, render, write};
+pub use io::LoadOptions;
+pub(crate) use io::MAX_FILE_BYTES;
+pub use merge_list::{GivenEncoder, GivenMerges};
+pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
+pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};

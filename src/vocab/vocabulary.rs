@@ -1,14 +1,20 @@
-//! The vocabulary type, which all formats are read into and written from.
+//! The vocabulary: its tokens, merges and rules, the checks of its invariants, and its fingerprint. All formats are read
+//! into a [`Vocabulary`] and written from it.
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::added::{AddedToken, Around, TextRules};
-use super::fault::Fault;
-use crate::base::int::TokenId;
+use super::error::{HfOnly, VocabError};
+use super::text_rules::{AddedToken, BosEosTemplate, Normalizer, TextRules};
+use crate::base::hash::Map;
+use crate::base::int::{TokenId, to_u64, to_usize, truncate_to_u32};
+use crate::base::integrity::hex;
 use crate::error::{Error, ErrorKind, Result};
-use crate::split::SplitPattern;
+use crate::split::{SplitPattern, byte_alphabet};
+use crate::train::Merges;
 
 /// A merge of two tokens into one, with its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,13 +80,13 @@ pub struct Vocabulary {
     /// By ascending id.
     pub(super) added: Vec<AddedToken>,
     /// The ids of the added tokens that take no part in merging, ascending.
-    pub(super) apart: Vec<TokenId>,
+    pub(super) added_only: Vec<TokenId>,
     /// The pattern that splits text into pre-tokens.
     pub(super) split: SplitPattern,
     /// The changes that a text undergoes before it is split.
     pub(super) rules: TextRules,
     /// The tokens that the tokenizer's own program puts around a text.
-    pub(super) around: Around,
+    pub(super) bos_eos_template: BosEosTemplate,
     /// Whether pre-tokens are looked up as whole tokens before merging.
     pub(super) ignore_merges: bool,
 }
@@ -136,7 +142,12 @@ impl Vocabulary {
     /// Returns the tokens that byte-pair encoding produces, by ascending id: all except those that are only added
     /// tokens.
     pub fn ordinary(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
-        self.tokens().filter(|(id, _)| self.apart.binary_search(id).is_err())
+        self.tokens().filter(|(id, _)| !self.is_added_only(*id))
+    }
+
+    /// Returns whether a token is only an added one, which byte-pair encoding does not produce. O(log n).
+    pub(super) fn is_added_only(&self, id: TokenId) -> bool {
+        self.added_only.binary_search(&id).is_ok()
     }
 
     /// Returns the added token with this id. O(log n).
@@ -159,7 +170,7 @@ impl Vocabulary {
         for &id in ids {
             match self.bytes(id) {
                 Some(bytes) => text.extend_from_slice(bytes),
-                None => return Err(Error::new(ErrorKind::Failed, Fault::UnknownId(id))),
+                None => return Err(Error::new(ErrorKind::Failed, VocabError::UnknownId(id))),
             }
         }
         Ok(())
@@ -229,8 +240,8 @@ impl Vocabulary {
 
     /// Returns the tokens that the tokenizer's own program puts around a text. Encoding in this crate does not add
     /// them.
-    pub fn around(&self) -> &Around {
-        &self.around
+    pub fn bos_eos_template(&self) -> &BosEosTemplate {
+        &self.bos_eos_template
     }
 
     /// Returns whether decoding restores every text byte for byte. If not, it restores the text as encoding changed
@@ -253,4 +264,463 @@ impl Vocabulary {
     pub fn ignore_merges(&self) -> bool {
         self.ignore_merges
     }
+}
+
+/// The remedy for a special token that cannot be added.
+const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
+
+impl Vocabulary {
+    /// Returns this vocabulary with additional special tokens. New ones get the ids after the highest, in their
+    /// order, as `add_special_tokens` of Hugging Face's tokenizers assigns them. Existing tokens keep their ids. An
+    /// existing added token becomes special, and so does an ordinary token that no merge makes or uses.
+    ///
+    /// ```
+    /// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
+    /// # let texts = source::texts(["how much wood would a woodchuck chuck"]);
+    /// # let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+    /// let longer = vocabulary.with_special_tokens(&["<|pad|>".to_owned()])?;
+    /// let pad = longer.id_of(b"<|pad|>").expect("just added");
+    /// assert_eq!(pad.index(), vocabulary.id_limit());
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A text is empty, or is that of an ordinary token that takes part in merges.
+    pub fn with_special_tokens(&self, texts: &[String]) -> Result<Vocabulary> {
+        if texts.iter().all(|text| self.specials().any(|special| special.text == *text)) {
+            return Ok(self.clone());
+        }
+        let mut parts = self.parts();
+        let mut next = self.id_limit();
+        for text in texts {
+            if let Some(token) = parts.added.iter_mut().find(|token| token.text == *text) {
+                token.special = true;
+                continue;
+            }
+            let key = byte_alphabet::read(text).filter(|key| !key.is_empty());
+            let ordinary = key.and_then(|key| self.ordinary().find(|(_, bytes)| **bytes == *key));
+            let Some((id, bytes)) = ordinary else {
+                parts.added.push(AddedToken::special(TokenId::from_index(next), text));
+                next += 1;
+                continue;
+            };
+            let is_merged = |merge: &RankedMerge| [merge.left, merge.right, merge.result].contains(&id);
+            if bytes.len() == 1 || self.merges.iter().any(is_merged) {
+                let error = VocabError::SpecialIsMerged { text: text.clone(), id };
+                return Err(Error::new(ErrorKind::Usage, error).with_help(OTHER_TEXT));
+            }
+            parts.tokens.retain(|(other, _)| *other != id);
+            parts.added.push(AddedToken::special(id, text));
+        }
+        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error).with_help(OTHER_TEXT))
+    }
+
+    /// Returns a change to text that this vocabulary makes and no tokenizer trained by this program does, if any.
+    pub(super) fn hf_only(&self) -> Option<HfOnly> {
+        match &*self.rules.normalizers {
+            [] => {}
+            [Normalizer::Nfc] => return Some(HfOnly::Nfc),
+            [first, ..] => return Some(HfOnly::Normalizer(first.clone())),
+        }
+        if self.rules.prefix_space {
+            return Some(HfOnly::PrefixSpace);
+        }
+        if let SplitPattern::Steps(_) = self.split {
+            return Some(HfOnly::Steps);
+        }
+        if self.unknown.is_some() {
+            return Some(HfOnly::Unknown);
+        }
+        self.odd_token().map(|added| HfOnly::Added(added.text.clone()))
+    }
+
+    /// Returns whether text is prepared before it is split, other than by finding special tokens with the flags that
+    /// tokenizers trained by this program use.
+    pub fn prepares_text(&self) -> bool {
+        self.rules != TextRules::default() || self.odd_token().is_some()
+    }
+
+    /// Returns an added token that is not found like those of tokenizers trained by this program.
+    fn odd_token(&self) -> Option<&AddedToken> {
+        let odd = |added: &&AddedToken| !added.is_plain() || !self.is_added_only(added.id);
+        self.added.iter().find(odd)
+    }
+}
+
+/// Most ids that a vocabulary may leave unused (2^20). Memory grows with the highest id, so a damaged file with one
+/// id near 2^32 would otherwise take gigabytes.
+const MAX_HOLES: usize = 1 << 20;
+
+/// The parts of a [`Vocabulary`], in any order and not checked yet.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::vocab::{RankedMerge, Vocabulary, VocabularyParts};
+///
+/// let token = |(id, text): (u32, &str)| (TokenId::new(id), Box::<[u8]>::from(text.as_bytes()));
+/// let vocabulary = Vocabulary::new(VocabularyParts {
+///     tokens: (0..).zip(["a", "b", "ab"]).map(token).collect(),
+///     merges: vec![RankedMerge { left: TokenId::new(0), right: TokenId::new(1), result: TokenId::new(2), rank: 7 }],
+///     ..VocabularyParts::default()
+/// })?;
+/// assert_eq!(vocabulary.merges()[0].rank, 0); // ranks are renumbered
+/// assert_eq!(vocabulary.missing_bytes().len(), 254);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VocabularyParts {
+    /// The tokens with their bytes, without those that are only added tokens.
+    pub tokens: Vec<(TokenId, Box<[u8]>)>,
+    /// The tokens that are found in a text before it is split.
+    pub added: Vec<AddedToken>,
+    /// The merges. Only the order of their ranks matters, not the numbers.
+    pub merges: Vec<RankedMerge>,
+    /// The pattern that splits text into pre-tokens.
+    pub split: SplitPattern,
+    /// The changes that a text undergoes before it is split.
+    pub rules: TextRules,
+    /// The tokens that the tokenizer's own program puts around a text.
+    pub bos_eos_template: BosEosTemplate,
+    /// Whether a pre-token that equals a token becomes that token even if the merges would not make it.
+    pub ignore_merges: bool,
+    /// The token that the tokenizer's own program gives for a byte without a token. Ignored if every byte has one.
+    pub unknown: Option<UnknownToken>,
+}
+
+/// Which ids the special tokens of a new vocabulary get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpecialTokensAt {
+    /// The lowest.
+    Start,
+    /// The highest.
+    #[default]
+    End,
+}
+
+impl Vocabulary {
+    /// Checks the parts and combines them. Ranks are renumbered from 0 without gaps, so vocabularies that encode
+    /// alike by the same merges are equal, whatever file they come from. O(n log n) in the number of tokens and
+    /// merges.
+    ///
+    /// # Errors
+    /// The parts break one of the [invariants](Vocabulary), or leave more than 2^20 ids unused.
+    pub fn new(parts: VocabularyParts) -> Result<Vocabulary> {
+        parts.build().map_err(|error| Error::new(ErrorKind::Failed, error))
+    }
+
+    /// Builds the vocabulary of merges that were just learned. Bytes get the ids 0–255, and merges the next ids in
+    /// the order in which they were learned. If special tokens come first, all these ids are shifted by their number.
+    ///
+    /// # Errors
+    /// A special token is empty, is given twice, or equals a token that was learned.
+    pub fn from_merges(
+        merges: &Merges,
+        specials: &[String],
+        at: SpecialTokensAt,
+        split: SplitPattern,
+    ) -> Result<Vocabulary> {
+        let (first_token, first_special) = match at {
+            SpecialTokensAt::Start => (specials.len(), 0),
+            SpecialTokensAt::End => (0, 256 + merges.len()),
+        };
+        let id = |token: u32| TokenId::from_index(first_token + to_usize(token));
+        let mut tokens: Vec<Box<[u8]>> = (0..=255u8).map(|byte| Box::from([byte])).collect();
+        let mut ranked = Vec::with_capacity(merges.len());
+        for (merge, rank) in merges.iter().zip(0u32..) {
+            let parts = [&*tokens[to_usize(merge.left)], &*tokens[to_usize(merge.right)]];
+            let token = parts.concat().into_boxed_slice();
+            let (left, right, result) = (id(merge.left), id(merge.right), id(truncate_to_u32(tokens.len())));
+            ranked.push(RankedMerge { left, right, result, rank });
+            tokens.push(token);
+        }
+        let parts = VocabularyParts {
+            tokens: (0u32..).map(id).zip(tokens).collect(),
+            added: (first_special..)
+                .zip(specials)
+                .map(|(id, text)| AddedToken::special(TokenId::from_index(id), text))
+                .collect(),
+            merges: ranked,
+            split,
+            ..VocabularyParts::default()
+        };
+        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error))
+    }
+}
+
+impl VocabularyParts {
+    /// Checks the parts against the invariants of [`Vocabulary`] and combines them.
+    pub(super) fn build(self) -> Result<Vocabulary, VocabError> {
+        let VocabularyParts {
+            tokens: ordinary, mut added, mut merges, split, rules, bos_eos_template, ..
+        } = self;
+        let VocabularyParts { ignore_merges, unknown, .. } = self;
+        added.sort_by_key(|added| added.id);
+        check_texts(&added, &ordinary)?;
+        let byte_tokens = byte_tokens(&ordinary)?;
+        let (tokens, added_only) = tokens_by_id(ordinary, &added)?;
+        let missing_bytes: Vec<u8> =
+            (0..=u8::MAX).filter(|&byte| byte_tokens[usize::from(byte)].is_none()).collect();
+        let mut without = tokens.len()..;
+        let byte_ids = byte_tokens
+            .map(|id| id.unwrap_or_else(|| TokenId::from_index(without.next().unwrap_or_default())));
+        let unknown = unknown.filter(|_| !missing_bytes.is_empty());
+        merges.sort_by_key(|merge| (merge.rank, merge.left, merge.right));
+        check_merges(&merges, &tokens, &added_only)?;
+        number_ranks(&mut merges);
+        let unknown_id = unknown.as_ref().and_then(|token| token.id);
+        let mut named =
+            bos_eos_template.before.iter().chain(&bos_eos_template.after).copied().chain(unknown_id);
+        match named.find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
+            Some(id) => Err(VocabError::UnknownId(id)),
+            None => Ok(Vocabulary {
+                tokens,
+                byte_ids,
+                missing_bytes,
+                unknown,
+                merges,
+                added,
+                added_only,
+                split,
+                rules,
+                bos_eos_template,
+                ignore_merges,
+            }),
+        }
+    }
+}
+
+/// Refuses added tokens that are empty or given twice, and special ones that equal an ordinary token of another id.
+fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), VocabError> {
+    let mut texts = Map::default();
+    for token in added {
+        if token.text.is_empty() {
+            return Err(VocabError::AddedEmpty);
+        }
+        if texts.insert(token.text.as_bytes(), token).is_some() {
+            return Err(VocabError::AddedTwice(token.text.clone()));
+        }
+    }
+    // Most tokens have a length that no added token has, so their bytes need not be hashed.
+    let lengths: FxHashSet<usize> = texts.keys().map(|text| text.len()).collect();
+    let clash = |(id, bytes): &&(TokenId, Box<[u8]>)| {
+        let same = || texts.get(&**bytes);
+        lengths.contains(&bytes.len()) && same().is_some_and(|token| token.special && token.id != *id)
+    };
+    match ordinary.iter().find(clash) {
+        Some((id, bytes)) => {
+            Err(VocabError::SpecialIsToken { text: String::from_utf8_lossy(bytes).into_owned(), id: *id })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the token of each byte.
+///
+/// # Errors
+/// A byte has two tokens.
+fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 256], VocabError> {
+    let mut found = [None; 256];
+    for (id, bytes) in ordinary {
+        if let [byte] = **bytes
+            && let Some(first) = found[usize::from(byte)].replace(*id)
+        {
+            return Err(VocabError::ByteTwice { byte, first, second: *id });
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses a highest id that leaves more than [`MAX_HOLES`] ids unused by this number of tokens.
+pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), VocabError> {
+    match highest.index() < tokens + MAX_HOLES {
+        true => Ok(()),
+        false => Err(VocabError::Holes { tokens, highest, limit: MAX_HOLES }),
+    }
+}
+
+/// The bytes of each token by id, and the ids of the tokens that are only added ones, ascending.
+type TokensById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
+
+/// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it.
+fn tokens_by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<TokensById, VocabError> {
+    let count = ordinary.len() + added.len();
+    let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
+    let highest = ids.max().unwrap_or_default();
+    check_holes(count, highest)?;
+    let mut tokens: Vec<Option<Box<[u8]>>> = vec![None; highest.index() + 1];
+    for (id, bytes) in ordinary {
+        if tokens[id.index()].replace(bytes).is_some() {
+            return Err(VocabError::IdTwice(id));
+        }
+    }
+    let mut added_only = Vec::new();
+    let mut last = None;
+    for AddedToken { id, text, .. } in added {
+        let slot = &mut tokens[id.index()];
+        match slot {
+            _ if last.replace(id) == Some(id) => return Err(VocabError::IdTwice(*id)),
+            Some(bytes) if byte_alphabet::spell(bytes) == *text => {}
+            Some(_) => return Err(VocabError::IdTwice(*id)),
+            None => {
+                *slot = Some(Box::from(text.as_bytes()));
+                added_only.push(*id);
+            }
+        }
+    }
+    Ok((tokens, added_only))
+}
+
+/// Refuses merges that use ids without a token, tokens that are only added ones or have no bytes, results that are
+/// not the parts joined, and pairs that occur twice.
+fn check_merges(
+    merges: &[RankedMerge],
+    tokens: &[Option<Box<[u8]>>],
+    added_only: &[TokenId],
+) -> Result<(), VocabError> {
+    let mut pairs = FxHashSet::with_capacity_and_hasher(merges.len(), FxBuildHasher);
+    for (index, &RankedMerge { left, right, result, .. }) in merges.iter().enumerate() {
+        let merge = index + 1;
+        let bytes = |id: TokenId| match tokens.get(id.index()) {
+            Some(Some(text)) if added_only.binary_search(&id).is_ok() => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                Err(VocabError::MergeAdded { merge, id, text })
+            }
+            Some(Some(bytes)) => Ok(&**bytes),
+            _ => Err(VocabError::MergeUnknown { merge, id }),
+        };
+        let (start, end, whole) = (bytes(left)?, bytes(right)?, bytes(result)?);
+        if let Some((id, _)) = [(left, start), (right, end)].into_iter().find(|(_, part)| part.is_empty()) {
+            return Err(VocabError::MergeEmpty { merge, id });
+        }
+        if whole.strip_prefix(start) != Some(end) {
+            return Err(VocabError::MergeBytes { merge, left, right, result });
+        }
+        if !pairs.insert((left, right)) {
+            return Err(VocabError::PairTwice { merge, left, right });
+        }
+    }
+    Ok(())
+}
+
+/// Renumbers sorted ranks as 0, 1, 2 and so on without gaps. Equal ranks stay equal.
+fn number_ranks(merges: &mut [RankedMerge]) {
+    let (mut last, mut number) = (merges.first().map_or(0, |merge| merge.rank), 0);
+    for merge in merges {
+        if merge.rank != last {
+            (last, number) = (merge.rank, number + 1);
+        }
+        merge.rank = number;
+    }
+}
+
+/// Names the hashed representation of a vocabulary. A change to the representation needs another name.
+const SCHEME: &[u8] = b"tokenmill vocabulary 1\n";
+
+impl Vocabulary {
+    /// Returns a SHA-256 in hexadecimal of everything that decides how text is encoded and decoded: tokens, ids,
+    /// merges, added tokens, split, and normalization. It does not depend on the file from which the vocabulary was
+    /// read.
+    ///
+    /// O(bytes of all tokens): keep the result if it is needed often.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(SCHEME);
+        number(&mut hash, to_u64(self.tokens.len()));
+        for token in &self.tokens {
+            match token {
+                // A hole is hashed as 0 and a token without bytes as `u64::MAX`. Neither is the length of another
+                // token.
+                None => number(&mut hash, 0),
+                Some(bytes) if bytes.is_empty() => number(&mut hash, u64::MAX),
+                Some(bytes) => text(&mut hash, bytes),
+            }
+        }
+        number(&mut hash, to_u64(self.added_only.len()));
+        for id in &self.added_only {
+            number(&mut hash, u64::from(id.get()));
+        }
+        number(&mut hash, to_u64(self.merges.len()));
+        for merge in &self.merges {
+            for part in [merge.left.get(), merge.right.get(), merge.result.get(), merge.rank] {
+                hash.update(part.to_le_bytes());
+            }
+        }
+        match &self.split {
+            SplitPattern::None => hash.update([0]),
+            SplitPattern::Named(named) => {
+                hash.update([1]);
+                text(&mut hash, named.name().as_bytes());
+            }
+            SplitPattern::Custom(regex) => {
+                hash.update([2]);
+                text(&mut hash, regex.as_bytes());
+            }
+            SplitPattern::Steps(_) => hash.update([3]),
+        }
+        hash.update([u8::from(self.ignore_merges)]);
+        if self.hf_only().is_some() {
+            self.hash_hf_only(&mut hash);
+        }
+        hex(&hash.finalize())
+    }
+
+    /// Hashes properties that no tokenizer trained by this program has. They are left out for all others, so that
+    /// adding such a property does not change existing fingerprints.
+    fn hash_hf_only(&self, hash: &mut Sha256) {
+        let TextRules { normalizers, prefix_space } = &self.rules;
+        let normalization = match &**normalizers {
+            [] => 0,
+            [Normalizer::Nfc] => 1,
+            _ => 2,
+        };
+        hash.update([normalization, u8::from(*prefix_space)]);
+        if normalization == 2 {
+            let written = serde_json::to_string(normalizers).expect("strings and flags are always JSON");
+            text(hash, written.as_bytes());
+        }
+        if let SplitPattern::Steps(steps) = &self.split {
+            number(hash, to_u64(steps.len()));
+            for step in steps {
+                let kind = match step.pattern {
+                    SplitPattern::Custom(_) => 0,
+                    SplitPattern::Named(_) => 1,
+                    SplitPattern::None => 2,
+                    SplitPattern::Steps(_) => 3,
+                };
+                let odd = if step.is_plain() { 0 } else { 0x80 };
+                hash.update([kind | odd, u8::from(step.covers)]);
+                text(hash, step.pattern.to_string().as_bytes());
+                if odd != 0 {
+                    text(hash, step.to_string().as_bytes());
+                }
+            }
+        }
+        number(hash, to_u64(self.added.len()));
+        for added in &self.added {
+            number(hash, u64::from(added.id.get()));
+            text(hash, added.text.as_bytes());
+            let AddedToken { special, single_word, lstrip, rstrip, normalized, .. } = *added;
+            hash.update([special, single_word, lstrip, rstrip, normalized].map(u8::from));
+        }
+        if let Some(UnknownToken { text: name, id, fuse }) = &self.unknown {
+            hash.update(b"unk");
+            match id {
+                Some(id) => number(hash, u64::from(id.get())),
+                None => text(hash, name.as_bytes()),
+            }
+            hash.update([u8::from(id.is_some()), u8::from(*fuse)]);
+        }
+    }
+}
+
+/// Hashes a number as 8 little-endian bytes.
+fn number(hash: &mut Sha256, number: u64) {
+    hash.update(number.to_le_bytes());
+}
+
+/// Hashes bytes after their length, so that a sequence of texts is unambiguous.
+fn text(hash: &mut Sha256, bytes: &[u8]) {
+    number(hash, to_u64(bytes.len()));
+    hash.update(bytes);
 }

@@ -10,7 +10,7 @@ use tokenmill::observer::Silent;
 use tokenmill::split::{Named, SplitPattern};
 use tokenmill::vocab::{
     AddedToken, Format, LoadOptions, RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts,
-    WriteOptions, cautions, load, named_beside, render,
+    WriteOptions, compatibility_notes, load, read_transformers_settings, render,
 };
 use tokenmill::{Error, ErrorKind, Result, TokenId};
 
@@ -402,7 +402,7 @@ fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
         let special: Vec<&str> = vocabulary.specials().map(|token| &*token.text).collect();
         assert_eq!(special, ["<end>"], "{name}");
         assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary, "{name}");
-        let named = named_beside(folder.path(), &vocabulary, &notes).expect("read").eos;
+        let named = read_transformers_settings(folder.path(), &vocabulary, &notes).expect("read").eos;
         assert_eq!(named.as_deref(), Some("<end>"), "{name}");
         let notes = notes.0.into_inner().expect("no panic");
         assert!(notes.is_empty(), "{name}: {notes:?}");
@@ -517,13 +517,13 @@ fn special_tokens_that_hugging_faces_decoder_garbles_are_told() {
         ("<｜end▁of▁sentence｜>", false),
     ] {
         let vocabulary = trained(&[b"low low"], &[text], SpecialTokensAt::End, "gpt2");
-        let told = cautions(&vocabulary, Format::Hf).concat();
+        let told = compatibility_notes(&vocabulary, Format::Hf).concat();
         assert_eq!(
             told.contains(&format!("added token {text:?} correctly but decodes it")),
             garbled,
             "{text}: {told}"
         );
-        assert!(cautions(&vocabulary, Format::Tiktoken).is_empty(), "{text}");
+        assert!(compatibility_notes(&vocabulary, Format::Tiktoken).is_empty(), "{text}");
     }
 }
 

@@ -238,7 +238,10 @@ fn what_stands_around_a_text_is_told_and_kept_but_left_out() {
         let notes = Notes::default();
         let vocabulary = load(&path, &LoadOptions::default(), &notes).expect("it is supported");
         let ids = |ids: &[TokenId]| ids.iter().map(|id| id.get()).collect::<Vec<_>>();
-        assert_eq!((ids(&vocabulary.around().before), ids(&vocabulary.around().after)), (before, after));
+        assert_eq!(
+            (ids(&vocabulary.bos_eos_template().before), ids(&vocabulary.bos_eos_template().after)),
+            (before, after)
+        );
         assert_eq!(vocabulary.fingerprint(), plain.fingerprint(), "it does not concern encoding");
         assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary);
         let notes = notes.0.into_inner().expect("no panic");

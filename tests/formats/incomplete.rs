@@ -5,7 +5,7 @@ use std::fs;
 
 use tokenmill::vocab::{
     AddedToken, Format, LoadOptions, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts,
-    WriteOptions, byte_ranges, cautions, check, load, render,
+    WriteOptions, byte_ranges, check, compatibility_notes, load, render,
 };
 use tokenmill::{ErrorKind, TokenId};
 
@@ -116,7 +116,7 @@ fn text_that_cannot_be_encoded_is_told_beforehand() {
         let noted = notes.iter().find(|note| note.contains("no token for the bytes"));
         assert_eq!(noted.is_some(), said.is_some(), "{notes:?}");
         assert!(noted.is_none_or(|note| note.contains(said.unwrap_or_default())), "{noted:?}");
-        let warned = cautions(&vocabulary, Format::Tiktoken);
+        let warned = compatibility_notes(&vocabulary, Format::Tiktoken);
         assert_eq!(warned.iter().any(|warned| warned.contains("0x01–0x02, 0xF3")), said.is_some());
     }
     assert_eq!(byte_ranges(&[0, 1, 2, 9, 0xFE, 0xFF]), "0x00–0x02, 0x09, 0xFE–0xFF");

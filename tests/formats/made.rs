@@ -56,7 +56,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
         merges: vocabulary.merges().to_vec(),
         split: vocabulary.split().clone(),
         rules: vocabulary.rules().clone(),
-        around: vocabulary.around().clone(),
+        bos_eos_template: vocabulary.bos_eos_template().clone(),
         ignore_merges: vocabulary.ignore_merges(),
         unknown: vocabulary.unknown().cloned(),
     }

@@ -9,7 +9,7 @@ use tokenmill::observer::Silent;
 use tokenmill::split::{Named, SplitPattern, SplitStep};
 use tokenmill::vocab::{
     Format, LoadOptions, RankedMerge, SpecialTokensAt, TextRules, TrainingRecord, Vocabulary,
-    VocabularyParts, WriteOptions, cautions, check, from_json, load, render, write,
+    VocabularyParts, WriteOptions, check, compatibility_notes, from_json, load, render, write,
 };
 use tokenmill::{ErrorKind, FORMAT_VERSION, TokenId};
 
@@ -151,7 +151,7 @@ fn the_json_is_what_hugging_face_expects() {
 #[test]
 fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     let byte_level = |splits| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": splits});
-    let caution_of = |vocabulary: &Vocabulary| cautions(vocabulary, Format::Hf).concat();
+    let caution_of = |vocabulary: &Vocabulary| compatibility_notes(vocabulary, Format::Hf).concat();
     for (split, said) in [
         ("none", ""),
         ("gpt2", ""),

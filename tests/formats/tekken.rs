@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
 use serde_json::{Value, json};
 use tokenmill::Tokenizer;
 use tokenmill::observer::Silent;
-use tokenmill::vocab::named_beside;
+use tokenmill::vocab::read_transformers_settings;
 
 use crate::made::load_plainly;
 
@@ -81,7 +81,10 @@ fn ids_are_those_of_mistral_s_own_program() {
         assert_eq!(vocabulary.id_limit(), 297);
         let specials: Vec<&str> = vocabulary.specials().map(|token| &*token.text).collect();
         assert_eq!((specials.len(), specials[1], specials[3], specials[4]), (25, "<s>", fourth, fifth));
-        assert_eq!(named_beside(&path, &vocabulary, &Silent).expect("nothing is beside it").bos, None);
+        assert_eq!(
+            read_transformers_settings(&path, &vocabulary, &Silent).expect("nothing is beside it").bos,
+            None
+        );
         let tokenizer = Tokenizer::new(vocabulary, Default::default()).expect("valid");
         for (text, ids) in KNOWN {
             assert_eq!(tokenizer.encode(text).expect("it is encoded"), ids, "{text:?}");

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
-use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, byte_ranges, check, load};
+use tokenmill::vocab::{
+    BosEosTemplate, Checks, TextRules, TrainingRecord, Vocabulary, byte_ranges, check, load,
+};
 use tokenmill::{Result, TokenId};
 
 use crate::cli::args::InspectArgs;
@@ -95,7 +97,7 @@ impl Facts {
             "fingerprint": vocabulary.fingerprint(),
             "split": vocabulary.split(),
             "text": vocabulary.rules(),
-            "around": vocabulary.around(),
+            "bos_eos_template": vocabulary.bos_eos_template(),
             "ignore_merges": vocabulary.ignore_merges(),
             "missing_bytes": vocabulary.missing_bytes(),
             "unknown_token": vocabulary.unknown(),
@@ -164,7 +166,7 @@ impl Facts {
             };
             writeln!(out, "missing bytes {} have no token; its own library {own}", byte_ranges(missing))?;
         }
-        let Around { before, after } = self.vocabulary.around();
+        let BosEosTemplate { before, after } = self.vocabulary.bos_eos_template();
         for (ids, role, side) in [(before, "bos", "before"), (after, "eos", "after")] {
             if !ids.is_empty() {
                 let texts: Vec<String> = ids.iter().map(|&id| self.shown(id)).collect();
@@ -212,7 +214,7 @@ impl Facts {
         let said = |good: bool| if good { "yes" } else { "no" };
         writeln!(out, "checks")?;
         writeln!(out, "  ids without a token                     {}", checks.holes)?;
-        writeln!(out, "  tokens that no merge makes              {}", checks.unmade)?;
+        writeln!(out, "  tokens that no merge makes              {}", checks.without_merge)?;
         writeln!(out, "  tokens that do not encode to themselves {}", checks.not_self_encoding)?;
         writeln!(out, "  no two tokens have equal bytes          {}", said(checks.unique_bytes))?;
         writeln!(out, "  each token is made by one merge         {}", said(checks.one_merge_each))?;

@@ -1,27 +1,27 @@
-//! tiktoken's rank files: on each line a token in base64 and its rank, which is also its id.
+//! Rank files, which list tokens without merges: tiktoken's, and Mistral's `tekken.json`.
+//!
+//! A line of tiktoken's has a token in base64 and its rank, which is also its id. `tekken.json` also has the pattern
+//! and the special tokens, which get the lowest ids.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use base64::Engine;
-use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
+use base64::{Engine, alphabet};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
-use super::affixes::{Affixes, Equal};
-use super::crossing::Making;
-use super::fault::{Fault, Limit};
-use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_json, read_text};
-use super::hf::pretty;
-use super::keyed::Entries;
-use super::merging::Merging;
-use super::parts::check_holes;
-use super::{AddedToken, RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
+use super::transformers::WriteOptions;
 use crate::base::hash::Map;
-use crate::base::int::TokenId;
+use crate::base::int::{TokenId, to_usize};
 use crate::error::Result;
 use crate::split::{Named, SplitPattern};
+use crate::vocab::derivation::{BpeMerger, Decompositions, EqualTokens, TokenDerivation, check};
+use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::format::Format;
+use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
+use crate::vocab::text_rules::{AddedToken, SpecialToken};
+use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts, check_holes};
 
 /// The settings that a rank file lacks, stored in a JSON file beside it. The names are the arguments of
 /// `tiktoken.Encoding`.
@@ -33,7 +33,7 @@ struct Sidecar {
     /// The regular expression that splits text into pre-tokens.
     pat_str: String,
     /// The texts of special tokens with their ids.
-    special_tokens: Entries,
+    special_tokens: VocabularyEntries,
 }
 
 /// The spelling of a token without bytes, such as one of Whisper's. An empty string is impossible, because tiktoken's
@@ -52,16 +52,16 @@ fn sidecar_path(path: &Path) -> PathBuf {
 /// # Errors
 /// A file cannot be read or is damaged; nothing says how text is split, or the options contradict the files; or the
 /// ranks break an invariant of [`Vocabulary`] or need too many merges.
-pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
-    let tokens = ranks(&read_text(path)?).map_err(|fault| fault.in_file(path))?;
-    let sidecar = sidecar(path)?;
+pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let tokens = ranks(&read_text(path)?).map_err(|error| error.in_file(path))?;
+    let sidecar = read_sidecar(path)?;
     let is_alone = sidecar.is_none();
     let (split, specials) = match sidecar {
         Some(Sidecar { pat_str, special_tokens, .. }) => {
             let split = options.same_split(SplitPattern::from_regex(&pat_str));
-            (split.map_err(|fault| fault.in_file(path))?, special_tokens.0)
+            (split.map_err(|error| error.in_file(path))?, special_tokens.0)
         }
-        None => named(path, options).map_err(|fault| fault.in_file(path))?,
+        None => published_settings(path, options).map_err(|error| error.in_file(path))?,
     };
     let mut added: Vec<AddedToken> =
         specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
@@ -73,11 +73,11 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
         added.extend(SpecialToken::numbered(&named, next));
     }
     let parts = parts(tokens, added, split).and_then(|parts| parts.build());
-    parts.map_err(|fault| fault.in_file(path))
+    parts.map_err(|error| error.in_file(path))
 }
 
 /// A file that OpenAI publishes without a sidecar.
-struct Published {
+struct PublishedRanks {
     /// The name without extension under which it is published.
     name: &'static str,
     /// Its name in the cache of `tiktoken`: the SHA-1 of its address.
@@ -88,20 +88,20 @@ struct Published {
     specials: &'static [(&'static str, u32)],
 }
 
-const PUBLISHED: [Published; 4] = [
-    Published {
+const PUBLISHED_RANKS: [PublishedRanks; 4] = [
+    PublishedRanks {
         name: "r50k_base",
         cached_as: "0ea1e91bbb3a60f729a8dc8f777fd2fc07cd8df4",
         split: Named::Gpt2,
         specials: &[("<|endoftext|>", 50_256)],
     },
-    Published {
+    PublishedRanks {
         name: "p50k_base",
         cached_as: "ec7223a39ce59f226a68acc30dc1af2788490e15",
         split: Named::Gpt2,
         specials: &[("<|endoftext|>", 50_256)],
     },
-    Published {
+    PublishedRanks {
         name: "cl100k_base",
         cached_as: "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
         split: Named::Cl100k,
@@ -113,7 +113,7 @@ const PUBLISHED: [Published; 4] = [
             ("<|endofprompt|>", 100_276),
         ],
     },
-    Published {
+    PublishedRanks {
         name: "o200k_base",
         cached_as: "fb374d419588a4632f3f557e76b4b70aebbca790",
         split: Named::O200k,
@@ -123,21 +123,24 @@ const PUBLISHED: [Published; 4] = [
 
 /// Returns the split and special tokens of a file without a sidecar: those of the published file with this name, or
 /// else the split from the options and no special tokens.
-fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>), Fault> {
+fn published_settings(
+    path: &Path,
+    options: &LoadOptions,
+) -> Result<(SplitPattern, Vec<(String, TokenId)>), VocabError> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let published = PUBLISHED.iter().find(|file| file.name == stem || file.cached_as == stem);
-    let Some(Published { split, specials, .. }) = published else {
-        return Ok((options.split.clone().ok_or(Fault::NoSplit)?, Vec::new()));
+    let published = PUBLISHED_RANKS.iter().find(|file| file.name == stem || file.cached_as == stem);
+    let Some(PublishedRanks { split, specials, .. }) = published else {
+        return Ok((options.split.clone().ok_or(VocabError::NoSplit)?, Vec::new()));
     };
     let specials = specials.iter().map(|&(text, id)| (text.to_owned(), TokenId::new(id)));
     Ok((options.same_split(SplitPattern::Named(*split))?, specials.collect()))
 }
 
-fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
+fn read_sidecar(path: &Path) -> Result<Option<Sidecar>> {
     read_json(&sidecar_path(path))
 }
 
-pub(super) type Tokens = Vec<(TokenId, Box<[u8]>)>;
+pub(in crate::vocab) type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
 /// Base64 as tiktoken's reader accepts it: unused bits at the end may be set.
 const LENIENT: GeneralPurpose =
@@ -145,7 +148,7 @@ const LENIENT: GeneralPurpose =
 
 /// Reads lines as tiktoken does. Any white space may separate and surround a token and its rank, and any line break
 /// may end a line.
-fn ranks(text: &str) -> Result<Tokens, Fault> {
+fn ranks(text: &str) -> Result<Tokens, VocabError> {
     let mut tokens = Vec::new();
     let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
     for (line, number) in lines.zip(1..) {
@@ -153,7 +156,8 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
             continue;
         }
         let token = token_and_rank(line);
-        tokens.push(token.ok_or_else(|| Fault::expected(number, "a token in base64 and its rank", line))?);
+        tokens
+            .push(token.ok_or_else(|| VocabError::expected(number, "a token in base64 and its rank", line))?);
     }
     Ok(tokens)
 }
@@ -168,7 +172,7 @@ fn token_and_rank(line: &str) -> Option<(TokenId, Box<[u8]>)> {
 }
 
 /// Returns whether a file begins like a rank file.
-pub(super) fn begins_with_a_rank(bytes: &[u8]) -> bool {
+pub(in crate::vocab) fn begins_with_a_rank(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
     let first = lines.next().and_then(|line| std::str::from_utf8(line).ok());
     first.is_some_and(|line| token_and_rank(line).is_some())
@@ -183,67 +187,74 @@ pub(super) fn begins_with_a_rank(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// A token occurs twice, too many ids would be unused, or a vocabulary that needs all cuts has too many.
-pub(super) fn parts(
+pub(in crate::vocab) fn parts(
     tokens: Tokens,
     added: Vec<AddedToken>,
     split: SplitPattern,
-) -> Result<VocabularyParts, Fault> {
+) -> Result<VocabularyParts, VocabError> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
     let (mut tokens, empty): (Tokens, Tokens) = tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());
     if empty.len() > 1 {
-        return Err(Fault::KeyTwice(String::new()));
+        return Err(VocabError::KeyTwice(String::new()));
     }
     let (merges, ignore_merges) = {
-        let affixes = affixes(tokens.iter().map(|(_, bytes)| &**bytes)).map_err(|Equal(token, _)| {
-            Fault::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
-        })?;
-        match last_steps(&tokens, &affixes, highest.index() + 1) {
+        let decompositions =
+            decompositions(tokens.iter().map(|(_, bytes)| &**bytes)).map_err(|EqualTokens(token, _)| {
+                VocabError::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
+            })?;
+        match last_merges(&tokens, &decompositions, highest.index() + 1) {
             Some(merges) => (merges, false),
-            None => (every_cut(&tokens, &affixes)?, true),
+            None => (all_decompositions(&tokens, &decompositions)?, true),
         }
     };
     tokens.extend(empty);
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
-fn affixes<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Affixes, Equal> {
-    Affixes::new(&Vec::from_iter(tokens))
+fn decompositions<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Decompositions, EqualTokens> {
+    Decompositions::new(&Vec::from_iter(tokens))
 }
 
-type Ids<'a> = Map<&'a [u8], TokenId>;
+type IdsByBytes<'a> = Map<&'a [u8], TokenId>;
 
 /// Most bytes in all the ways to cut tokens together (2^31), which takes some seconds to go over.
-const MOST_BYTES: usize = 1 << 31;
+const MAX_DECOMPOSED_BYTES: usize = 1 << 31;
 
 /// Most ways to cut tokens that become merges (2^23). Each takes about 100 bytes.
-const MOST_CUTS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
+const MAX_DECOMPOSITIONS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
 
 /// Length in bytes up to which all cuts of a token are tried (128). Longer tokens are merged in O(n log n), so that
 /// the time to load a file is nearly linear in its size, whatever the tokens.
-const SHORT: usize = if cfg!(test) { 4 } else { 128 };
+const MAX_DECOMPOSED_LENGTH: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Returns a merge for each token of several bytes, by ascending rank: the two tokens that are left of its bytes when
 /// only merges of lower rank are applied. `None` if for some token two are not left.
 ///
 /// These two are the only way to cut the token such that no merge of lower rank crosses the cut while both parts are
 /// derived.
-fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec<RankedMerge>> {
-    let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<Ids<'_>>());
+fn last_merges(
+    tokens: &Tokens,
+    decompositions: &Decompositions,
+    id_limit: usize,
+) -> Option<Vec<RankedMerge>> {
+    let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<IdsByBytes<'_>>());
     let byte_ids = byte_ids(tokens);
     let longer: Vec<usize> = (0..tokens.len()).filter(|&token| tokens[token].1.len() > 1).collect();
-    let steps = |merging: &mut Merging, &token: &usize| match tokens[token].1.len() {
-        0..=SHORT => cuts(tokens, affixes, token).filter(is_earlier).collect(),
-        _ => Vec::from_iter(last_step(merging, &tokens[token], &byte_ids, &ids)),
+    let steps = |merger: &mut BpeMerger, &token: &usize| match tokens[token].1.len() {
+        0..=MAX_DECOMPOSED_LENGTH => {
+            decompositions_of(tokens, decompositions, token).filter(is_earlier).collect()
+        }
+        _ => Vec::from_iter(last_merge(merger, &tokens[token], &byte_ids, &ids)),
     };
     let mut steps: Vec<RankedMerge> =
-        longer.par_iter().map_init(Merging::default, steps).flatten_iter().collect();
+        longer.par_iter().map_init(BpeMerger::default, steps).flatten_iter().collect();
     steps.sort_by_key(|step| step.rank);
-    let mut making = Making::new(id_limit, longer.len());
+    let mut derivation = TokenDerivation::new(id_limit, longer.len());
     let mut merges = Vec::with_capacity(longer.len());
     for steps in steps.chunk_by(|one, other| one.rank == other.rank) {
-        let last = steps.iter().find(|step| making.comes_about(step))?;
-        making.add(last);
+        let last = steps.iter().find(|step| derivation.is_derived(step))?;
+        derivation.add(last);
         merges.push(*last);
     }
     (merges.len() == longer.len()).then_some(merges)
@@ -264,13 +275,13 @@ fn byte_ids(tokens: &Tokens) -> [u32; 256] {
 const MISSING: u32 = u32::MAX;
 
 /// Returns the ways to cut a token into two others, as merges.
-fn cuts<'a>(
+fn decompositions_of<'a>(
     tokens: &'a Tokens,
-    affixes: &'a Affixes,
+    decompositions: &'a Decompositions,
     token: usize,
 ) -> impl Iterator<Item = RankedMerge> + 'a {
     let id = tokens[token].0;
-    affixes.cuts(token).map(move |(left, right)| RankedMerge {
+    decompositions.of(token).map(move |(left, right)| RankedMerge {
         left: tokens[left].0,
         right: tokens[right].0,
         result: id,
@@ -285,14 +296,14 @@ fn is_earlier(cut: &RankedMerge) -> bool {
 
 /// Returns the two tokens that are left of a long token when only lower ranks are merged, by merging them. `None` if
 /// two are not left.
-fn last_step(
-    merging: &mut Merging,
+fn last_merge(
+    merger: &mut BpeMerger,
     (result, token): &(TokenId, Box<[u8]>),
     byte_ids: &[u32; 256],
-    ids: &Ids<'_>,
+    ids: &IdsByBytes<'_>,
 ) -> Option<RankedMerge> {
     let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
-    let left = merging.run(symbols, |(left, right), range| {
+    let left = merger.run(symbols, |(left, right), range| {
         if left == MISSING || right == MISSING {
             return None;
         }
@@ -316,15 +327,18 @@ fn last_step(
 /// last step. No other way to cut it ever occurs.
 ///
 /// # Errors
-/// The ways number more than [`MOST_CUTS`], or have more than [`MOST_BYTES`] together.
-fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fault> {
+/// The ways number more than [`MAX_DECOMPOSITIONS`], or have more than [`MAX_DECOMPOSED_BYTES`] together.
+fn all_decompositions(
+    tokens: &Tokens,
+    decompositions: &Decompositions,
+) -> Result<Vec<RankedMerge>, VocabError> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
     for (token, (_, spelled)) in tokens.iter().enumerate() {
         let before = merges.len();
-        merges.extend(cuts(tokens, affixes, token));
+        merges.extend(decompositions_of(tokens, decompositions, token));
         bytes += (merges.len() - before) * spelled.len();
-        if bytes > MOST_BYTES || merges.len() > MOST_CUTS {
-            return Err(Fault::TooManyCuts);
+        if bytes > MAX_DECOMPOSED_BYTES || merges.len() > MAX_DECOMPOSITIONS {
+            return Err(VocabError::TooManyDecompositions);
         }
     }
     merges.sort_unstable_by_key(|merge| (merge.result, merge.left, merge.right));
@@ -333,8 +347,8 @@ fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fau
 }
 
 /// Writes the rank file and its sidecar.
-pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
-    limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Tiktoken, limit))?;
+pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
+    limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Tiktoken, limit))?;
     let mut ranks = String::new();
     for (id, bytes) in vocabulary.ordinary() {
         match bytes {
@@ -347,28 +361,29 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
     let sidecar = Sidecar {
         name: options.name.clone(),
         pat_str: vocabulary.split.regex().unwrap_or_default().to_owned(),
-        special_tokens: Entries(specials.collect()),
+        special_tokens: VocabularyEntries(specials.collect()),
     };
     Ok([ranks.into_bytes(), pretty(&sidecar)])
 }
 
 /// Refuses a vocabulary that would encode some text differently after being read back from its ranks. It must equal
 /// what is read if the shortcuts hold for it; otherwise its merges must be every cut of every token.
-fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
-    if let Some(foreign) = vocabulary.foreign() {
-        return Err(Limit::Foreign(foreign));
+fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
+    if let Some(hf_only) = vocabulary.hf_only() {
+        return Err(FormatLimit::HfOnly(hf_only));
     }
     let tokens: Vec<(TokenId, &[u8])> =
         vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
-    let equal = |Equal(one, other)| Limit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
-    let affixes = affixes(tokens.iter().map(|(_, bytes)| *bytes)).map_err(equal)?;
+    let equal =
+        |EqualTokens(one, other)| FormatLimit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
+    let decompositions = decompositions(tokens.iter().map(|(_, bytes)| *bytes)).map_err(equal)?;
     let checks = check(vocabulary);
     if checks.shortcuts_hold() && checks.ids_in_rank_order {
         return Ok(());
     }
     let tokens: Tokens = tokens.into_iter().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
-        merges: every_cut(&tokens, &affixes).map_err(|_| Limit::NotByIds)?,
+        merges: all_decompositions(&tokens, &decompositions).map_err(|_| FormatLimit::NotByIds)?,
         tokens,
         added: vocabulary.added.clone(),
         split: vocabulary.split.clone(),
@@ -378,8 +393,136 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     let looked_up = vocabulary.ignore_merges || checks.not_self_encoding == 0;
     match ranked.build() {
         Ok(ranked) if ranked.merges == vocabulary.merges && looked_up => Ok(()),
-        _ => Err(Limit::NotByIds),
+        _ => Err(FormatLimit::NotByIds),
     }
+}
+
+/// The file's name in Mistral's repositories.
+pub(in crate::vocab) const TEKKEN: &str = "tekken.json";
+
+/// Most special tokens that a file may declare without listing them. Mistral's files declare 1 000.
+const MAX_TEKKEN_SPECIALS: u32 = 1 << 16;
+
+/// The fields that concern text. Other fields configure images, sound and models.
+#[derive(Deserialize)]
+struct TekkenFile {
+    /// The pattern, and the numbers of tokens.
+    config: TekkenConfig,
+    /// The tokens by ascending rank. The id of a token is its rank plus the number of special tokens.
+    vocab: Vec<TekkenToken>,
+    /// The special tokens; `None` in files that do not list them, which use [`TEKKEN_SPECIALS`].
+    special_tokens: Option<Vec<TekkenSpecial>>,
+}
+
+#[derive(Deserialize)]
+struct TekkenConfig {
+    /// The regular expression that splits text.
+    pattern: String,
+    /// The number of tokens that are used, special ones included.
+    default_vocab_size: u32,
+    /// The number of ids reserved for special tokens, from 0 on.
+    default_num_special_tokens: u32,
+}
+
+#[derive(Deserialize)]
+struct TekkenToken {
+    /// The token's position in the list.
+    rank: u32,
+    /// The token's bytes in base64.
+    token_bytes: String,
+}
+
+#[derive(Deserialize)]
+struct TekkenSpecial {
+    /// The token's id, below the number of special tokens.
+    rank: TokenId,
+    /// The token's text.
+    token_str: String,
+}
+
+/// The special tokens of files that list none, in the order of their ids.
+const TEKKEN_SPECIALS: [&str; 20] = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+];
+
+/// Returns whether a file is one by its name, by the rule of Mistral's program.
+pub(in crate::vocab) fn is_tekken(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.contains("tekken") && name.ends_with(".json")
+}
+
+/// Reads a `tekken.json`.
+///
+/// # Errors
+/// The file cannot be read, is damaged, contradicts the options, or declares numbers of tokens that do not match its
+/// lists.
+pub(in crate::vocab) fn load_tekken(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let file = serde_json::from_slice(&read_bytes(path)?).map_err(VocabError::Json);
+    let from_tekken = file.and_then(|file| from_tekken(file, options));
+    from_tekken.map_err(|error| error.in_file(path))
+}
+
+fn from_tekken(
+    TekkenFile { config, vocab, special_tokens }: TekkenFile,
+    options: &LoadOptions,
+) -> Result<Vocabulary, VocabError> {
+    let split = options.same_split(SplitPattern::from_regex(&config.pattern))?;
+    let TekkenConfig { default_vocab_size: size, default_num_special_tokens: specials, .. } = config;
+    let used = size.checked_sub(specials).map(to_usize).filter(|&used| used <= vocab.len());
+    let Some(used) = used.filter(|_| specials <= MAX_TEKKEN_SPECIALS) else {
+        return Err(VocabError::unsupported(format!(
+            "a vocabulary of {size} tokens, {specials} of them special, where {} others are listed,",
+            vocab.len()
+        )));
+    };
+    let mut tokens = Tokens::with_capacity(used);
+    // Tokens beyond the declared vocabulary size are ignored, as in Mistral's program.
+    for (TekkenToken { rank, token_bytes }, expected) in vocab.into_iter().take(used).zip(0..) {
+        let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
+        let bytes = bytes.ok_or_else(|| {
+            VocabError::unsupported(format!(
+                "rank {rank} where {expected} is expected, or a token that is not base64,"
+            ))
+        })?;
+        tokens.push((TokenId::new(specials + rank), bytes.into_boxed_slice()));
+    }
+    let listed = special_tokens.unwrap_or_else(|| {
+        let listed = (0..specials).zip(TEKKEN_SPECIALS);
+        listed
+            .map(|(rank, text)| TekkenSpecial { rank: TokenId::new(rank), token_str: text.to_owned() })
+            .collect()
+    });
+    let filled =
+        (0..specials).skip(listed.len()).map(|rank| (TokenId::new(rank), format!("<SPECIAL_{rank}>")));
+    let listed = listed.into_iter().map(|TekkenSpecial { rank, token_str }| (rank, token_str));
+    let added: Vec<AddedToken> =
+        listed.chain(filled).map(|(id, text)| AddedToken::special(id, text)).collect();
+    if let Some(token) = added.iter().find(|token| token.id.get() >= specials) {
+        return Err(VocabError::unsupported(format!(
+            "special token {:?} with rank {}",
+            token.text, token.id
+        )));
+    }
+    parts(tokens, added, split)?.build()
 }
 
 #[cfg(test)]
@@ -417,14 +560,18 @@ mod tests {
             let all = bytes.chain(of_length.clone().take(longest).skip(1).flatten()).chain([b"xyz".to_vec()]);
             let tokens: Tokens = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
             let parts = parts(tokens, Vec::new(), SplitPattern::None);
-            assert_eq!(matches!(parts, Err(Fault::TooManyCuts)), refused, "up to {longest} letters");
+            assert_eq!(
+                matches!(parts, Err(VocabError::TooManyDecompositions)),
+                refused,
+                "up to {longest} letters"
+            );
         }
     }
 
     /// Published files are recognized by their names and by their names in tiktoken's cache.
     #[test]
     fn published_files_are_known_in_the_cache_of_tiktoken() {
-        for Published { name, cached_as, specials, .. } in PUBLISHED {
+        for PublishedRanks { name, cached_as, specials, .. } in PUBLISHED_RANKS {
             #[cfg(feature = "hub")]
             let address = format!("https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken");
             #[cfg(feature = "hub")]
@@ -432,7 +579,9 @@ mod tests {
                 cached_as,
                 crate::base::integrity::hex(&<sha1::Sha1 as sha1::Digest>::digest(address))
             );
-            let known = |path: &str| named(Path::new(path), &LoadOptions::default()).expect("a known name").1;
+            let known = |path: &str| {
+                published_settings(Path::new(path), &LoadOptions::default()).expect("a known name").1
+            };
             assert_eq!(
                 known(&format!("/tmp/data-gym-cache/{cached_as}")),
                 known(&format!("{name}.tiktoken"))
@@ -448,13 +597,13 @@ mod tests {
             if backwards {
                 tokens.reverse();
             }
-            let ids: Ids<'_> = tokens.iter().map(|(id, bytes)| (&**bytes, *id)).collect();
+            let ids: IdsByBytes<'_> = tokens.iter().map(|(id, bytes)| (&**bytes, *id)).collect();
             let byte_ids = byte_ids(&tokens);
             let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
             longer.sort();
-            let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));
-            let affixes = affixes(tokens.iter().map(|(_, bytes)| &**bytes)).expect("a set");
-            prop_assert_eq!(last_steps(&tokens, &affixes, tokens.len()), merged.collect());
+            let merged = longer.iter().map(|token| last_merge(&mut BpeMerger::default(), token, &byte_ids, &ids));
+            let decompositions = decompositions(tokens.iter().map(|(_, bytes)| &**bytes)).expect("a set");
+            prop_assert_eq!(last_merges(&tokens, &decompositions, tokens.len()), merged.collect());
         }
     }
 }

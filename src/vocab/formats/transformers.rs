@@ -1,24 +1,108 @@
-//! Reads and writes the settings of `transformers` beside a `tokenizer.json`.
+//! The settings of `transformers` beside a tokenizer: `tokenizer_config.json`, `special_tokens_map.json`, and chat
+//! templates in files of their own. They change no ids.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::template;
-use crate::error::{Result, excerpt};
+use crate::base::int::to_u64;
+use crate::error::{Error, Result, excerpt};
 use crate::observer::{Observer, Silent};
-use crate::vocab::Vocabulary;
-use crate::vocab::beside::{LISTS, NAMED, SPECIALS};
-use crate::vocab::format::{TransformersConfig, WriteOptions, read_json};
+use crate::vocab::error::VocabError;
+use crate::vocab::format::{self, TOKENIZER_CONFIG};
+use crate::vocab::io::read_json;
+use crate::vocab::vocabulary::Vocabulary;
 
-/// The name of the file that `transformers` expects beside a `tokenizer.json`.
-pub(crate) const CONFIG: &str = "tokenizer_config.json";
+/// The file that names the special tokens.
+pub(in crate::vocab) const SPECIALS: &str = "special_tokens_map.json";
+
+/// The keys that name one special token each.
+pub(in crate::vocab) const NAMED: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// The keys that name several special tokens.
+pub(in crate::vocab) const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
+
+/// What goes into a tokenizer's files in addition to the vocabulary.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The name without extension of files that have no fixed name.
+    pub name: String,
+    /// The text of the token that begins a document, `bos_token` for `transformers`.
+    pub bos: Option<String>,
+    /// The text of the token that ends a document, `eos_token` for `transformers`.
+    pub eos: Option<String>,
+    /// Further settings for `transformers`.
+    pub transformers: TransformersConfig,
+}
+
+/// The settings in `tokenizer_config.json` that tell `transformers` how to use a tokenizer. They change no ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransformersConfig {
+    /// The special token that pads the shorter texts of a batch, `pad_token`.
+    pub pad: Option<String>,
+    /// The special token for text without a token, `unk_token`.
+    pub unk: Option<String>,
+    /// The special token in place of a token to predict, `mask_token`.
+    pub mask: Option<String>,
+    /// The largest number of tokens that the model takes, `model_max_length`.
+    pub model_max_length: Option<u64>,
+    /// The Jinja template that turns a conversation into one text, `chat_template`.
+    pub chat_template: Option<String>,
+    /// Keys with their values from [elsewhere](read_transformers_settings). The fields above take precedence.
+    pub kept: Map<String, Value>,
+}
+
+impl TransformersConfig {
+    /// The largest `model_max_length` (2^53). Programs that hold numbers as 64-bit floats read no larger one exactly.
+    pub const MOST_LENGTH: u64 = 1 << 53;
+}
+
+impl WriteOptions {
+    /// Returns the value that a key of `tokenizer_config.json` gets.
+    pub fn config_value(&self, key: &str) -> Option<Value> {
+        tokenizer_config(self).get(key).cloned()
+    }
+
+    /// Returns the keys of `tokenizer_config.json` that these options set, sorted.
+    pub fn config_keys(&self) -> Vec<&str> {
+        let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;
+        let set = [
+            ("bos_token", self.bos.is_some()),
+            ("eos_token", self.eos.is_some()),
+            ("pad_token", pad.is_some()),
+            ("unk_token", unk.is_some()),
+            ("mask_token", mask.is_some()),
+            ("model_max_length", model_max_length.is_some()),
+            ("chat_template", chat_template.is_some()),
+        ];
+        let own = set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key);
+        let mut keys: Vec<&str> = own.collect();
+        keys.extend(kept.keys().map(String::as_str).filter(|key| *key != "clean_up_tokenization_spaces"));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions {
+            name: "tokenizer".to_owned(),
+            bos: None,
+            eos: None,
+            transformers: TransformersConfig::default(),
+        }
+    }
+}
 
 const BOS: &str = "bos_token";
 const EOS: &str = "eos_token";
 const MODEL_MAX_LENGTH: &str = "model_max_length";
-pub(super) const CHAT_TEMPLATE: &str = "chat_template";
+pub(crate) const CHAT_TEMPLATE: &str = "chat_template";
 
 /// The name of [`MODEL_MAX_LENGTH`] in older files.
 const MAX_LEN: &str = "max_len";
@@ -63,10 +147,10 @@ const ELSEWHERE: [&str; 22] = [
     "transformers_version",
 ];
 
-/// The content of [`CONFIG`].
-pub(in crate::vocab) struct Config(Map<String, Value>);
+/// The content of [`TOKENIZER_CONFIG`].
+pub(in crate::vocab) struct ConfigJson(Map<String, Value>);
 
-impl Serialize for Config {
+impl Serialize for ConfigJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (key, value) in &self.0 {
@@ -79,7 +163,7 @@ impl Serialize for Config {
     }
 }
 
-impl Config {
+impl ConfigJson {
     /// Returns the value of a key.
     pub(in crate::vocab) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
@@ -94,7 +178,7 @@ fn large_whole(value: &Value) -> Option<u128> {
 }
 
 /// Returns the content of `tokenizer_config.json`.
-pub(in crate::vocab) fn config(options: &WriteOptions) -> Config {
+pub(in crate::vocab) fn tokenizer_config(options: &WriteOptions) -> ConfigJson {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &options.transformers;
     let token = |token: &Option<String>| token.as_ref().map(|token| json!(token));
     let mut entries = Map::new();
@@ -111,7 +195,7 @@ pub(in crate::vocab) fn config(options: &WriteOptions) -> Config {
     insert("mask_token", token(mask));
     insert(MODEL_MAX_LENGTH, model_max_length.map(|length| json!(length)));
     insert(CHAT_TEMPLATE, chat_template.as_ref().map(|template| json!(template)));
-    Config(entries)
+    ConfigJson(entries)
 }
 
 /// Reads how `transformers` should use a tokenizer from the files beside it: `tokenizer_config.json`,
@@ -122,14 +206,14 @@ pub(in crate::vocab) fn config(options: &WriteOptions) -> Config {
 ///
 /// # Errors
 /// A file cannot be read or is damaged.
-pub fn named_beside(
+pub fn read_transformers_settings(
     tokenizer: &Path,
     vocabulary: &Vocabulary,
     observer: &dyn Observer,
 ) -> Result<WriteOptions> {
     let folder = if tokenizer.is_dir() { Some(tokenizer) } else { tokenizer.parent() };
     let folder = folder.unwrap_or(Path::new(""));
-    let config = object(&folder.join(CONFIG))?;
+    let config = object(&folder.join(TOKENIZER_CONFIG))?;
     let specials = object(&folder.join(SPECIALS))?;
     // The same precedence as in `transformers`: a file that lists the added tokens overrides the older map of special
     // tokens, and any other file only adds to it.
@@ -142,21 +226,21 @@ pub fn named_beside(
         });
     }
     let mut beside =
-        Beside { vocabulary, options: WriteOptions::default(), lacking: vec![], unknown: vec![] };
+        SettingsReader { vocabulary, options: WriteOptions::default(), lacking: vec![], unknown: vec![] };
     for (key, value) in said {
         beside.take(key, value);
     }
-    if let Some(template) = template::beside(folder)? {
+    if let Some(template) = separate_templates(folder)? {
         beside.options.transformers.kept.insert(CHAT_TEMPLATE.to_owned(), template);
     }
-    beside.tell(&folder.join(CONFIG), observer);
+    beside.tell(&folder.join(TOKENIZER_CONFIG), observer);
     Ok(beside.options)
 }
 
-/// Reports the settings that [`named_beside`] finds, if any, as left out, because only
+/// Reports the settings that [`read_transformers_settings`] finds, if any, as left out, because only
 /// [`Format::Hf`](crate::vocab::Format::Hf) has a place for them.
-pub fn tell_left_out(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn Observer) {
-    let said = match named_beside(tokenizer, vocabulary, &Silent) {
+pub fn note_left_out_settings(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn Observer) {
+    let said = match read_transformers_settings(tokenizer, vocabulary, &Silent) {
         Ok(options) if options.config_keys().is_empty() => return,
         Ok(options) => options.config_keys().join(", "),
         Err(error) => format!("the files beside the tokenizer, which cannot be read ({error})"),
@@ -177,7 +261,7 @@ fn object(path: &Path) -> Result<Map<String, Value>> {
 }
 
 /// The settings collected from the keys of the files.
-struct Beside<'a> {
+struct SettingsReader<'a> {
     vocabulary: &'a Vocabulary,
     options: WriteOptions,
     /// Keys with tokens that are not special tokens of the vocabulary.
@@ -186,7 +270,7 @@ struct Beside<'a> {
     unknown: Vec<String>,
 }
 
-impl Beside<'_> {
+impl SettingsReader<'_> {
     /// Takes the setting under one key.
     fn take(&mut self, key: String, value: Value) {
         let is_role = key.ends_with("_token") && text(&value).is_some();
@@ -278,4 +362,103 @@ fn text(value: &Value) -> Option<&str> {
 fn is_list_of_templates(value: &Value) -> bool {
     let is_one = |one: &Value| one["name"].is_string() && one["template"].is_string();
     value.as_array().is_some_and(|list| list.iter().all(is_one))
+}
+
+/// The file whose text `transformers` uses instead of `chat_template` in `tokenizer_config.json`.
+const TEMPLATE_FILE: &str = "chat_template.jinja";
+
+/// The folder of named templates, which also take precedence over that key.
+const TEMPLATE_FOLDER: &str = "additional_chat_templates";
+
+/// The name of the template that is used if none is named.
+const DEFAULT_TEMPLATE: &str = "default";
+
+/// The longest chat template, in bytes (16 MiB). Those in use have some tens of kilobytes.
+const MAX_TEMPLATE_BYTES: u64 = 16 << 20;
+
+/// Returns the chat templates from files of their own in the form of `tokenizer_config.json`: one text, or a list of
+/// named ones. `None` if the folder has no such files.
+///
+/// # Errors
+/// A file cannot be read or is no UTF-8, or the templates have more than [`MAX_TEMPLATE_BYTES`] together.
+pub(crate) fn separate_templates(folder: &Path) -> Result<Option<Value>> {
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    let file = folder.join(TEMPLATE_FILE);
+    if file.is_file() {
+        files.push((DEFAULT_TEMPLATE.to_owned(), file));
+    }
+    let several = folder.join(TEMPLATE_FOLDER);
+    if several.is_dir() {
+        let cannot = |cause| Error::io("read", &several, cause);
+        let mut named = Vec::new();
+        for entry in fs::read_dir(&several).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jinja"));
+            if let Some(name) = name.filter(|_| path.is_file()) {
+                named.push((name.to_owned(), path));
+            }
+        }
+        named.sort();
+        files.extend(named);
+    }
+    if let [(name, file)] = &*files
+        && name == DEFAULT_TEMPLATE
+    {
+        return Ok(Some(json!(read_template_file(file)?)));
+    }
+    let (mut templates, mut bytes) = (Vec::new(), 0);
+    for (name, path) in &files {
+        let template = read_template_file(path)?;
+        bytes += to_u64(template.len());
+        if bytes > MAX_TEMPLATE_BYTES {
+            return Err(VocabError::TemplateTooLong { limit: MAX_TEMPLATE_BYTES }.in_file(&several));
+        }
+        templates.push(json!({ "name": name, "template": template }));
+    }
+    Ok((!templates.is_empty()).then(|| json!(templates)))
+}
+
+/// Returns the file or folder from which `transformers` would take a chat template instead of the one in these
+/// options, if it differs from it.
+///
+/// # Errors
+/// A file of the folder cannot be read.
+pub fn conflicting_chat_template(folder: &Path, options: &WriteOptions) -> Result<Option<PathBuf>> {
+    let TransformersConfig { chat_template, kept, .. } = &options.transformers;
+    let own = chat_template.as_ref().map(|template| json!(template));
+    let Some(own) = own.or_else(|| kept.get(CHAT_TEMPLATE).cloned()) else { return Ok(None) };
+    let other = separate_templates(folder)?.filter(|other| *other != own);
+    let file = folder.join(TEMPLATE_FILE);
+    Ok(other.map(|_| if file.is_file() { file } else { folder.join(TEMPLATE_FOLDER) }))
+}
+
+/// Reads a chat template from a file. Line breaks become `\n`, as in `transformers`, and a byte order mark is
+/// removed.
+///
+/// # Errors
+/// The file cannot be read, is longer than 16 MiB, is not UTF-8, or is empty.
+pub fn read_chat_template(path: &Path) -> Result<String> {
+    let text = read_template_file(path)?;
+    if text.trim().is_empty() {
+        return Err(VocabError::TemplateEmpty.in_file(path));
+    }
+    Ok(text)
+}
+
+fn read_template_file(path: &Path) -> Result<String> {
+    let cannot = |cause| Error::io("read", path, cause);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(cannot)?;
+    // One byte more than allowed, to detect a longer file.
+    file.take(MAX_TEMPLATE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if to_u64(bytes.len()) > MAX_TEMPLATE_BYTES {
+        return Err(VocabError::TemplateTooLong { limit: MAX_TEMPLATE_BYTES }.in_file(path));
+    }
+    if let Some(other) = format::by_first_bytes(&bytes) {
+        return Err(VocabError::OtherFileKind(other).in_file(path));
+    }
+    let text =
+        String::from_utf8(bytes).map_err(|wrong| VocabError::NotText(wrong.utf8_error()).in_file(path))?;
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    Ok(text.replace("\r\n", "\n").replace('\r', "\n"))
 }

@@ -7,12 +7,15 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::fault::{Fault, Limit};
-use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
-use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
 use crate::base::int::{TokenId, truncate_to_u32, u64_to_usize};
 use crate::error::Result;
 use crate::split::SplitPattern;
+use crate::vocab::derivation::check;
+use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::format::Format;
+use crate::vocab::io::{LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
+use crate::vocab::text_rules::AddedToken;
+use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
 
 /// The first line of a `.model`.
 const VERSION: &str = "minbpe v1";
@@ -25,19 +28,20 @@ const MAX_TOKEN_BYTES: usize = u64_to_usize(MAX_FILE_BYTES);
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or contradicts the options.
-pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let text = read_text(path)?;
     let parts = read(&text, options).and_then(|parts| parts.build());
-    parts.map_err(|fault| fault.in_file(path))
+    parts.map_err(|error| error.in_file(path))
 }
 
 /// Parses the content of a `.model`.
-fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
+fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, VocabError> {
     let mut lines = (1..).zip(text.lines().map(trim));
-    let mut next = |expected| lines.next().ok_or_else(|| Fault::ends(text.lines().count() + 1, expected));
+    let mut next =
+        |expected| lines.next().ok_or_else(|| VocabError::ends(text.lines().count() + 1, expected));
     let (line, version) = next(VERSION)?;
     if version != VERSION {
-        return Err(Fault::expected(line, VERSION, version));
+        return Err(VocabError::expected(line, VERSION, version));
     }
     let split = match next("a split pattern")?.1 {
         "" => SplitPattern::None,
@@ -45,12 +49,12 @@ fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
     };
     const COUNT: &str = "the number of special tokens";
     let (line, count) = next(COUNT)?;
-    let count: u32 = count.parse().map_err(|_| Fault::expected(line, COUNT, count))?;
+    let count: u32 = count.parse().map_err(|_| VocabError::expected(line, COUNT, count))?;
     let mut specials = Vec::new();
     for _ in 0..count {
         const SPECIAL: &str = "a special token and its id";
         let (line, entry) = next(SPECIAL)?;
-        specials.push(special(entry).ok_or_else(|| Fault::expected(line, SPECIAL, entry))?);
+        specials.push(special(entry).ok_or_else(|| VocabError::expected(line, SPECIAL, entry))?);
     }
     let (tokens, merges) = merges(lines)?;
     let split = options.same_split(split)?;
@@ -67,13 +71,15 @@ fn special(line: &str) -> Option<AddedToken> {
 type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
 /// Reads merges as pairs of ids. Each makes the next id, from 256 on.
-fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, Vec<RankedMerge>), Fault> {
+fn merges<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+) -> Result<(Tokens, Vec<RankedMerge>), VocabError> {
     let mut tokens: Tokens =
         (0..=255u8).map(|byte| (TokenId::new(u32::from(byte)), Box::from([byte]))).collect();
     let mut merges = Vec::new();
     let mut bytes = tokens.len();
     for (number, line) in lines {
-        let wrong = || Fault::expected(number, "the ids of two tokens made before", line);
+        let wrong = || VocabError::expected(number, "the ids of two tokens made before", line);
         let mut ids = line.split_ascii_whitespace().map(|id| id.parse().map(TokenId::new));
         let (Some(Ok(left)), Some(Ok(right)), None) = (ids.next(), ids.next(), ids.next()) else {
             return Err(wrong());
@@ -82,7 +88,7 @@ fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, 
         let (start, end) = (part(left)?, part(right)?);
         bytes += start.len() + end.len();
         if bytes > MAX_TOKEN_BYTES {
-            return Err(Fault::TokensTooLong { limit: MAX_TOKEN_BYTES });
+            return Err(VocabError::TokensTooLong { limit: MAX_TOKEN_BYTES });
         }
         let token = [start, end].concat().into_boxed_slice();
         let result = TokenId::from_index(tokens.len());
@@ -93,49 +99,49 @@ fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, 
 }
 
 /// Writes the `.model` and the `.vocab`.
-pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
-    limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Minbpe, limit))?;
+pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
+    limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Minbpe, limit))?;
     Ok([model(vocabulary).into_bytes(), for_people(vocabulary).into_bytes()])
 }
 
 /// Refuses a vocabulary that a `.model` cannot express: ids and merges must follow from the order of the lines.
-fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
-    if let Some(foreign) = vocabulary.foreign() {
-        return Err(Limit::Foreign(foreign));
+fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
+    if let Some(hf_only) = vocabulary.hf_only() {
+        return Err(FormatLimit::HfOnly(hf_only));
     }
     if let Some(&byte) = vocabulary.missing_bytes.first() {
-        return Err(Limit::ByteMissing(byte));
+        return Err(FormatLimit::ByteMissing(byte));
     }
     for (byte, &id) in (0..=255u8).zip(&vocabulary.byte_ids) {
         if id.get() != u32::from(byte) {
-            return Err(Limit::ByteId { byte, id });
+            return Err(FormatLimit::ByteId { byte, id });
         }
     }
     if !vocabulary.merges.is_sorted_by(|earlier, later| earlier.rank < later.rank) {
-        return Err(Limit::EqualRanks);
+        return Err(FormatLimit::EqualRanks);
     }
     for (index, merge) in vocabulary.merges.iter().enumerate() {
         let (merge_number, expected) = (index + 1, 256 + index);
         if merge.result.index() != expected {
-            return Err(Limit::NotConsecutive { merge: merge_number, id: merge.result, expected });
+            return Err(FormatLimit::NotConsecutive { merge: merge_number, id: merge.result, expected });
         }
         if let Some(id) = [merge.left, merge.right].into_iter().find(|id| id.index() >= expected) {
-            return Err(Limit::PartLater { merge: merge_number, id });
+            return Err(FormatLimit::PartLater { merge: merge_number, id });
         }
     }
     let made = 256 + vocabulary.merges.len();
     if let Some((id, _)) = vocabulary.ordinary().find(|(id, _)| id.index() >= made) {
-        return Err(Limit::Unmade(id));
+        return Err(FormatLimit::Unmade(id));
     }
     if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
-        return Err(Limit::IgnoresMerges);
+        return Err(FormatLimit::IgnoresMerges);
     }
     if let Some(special) = vocabulary.added.iter().find(|special| special.text.contains(is_space)) {
-        return Err(Limit::SpecialSpace(special.text.clone()));
+        return Err(FormatLimit::SpecialSpace(special.text.clone()));
     }
     let pattern = pattern(vocabulary);
     if trim(pattern) != pattern || pattern.contains(['\n', '\r']) {
-        return Err(Limit::PatternSpace);
+        return Err(FormatLimit::PatternSpace);
     }
     Ok(())
 }

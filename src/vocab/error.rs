@@ -1,18 +1,18 @@
-//! Errors of vocabularies and of the files that hold them. A [`Fault`] becomes an [`Error`] together with the path of
+//! Errors of vocabularies and of the files that hold them. A [`VocabError`] becomes an [`Error`] together with the path of
 //! its file, a kind that decides the exit code, and a remedy.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::sniff::OtherKind;
+use super::format::OtherFileKind;
 use super::{Format, Normalizer};
 use crate::base::int::{ByteCount, TokenId};
 use crate::error::{Error, ErrorKind, excerpt};
 
 /// What can be wrong with a vocabulary, or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum VocabError {
     #[error("another tokenizer replaced it while it was being read")]
     Replaced,
     #[error("it does not match training.json beside it: the files are of two training runs, or were changed")]
@@ -62,7 +62,7 @@ pub(super) enum Fault {
     #[error("a tokenizer file in format {format} would take {bytes}; the limit is {limit}")]
     WouldBeTooLong { format: Format, bytes: ByteCount, limit: ByteCount },
     #[error("it is {}", .0.what)]
-    OtherKind(OtherKind),
+    OtherFileKind(OtherFileKind),
     #[error("not UTF-8")]
     NotText(#[source] std::str::Utf8Error),
     #[error("not the JSON expected")]
@@ -106,13 +106,13 @@ pub(super) enum Fault {
     #[error(
         "some tokens are made by no merge, and the others can be put together in too many ways to find their merges"
     )]
-    TooManyCuts,
+    TooManyDecompositions,
 
     #[error(transparent)]
     Split(Error),
 
     #[error("{format} cannot hold this vocabulary: {limit}")]
-    CannotHold { format: Format, limit: Limit },
+    CannotHold { format: Format, limit: FormatLimit },
 }
 
 /// What is wrong with one line of a file.
@@ -126,7 +126,7 @@ pub(super) enum LineProblem {
 
 /// A property of a vocabulary that a format cannot express.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Limit {
+pub(super) enum FormatLimit {
     #[error("tokens {first} and {second} have equal bytes")]
     EqualBytes { first: TokenId, second: TokenId },
     #[error("added token {} would be spelled like token {id}", excerpt(text))]
@@ -158,12 +158,12 @@ pub(super) enum Limit {
     #[error("added token {} has id {id}, but would get id {counted}", excerpt(text))]
     AddedNumber { text: String, id: TokenId, counted: TokenId },
     #[error("{0}")]
-    Foreign(Foreign),
+    HfOnly(HfOnly),
 }
 
 /// A change to text that no tokenizer trained by this program makes, and that only `tokenizer.json` can express.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Foreign {
+pub(super) enum HfOnly {
     #[error("it normalizes text to NFC")]
     Nfc,
     #[error("it changes text with the normalizer {0}")]
@@ -178,34 +178,34 @@ pub(super) enum Foreign {
     Added(String),
 }
 
-impl Fault {
+impl VocabError {
     /// The fault of a file that uses a feature which cannot be reproduced.
-    pub(super) fn unsupported(feature: impl Into<String>) -> Fault {
-        Fault::Unsupported(feature.into())
+    pub(super) fn unsupported(feature: impl Into<String>) -> VocabError {
+        VocabError::Unsupported(feature.into())
     }
 
     /// The fault of a line that holds `found` instead of what is expected. Lines are counted from 1.
-    pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> Fault {
+    pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> VocabError {
         let found = excerpt(found);
-        Fault::Line { line, problem: LineProblem::Expected { expected, found } }
+        VocabError::Line { line, problem: LineProblem::Expected { expected, found } }
     }
 
     /// The fault of a file that ends before this line.
-    pub(super) fn ends(line: usize, expected: &'static str) -> Fault {
-        Fault::Line { line, problem: LineProblem::Ends { expected } }
+    pub(super) fn ends(line: usize, expected: &'static str) -> VocabError {
+        VocabError::Line { line, problem: LineProblem::Ends { expected } }
     }
 
     /// Returns the error for a vocabulary that `format` cannot hold.
-    pub(super) fn cannot_hold(format: Format, limit: Limit) -> Error {
+    pub(super) fn cannot_hold(format: Format, limit: FormatLimit) -> Error {
         // The format hf cannot hold these either, so it is no remedy.
         let nowhere = matches!(
             limit,
-            Limit::EqualBytes { .. }
-                | Limit::EqualRanks
-                | Limit::AddedSpelled { .. }
-                | Limit::AddedNumber { .. }
+            FormatLimit::EqualBytes { .. }
+                | FormatLimit::EqualRanks
+                | FormatLimit::AddedSpelled { .. }
+                | FormatLimit::AddedNumber { .. }
         );
-        let error = Error::new(ErrorKind::Usage, Fault::CannotHold { format, limit });
+        let error = Error::new(ErrorKind::Usage, VocabError::CannotHold { format, limit });
         if format == Format::Hf || nowhere {
             error
         } else {
@@ -216,16 +216,17 @@ impl Fault {
     /// Returns the error for a file with this fault.
     pub(super) fn in_file(self, path: &Path) -> Error {
         let help = match &self {
-            Fault::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
-            fault => fault.help().map(Cow::Borrowed),
+            VocabError::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
+            error => error.help().map(Cow::Borrowed),
         };
         let kind = match self {
-            Fault::NoSplit | Fault::OtherSplit | Fault::OtherSpecial(_) | Fault::Several(_) => {
-                ErrorKind::Usage
-            }
+            VocabError::NoSplit
+            | VocabError::OtherSplit
+            | VocabError::OtherSpecial(_)
+            | VocabError::Several(_) => ErrorKind::Usage,
             _ => ErrorKind::Failed,
         };
-        let error = Error::new(kind, InFile { path: path.to_owned(), fault: self });
+        let error = Error::new(kind, FileError { path: path.to_owned(), error: self });
         match help {
             Some(help) => error.with_help(help),
             None => error,
@@ -234,23 +235,23 @@ impl Fault {
 
     fn help(&self) -> Option<&'static str> {
         Some(match self {
-            Fault::NoSplit => {
+            VocabError::NoSplit => {
                 "name its split pattern with `--split NAME` (for instance llama3) or `--split-regex REGEX` (in a recipe: \
                  `split` in [encode]), and its special tokens with `--special-token TEXT=ID`. Or convert it once with \
                  `convert --split NAME --to tiktoken`: the converted tokenizer names both. OpenAI's files, such as \
                  cl100k_base.tiktoken, are recognized by their names"
             }
-            Fault::OtherSpecial(_) => {
+            VocabError::OtherSpecial(_) => {
                 "leave out the special token, or give it the id that it has in the file"
             }
-            Fault::OtherSplit => "leave out the split pattern: the file names its own",
-            Fault::UnknownFormat => {
+            VocabError::OtherSplit => "leave out the split pattern: the file names its own",
+            VocabError::UnknownFormat => {
                 "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its \
                  merges.txt (or encoder.json and vocab.bpe), or a folder with one of them"
             }
-            Fault::Several(_) => "name the file instead of the folder",
-            Fault::OtherKind(other) => other.remedy,
-            Fault::NotByteLevel { .. } => "only byte-level BPE tokenizers can be used",
+            VocabError::Several(_) => "name the file instead of the folder",
+            VocabError::OtherFileKind(other) => other.remedy,
+            VocabError::NotByteLevel { .. } => "only byte-level BPE tokenizers can be used",
             _ => return None,
         })
     }
@@ -258,19 +259,19 @@ impl Fault {
 
 /// A fault with the path of its file. The error's source is that of the fault.
 #[derive(Debug)]
-struct InFile {
+struct FileError {
     path: PathBuf,
-    fault: Fault,
+    error: VocabError,
 }
 
-impl fmt::Display for InFile {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.fault)
+        write!(f, "{}: {}", self.path.display(), self.error)
     }
 }
 
-impl std::error::Error for InFile {
+impl std::error::Error for FileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.fault)
+        std::error::Error::source(&self.error)
     }
 }

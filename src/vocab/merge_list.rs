@@ -1,13 +1,15 @@
-//! The merges of an existing vocabulary in the form that training and checking need.
+//! The merges of a vocabulary as the plain list that training produces, with tokens numbered as in training. Training
+//! extends such a list, and a vocabulary can be extended by it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::list::{listed, not_a_list};
-use super::merging::Merging;
-use super::{Around, Vocabulary, VocabularyParts, check};
+use super::derivation::{BpeMerger, check};
+use super::error::VocabError;
+use super::text_rules::BosEosTemplate;
+use super::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
 use crate::base::hash::Map;
-use crate::base::int::{Count, TokenId, truncate_to_u32};
-use crate::error::Result;
+use crate::base::int::{Count, TokenId, to_usize, truncate_to_u32};
+use crate::error::{Error, ErrorKind, Result};
 use crate::train::{Merge, Merges};
 
 /// The merges of a vocabulary, split into the first ones, which are given, and the rest, which were learned one after
@@ -31,22 +33,22 @@ pub struct GivenMerges {
     /// The index in the vocabulary's merges of each merge.
     ranks: Vec<usize>,
     /// How to encode text by the given merges; `None` if they are a plain list.
-    encoding: Option<Encoding>,
+    encoding: Option<GivenEncoding>,
 }
 
 /// How to encode text by merges that are no plain list.
 #[derive(Clone, Debug, Default)]
-struct Encoding {
+struct GivenEncoding {
     /// The merge of each pair of token numbers.
-    pairs: FxHashMap<(u32, u32), Joined>,
+    pairs: FxHashMap<(u32, u32), PairMerge>,
     /// The pre-tokens that become one token whatever the merges make of them, with the token's number. `None` for a
     /// token that no merge makes, which takes part in no merge and so has no number.
-    whole: Map<Box<[u8]>, Option<u32>>,
+    whole_pretokens: Map<Box<[u8]>, Option<u32>>,
 }
 
-/// A merge of a pair in [`Encoding`].
+/// A merge of a pair in [`GivenEncoding`].
 #[derive(Clone, Copy, Debug)]
-struct Joined {
+struct PairMerge {
     rank: u32,
     result: u32,
     /// The merge's index in the list.
@@ -96,7 +98,7 @@ impl Vocabulary {
     /// make it of its bytes. Tokens that later merges make do not count.
     fn looks_up(&self, given: usize) -> bool {
         let later = self.made_later(given);
-        let mut parts = VocabularyParts { around: Around::default(), ..self.parts() };
+        let mut parts = VocabularyParts { bos_eos_template: BosEosTemplate::default(), ..self.parts() };
         parts.merges.truncate(given);
         parts.tokens.retain(|(id, _)| !later.contains(id));
         parts.build().is_ok_and(|vocabulary| check(&vocabulary).not_self_encoding > 0)
@@ -115,13 +117,13 @@ impl Vocabulary {
     fn by_length(
         &self,
         given: usize,
-    ) -> (Merges, FxHashMap<TokenId, u32>, Vec<TokenId>, Vec<usize>, Option<Encoding>) {
+    ) -> (Merges, FxHashMap<TokenId, u32>, Vec<TokenId>, Vec<usize>, Option<GivenEncoding>) {
         let mut numbers = self.numbers();
         let mut ids = self.byte_ids.to_vec();
         let length = |id: TokenId| self.bytes(id).map_or(0, <[u8]>::len);
         let mut ranks: Vec<usize> = (0..given).collect();
         ranks.sort_by_key(|&rank| length(self.merges[rank].result));
-        let (mut merges, mut encoding) = (Vec::with_capacity(given), Encoding::default());
+        let (mut merges, mut encoding) = (Vec::with_capacity(given), GivenEncoding::default());
         for (index, &rank) in ranks.iter().enumerate() {
             let merge = &self.merges[rank];
             ids.push(merge.result);
@@ -134,14 +136,14 @@ impl Vocabulary {
             };
             merges.push(Merge { left, right, count: Count::ZERO });
             let result = *numbers.entry(merge.result).or_insert(256 + truncate_to_u32(index));
-            encoding.pairs.insert((left, right), Joined { rank: merge.rank, result, index });
+            encoding.pairs.insert((left, right), PairMerge { rank: merge.rank, result, index });
         }
         if self.ignore_merges {
             let later = self.made_later(given);
             let pretokens = self.ordinary().filter(|(id, _)| !later.contains(id));
             // Of tokens with equal bytes, the one with the lowest id is looked up.
             for (id, bytes) in pretokens {
-                encoding.whole.entry(bytes.into()).or_insert_with(|| numbers.get(&id).copied());
+                encoding.whole_pretokens.entry(bytes.into()).or_insert_with(|| numbers.get(&id).copied());
             }
         }
         (Merges::new(merges), numbers, ids, ranks, Some(encoding))
@@ -178,14 +180,14 @@ impl GivenMerges {
     /// merge.
     pub fn encoder(&self) -> Option<GivenEncoder<'_>> {
         let encoding = self.encoding.as_ref()?;
-        Some(GivenEncoder { encoding, merging: Merging::default(), merged: vec![0; self.given] })
+        Some(GivenEncoder { encoding, merger: BpeMerger::default(), merged: vec![0; self.given] })
     }
 }
 
 /// Encodes pre-tokens by [`GivenMerges`] and counts how often each merge is applied.
 pub struct GivenEncoder<'a> {
-    encoding: &'a Encoding,
-    merging: Merging,
+    encoding: &'a GivenEncoding,
+    merger: BpeMerger,
     merged: Vec<u64>,
 }
 
@@ -201,19 +203,19 @@ impl GivenEncoder<'_> {
     /// Returns `false`, and appends nothing, if the pre-token is looked up as a token that takes part in no merge and
     /// so has no number.
     pub fn append(&mut self, pretoken: &[u8], count: Count, tokens: &mut Vec<u32>) -> bool {
-        let GivenEncoder { encoding, merging, merged } = self;
-        if let Some(whole) = encoding.whole.get(pretoken) {
-            tokens.extend(whole);
-            return whole.is_some();
+        let GivenEncoder { encoding, merger, merged } = self;
+        if let Some(whole_pretokens) = encoding.whole_pretokens.get(pretoken) {
+            tokens.extend(whole_pretokens);
+            return whole_pretokens.is_some();
         }
         let symbols = pretoken.iter().map(|&byte| u32::from(byte));
         let lookup = |pair: (u32, u32), _| {
-            let joined = encoding.pairs.get(&pair)?;
-            Some((joined.rank, joined.result))
+            let merge = encoding.pairs.get(&pair)?;
+            Some((merge.rank, merge.result))
         };
-        let left = merging.run_told(symbols, lookup, |pair| {
-            if let Some(joined) = encoding.pairs.get(&pair) {
-                let merged = &mut merged[joined.index];
+        let left = merger.run_observed(symbols, lookup, |pair| {
+            if let Some(merge) = encoding.pairs.get(&pair) {
+                let merged = &mut merged[merge.index];
                 *merged = merged.saturating_add(count.get());
             }
         });
@@ -224,5 +226,143 @@ impl GivenEncoder<'_> {
     /// Returns how often each of the given merges was applied, in the order of the list. Counts saturate at 2^64 − 1.
     pub fn into_counts(self) -> Vec<u64> {
         self.merged
+    }
+}
+
+impl Vocabulary {
+    /// Returns the merges as training numbers tokens, whatever their ids in this vocabulary: byte b is b, and merge k
+    /// makes token 256 + k. The counts are zero, since no file holds them.
+    ///
+    /// # Errors
+    /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses a token
+    /// that only a later one makes, or merges share a rank.
+    pub fn merge_list(&self) -> Result<Merges> {
+        let list = self.as_list(self.merges.len()).and_then(|(merges, numbers)| {
+            match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
+                Some((id, _)) => Err(format!("no merge makes token {id}")),
+                None => Ok(merges),
+            }
+        });
+        list.map_err(|problem| {
+            not_a_list(problem).with_help("give a tokenizer whose merges were learned one after the other")
+        })
+    }
+
+    /// Returns this vocabulary with further merges. `merges` must begin with this vocabulary's own merges as
+    /// [`given_merges`](Vocabulary::given_merges) numbers them; for a plain list these are those of
+    /// [`merge_list`](Vocabulary::merge_list). All existing tokens keep their ids, so that a model's embeddings stay
+    /// valid. New tokens get the ids after the highest, even if special tokens have ids between them and the others.
+    /// The rules that prepare and split text stay the same.
+    ///
+    /// # Errors
+    /// `merges` begins differently, or a new token equals a special token.
+    pub fn extended(&self, merges: &Merges) -> Result<Vocabulary> {
+        let own = self.merges.len();
+        let given = self.given_merges(own)?;
+        let pairs =
+            |merges: &Merges| merges.iter().take(own).map(|merge| (merge.left, merge.right)).collect();
+        let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(given.merges()), pairs(merges));
+        if own_pairs != first_pairs {
+            return Err(Error::new(ErrorKind::Usage, VocabError::OtherBeginning)
+                .with_help("give merges that were learned by extending this tokenizer"));
+        }
+        // The vocabulary's token for each number of training.
+        let mut ids = given.ids().to_vec();
+        let mut parts = self.parts();
+        let first = parts.tokens.len();
+        for (merge, rank) in merges.iter().zip(0u32..).skip(own) {
+            let [left, right] = [merge.left, merge.right].map(|number| ids[to_usize(number)]);
+            let result = TokenId::from_index(self.id_limit() + parts.tokens.len() - first);
+            let bytes = |id: TokenId| match id.index().checked_sub(self.id_limit()) {
+                Some(new) => &*parts.tokens[first + new].1,
+                None => self.bytes(id).unwrap_or_default(),
+            };
+            let token = [bytes(left), bytes(right)].concat().into_boxed_slice();
+            parts.tokens.push((result, token));
+            parts.merges.push(RankedMerge { left, right, result, rank });
+            ids.push(result);
+        }
+        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error))
+    }
+
+    /// Returns the first `most` merges as a list, and the number of each token in it.
+    ///
+    /// # Errors
+    /// Merges share a rank, or one of them cannot be [listed].
+    pub(super) fn as_list(&self, most: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
+        let mut numbers: FxHashMap<TokenId, u32> =
+            (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
+        let mut merges = Vec::with_capacity(most);
+        for (index, merge) in self.merges.iter().enumerate().take(most) {
+            if to_usize(merge.rank) != index {
+                return Err(format!("merges {index} and {} have the same rank", index + 1));
+            }
+            merges.push(listed(merge, index, &mut numbers)?);
+        }
+        Ok((Merges::new(merges), numbers))
+    }
+
+    /// Returns the parts from which an equal vocabulary can be built.
+    pub(super) fn parts(&self) -> VocabularyParts {
+        VocabularyParts {
+            tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
+            added: self.added.clone(),
+            merges: self.merges.clone(),
+            split: self.split.clone(),
+            rules: self.rules.clone(),
+            bos_eos_template: self.bos_eos_template.clone(),
+            ignore_merges: self.ignore_merges,
+            unknown: self.unknown.clone(),
+        }
+    }
+}
+
+/// Renumbers the merge at `index` as in training, and gives its token the next number.
+///
+/// # Errors
+/// A part has no number yet, or the token already has one.
+pub(super) fn listed(
+    merge: &RankedMerge,
+    index: usize,
+    numbers: &mut FxHashMap<TokenId, u32>,
+) -> Result<Merge, String> {
+    let number = |id: TokenId| {
+        let without_merge = || format!("merge {} uses token {id}, which no earlier merge makes", index + 1);
+        numbers.get(&id).copied().ok_or_else(without_merge)
+    };
+    let listed = Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO };
+    match numbers.insert(merge.result, 256 + truncate_to_u32(index)) {
+        Some(_) => Err(format!("merge {} makes token {}, which already exists", index + 1, merge.result)),
+        None => Ok(listed),
+    }
+}
+
+pub(super) fn not_a_list(problem: String) -> Error {
+    Error::new(ErrorKind::Failed, VocabError::NotAList { problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::int::Count;
+    use crate::split::SplitPattern;
+    use crate::train::{Merge, Merges};
+    use crate::vocab::{SpecialTokensAt, Vocabulary};
+
+    /// A list that does not begin with the vocabulary's own merges is refused as an extension.
+    #[test]
+    fn a_list_that_begins_otherwise_is_none_to_go_on_with() {
+        let list = |pairs: &[(u32, u32)]| {
+            Merges::new(pairs.iter().map(|&(left, right)| Merge { left, right, count: Count::ONE }).collect())
+        };
+        let own = list(&[(97, 98), (99, 100)]);
+        let vocabulary = Vocabulary::from_merges(&own, &[], SpecialTokensAt::End, SplitPattern::None);
+        let vocabulary = vocabulary.expect("two merges");
+        let longer =
+            vocabulary.extended(&list(&[(97, 98), (99, 100), (256, 257)])).expect("its own come first");
+        assert_eq!(longer.tokens().last().map(|(_, bytes)| bytes), Some(&b"abcd"[..]));
+        for other in [list(&[(97, 98)]), list(&[(99, 100), (97, 98), (256, 257)]), Merges::default()] {
+            let refused = vocabulary.extended(&other).expect_err("it begins otherwise");
+            assert!(refused.to_string().contains("do not begin with"), "{refused}");
+        }
     }
 }

@@ -1,0 +1,447 @@
+//! GPT-2's `vocab.json` and `merges.txt`, and the files that `transformers` keeps beside them. Those list the added
+//! tokens, say which of them are special, and configure how the tokenizer is used.
+//!
+//! Tokens are stored as strings in GPT-2's byte alphabet, called keys here. A [`JsonVocabulary`] is a vocabulary in this
+//! form, which `tokenizer.json` shares.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::transformers::{LISTS, NAMED, SPECIALS};
+use crate::base::atomic_file::folder_of;
+use crate::base::hash::{Map, Set};
+use crate::base::int::{TokenId, truncate_to_u32};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::split::{Named, SplitPattern, byte_alphabet};
+use crate::vocab::derivation::check;
+use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::format::{Format, MERGES, TOKENIZER_CONFIG, VOCABULARY};
+use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
+use crate::vocab::text_rules::{AddedToken, BosEosTemplate, Normalizer, SpecialToken, TextRules};
+use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
+
+/// Splits a merge written as two keys with one space between them.
+pub(crate) fn two_keys(text: &str) -> Option<(&str, &str)> {
+    let (left, right) = text.split_once(' ')?;
+    (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
+}
+
+/// The beginning of the first line of [`MERGES`]. Readers skip every line that begins with it.
+pub(in crate::vocab) const HEADER: &str = "#version";
+
+/// The names of both files where OpenAI published them.
+const PUBLISHED: [&str; 2] = ["encoder.json", "vocab.bpe"];
+
+/// The names that the two files may have, the usual ones first.
+pub(in crate::vocab) const NAMES: [[&str; 2]; 2] = [[VOCABULARY, MERGES], PUBLISHED];
+
+/// Reads both files, given the path of either, and the [files beside them](CompanionFiles). The format has no place for a
+/// split. It is that of the options, or else that of the tokenizer class in the files beside, or else GPT-2's. The
+/// special tokens are those that are named, and the tokens of several bytes that no merge makes.
+pub(in crate::vocab) fn load(
+    path: &Path,
+    options: &LoadOptions,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let folder = folder_of(path);
+    let is_one =
+        |names: &&[&str; 2]| names.iter().any(|name| path.file_name().is_some_and(|own| own == *name));
+    let names = NAMES.iter().find(is_one).unwrap_or(&NAMES[0]);
+    let [vocabulary, merges] = names.map(|name| folder.join(name));
+    let entries: VocabularyEntries = serde_json::from_slice(&read_bytes(&vocabulary)?)
+        .map_err(|wrong| VocabError::Json(wrong).in_file(&vocabulary))?;
+    let pairs = pairs(&read_text(&merges)?).map_err(|error| error.in_file(&merges))?;
+    let keyed = JsonVocabulary { entries, merges: pairs };
+    let ids = keyed.ids().map_err(|error| error.in_file(&vocabulary))?;
+    let CompanionFiles { mut added, split, rules, bos_eos_template } =
+        CompanionFiles::read(folder, &ids, options.split.clone(), observer)?;
+    let highest = keyed.entries.0.iter().map(|(_, id)| *id).chain(added.iter().map(|token| token.id)).max();
+    let next = highest.map_or(0, |highest| highest.get().saturating_add(1));
+    let is_new = |named: &&SpecialToken| {
+        !ids.contains_key(&*named.text) && !added.iter().any(|token| token.text == named.text)
+    };
+    let asked: Vec<SpecialToken> = options.special_tokens.iter().filter(is_new).cloned().collect();
+    added.extend(SpecialToken::numbered(&asked, next));
+    let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
+    added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
+    AddedToken::clear_idle_normalized(&mut added, !rules.normalizers.is_empty());
+    let parts = keyed.parts(added, split, false);
+    let parts = parts.map(|parts| VocabularyParts { rules, bos_eos_template, ..parts });
+    parts.and_then(|parts| parts.build()).map_err(|error| error.in_file(&vocabulary))
+}
+
+/// Reads the pairs of `merges.txt`.
+fn pairs(text: &str) -> Result<Vec<(String, String)>, VocabError> {
+    let mut pairs = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if line.is_empty() || line.starts_with(HEADER) {
+            continue;
+        }
+        let (left, right) = two_keys(line).ok_or_else(|| VocabError::expected(number, "two tokens", line))?;
+        pairs.push((left.to_owned(), right.to_owned()));
+    }
+    Ok(pairs)
+}
+
+/// Returns the keys of several bytes that no merge makes, as special tokens.
+fn specials(keyed: &JsonVocabulary) -> Vec<AddedToken> {
+    let made: Set<String> = keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
+    let is_byte = |key: &str| byte_alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
+    let plain = |key: &str| key.is_empty() || made.contains(key) || is_byte(key);
+    let without_merge = keyed.entries.0.iter().filter(|(key, _)| !plain(key));
+    without_merge.map(|(text, id)| AddedToken::special(*id, text)).collect()
+}
+
+/// Writes both files.
+pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
+    let keyed = limited(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Gpt2, limit))?;
+    let mut merges = format!("{HEADER}: 0.2\n");
+    for (left, right) in &keyed.merges {
+        merges.extend([left, " ", right, "\n"]);
+    }
+    Ok([pretty(&keyed.entries), merges.into_bytes()])
+}
+
+/// Returns the keys and merges, unless the format cannot express the vocabulary.
+fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
+    if let Some(hf_only) = vocabulary.hf_only() {
+        return Err(FormatLimit::HfOnly(hf_only));
+    }
+    if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
+        return Err(FormatLimit::NotGpt2Split);
+    }
+    if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
+        return Err(FormatLimit::IgnoresMerges);
+    }
+    let made: FxHashSet<_> = vocabulary.merges.iter().map(|merge| merge.result).collect();
+    if let Some((id, _)) = vocabulary.ordinary().find(|(id, bytes)| bytes.len() > 1 && !made.contains(id)) {
+        return Err(FormatLimit::Unmade(id));
+    }
+    let keyed = JsonVocabulary::of(vocabulary)?;
+    match keyed.merges.iter().position(|(left, _)| left.starts_with(HEADER)) {
+        Some(index) => Err(FormatLimit::LooksLikeHeader { merge: index + 1 }),
+        None => Ok(keyed),
+    }
+}
+
+/// A vocabulary's keys with their ids, and its merges as pairs of keys, by ascending rank.
+pub(in crate::vocab) struct JsonVocabulary {
+    /// The keys with their ids.
+    pub(in crate::vocab) entries: VocabularyEntries,
+    /// The merges as pairs of keys, by ascending rank.
+    pub(in crate::vocab) merges: Vec<(String, String)>,
+}
+
+impl JsonVocabulary {
+    /// Returns the parts of a vocabulary. A key with the text and id of an added token is that token. It is an
+    /// ordinary token, too, if merges make or use it, if it is a single byte, or if a whole pre-token can become it.
+    ///
+    /// # Errors
+    /// A key occurs twice, is not spelled in the byte alphabet, or has another id than the added token with its text;
+    /// or a merge needs a key that is missing.
+    pub(in crate::vocab) fn parts(
+        &self,
+        added: Vec<AddedToken>,
+        split: SplitPattern,
+        ignore_merges: bool,
+    ) -> Result<VocabularyParts, VocabError> {
+        let ids = self.ids()?;
+        let merges = self.ranked(&ids)?;
+        let mut in_merges = FxHashSet::default();
+        if !added.is_empty() {
+            in_merges.extend(merges.iter().flat_map(|merge| [merge.left, merge.right, merge.result]));
+        }
+        let texts: Map<&str, &AddedToken> = added.iter().map(|token| (&*token.text, token)).collect();
+        let mut tokens = Vec::with_capacity(self.entries.0.len());
+        for (key, id) in &self.entries.0 {
+            let bytes = byte_alphabet::read(key);
+            if let Some(token) = texts.get(&**key) {
+                if token.id != *id {
+                    return Err(VocabError::AddedId { text: key.clone(), added: token.id, listed: *id });
+                }
+                let is_byte = bytes.as_ref().is_some_and(|bytes| bytes.len() == 1);
+                let is_pretoken = ignore_merges && bytes.is_some() && !token.special;
+                if !is_byte && !in_merges.contains(id) && !is_pretoken {
+                    continue;
+                }
+            }
+            let bytes = bytes.ok_or_else(|| VocabError::NotByteLevel { id: *id, key: key.clone() })?;
+            tokens.push((*id, bytes));
+        }
+        Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
+    }
+
+    /// Returns the merges with ids instead of keys, ranked in their order.
+    fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>, VocabError> {
+        let mut merges = Vec::with_capacity(self.merges.len());
+        for (index, (left, right)) in self.merges.iter().enumerate() {
+            let id = |key: &str| {
+                ids.get(key).copied().ok_or_else(|| VocabError::MergeKey {
+                    merge: index + 1,
+                    left: left.clone(),
+                    right: right.clone(),
+                    missing: key.to_owned(),
+                })
+            };
+            let result = id(&[&**left, right].concat())?;
+            merges.push(RankedMerge {
+                left: id(left)?,
+                right: id(right)?,
+                result,
+                rank: truncate_to_u32(index),
+            });
+        }
+        Ok(merges)
+    }
+
+    /// Returns the id of each key.
+    ///
+    /// # Errors
+    /// A key occurs twice.
+    pub(in crate::vocab) fn ids(&self) -> Result<Map<&str, TokenId>, VocabError> {
+        let mut ids = Map::default();
+        for (key, id) in &self.entries.0 {
+            if ids.insert(&**key, *id).is_some() {
+                return Err(VocabError::KeyTwice(key.clone()));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Returns the keys and merges of a vocabulary, in order of ids and ranks. Tokens that are only added ones become
+    /// keys, too, spelled as their text, because a reader would give another id to a token that is not among the
+    /// keys. With `ignore_merges`, those that are not special are left out, because a pre-token that equals their key
+    /// would become them.
+    ///
+    /// # Errors
+    /// Two tokens would have the same key, or merges share a rank.
+    pub(in crate::vocab) fn of(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
+        let added_only = |id: TokenId| vocabulary.added_token(id).filter(|_| vocabulary.is_added_only(id));
+        let mut entries = Vec::new();
+        let mut seen = Map::default();
+        for (id, bytes) in vocabulary.tokens() {
+            let added = added_only(id);
+            if vocabulary.ignore_merges && added.is_some_and(|added| !added.special) {
+                continue;
+            }
+            let key = added.map_or_else(|| byte_alphabet::spell(bytes), |added| added.text.clone());
+            if let Some(first) = seen.insert(key.clone(), id) {
+                let text = |id| added_only(id).map(|added| added.text.clone());
+                return Err(
+                    match text(id).map(|text| (text, first)).or(text(first).map(|text| (text, id))) {
+                        Some((text, id)) => FormatLimit::AddedSpelled { text, id },
+                        None => FormatLimit::EqualBytes { first, second: id },
+                    },
+                );
+            }
+            entries.push((key, id));
+        }
+        if !vocabulary.merges.is_sorted_by(|earlier, later| earlier.rank < later.rank) {
+            return Err(FormatLimit::EqualRanks);
+        }
+        let key = |id| byte_alphabet::spell(vocabulary.bytes(id).unwrap_or_default());
+        let merges = vocabulary.merges.iter().map(|merge| (key(merge.left), key(merge.right))).collect();
+        Ok(JsonVocabulary { entries: VocabularyEntries(entries), merges })
+    }
+}
+
+/// The file with the ids of the added tokens.
+const ADDED: &str = "added_tokens.json";
+
+/// Classes of transformers that use GPT-2's files and split.
+const AS_GPT2: [&str; 9] = [
+    "GPT2Tokenizer",
+    "RobertaTokenizer",
+    "BartTokenizer",
+    "LongformerTokenizer",
+    "LEDTokenizer",
+    "BlenderbotTokenizer",
+    "CodeGenTokenizer",
+    "DebertaTokenizer",
+    "WhisperTokenizer",
+];
+
+/// The content of the files beside a vocabulary.
+pub(in crate::vocab) struct CompanionFiles {
+    /// The added tokens, by ascending id.
+    pub(in crate::vocab) added: Vec<AddedToken>,
+    /// The pattern that splits text into pre-tokens.
+    pub(in crate::vocab) split: SplitPattern,
+    /// The changes that a text undergoes before it is split.
+    pub(in crate::vocab) rules: TextRules,
+    /// The tokens that the tokenizer's own program puts around a text.
+    pub(in crate::vocab) bos_eos_template: BosEosTemplate,
+}
+
+/// A token with its flags, as JSON objects name it.
+#[derive(Deserialize)]
+struct ListedToken {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    /// `None` if the file does not say: `true` unless the token is special.
+    normalized: Option<bool>,
+    #[serde(default)]
+    special: bool,
+}
+
+impl ListedToken {
+    /// Creates a token of which only the text is known. It is searched for in the normalized text, unless it is
+    /// special.
+    fn plain(content: &str, special: bool) -> ListedToken {
+        let content = content.to_owned();
+        ListedToken { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special }
+    }
+
+    /// Returns the token that a string or an object names, if any.
+    fn named(value: &Value) -> Option<ListedToken> {
+        let token = match value {
+            Value::String(text) => ListedToken::plain(text, true),
+            value => ListedToken { special: true, ..ListedToken::deserialize(value).ok()? },
+        };
+        (!token.content.is_empty()).then_some(token)
+    }
+
+    fn token(self, id: TokenId) -> AddedToken {
+        let ListedToken { content: text, single_word, lstrip, rstrip, normalized, special } = self;
+        let normalized = normalized.unwrap_or(!special);
+        AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
+    }
+}
+
+impl CompanionFiles {
+    /// Reads the files of a folder. `ids` are the ids of its vocabulary. `split` is used if given; otherwise the
+    /// tokenizer class decides.
+    ///
+    /// Special tokens that no file gives an id, and a class with an unknown way to split, are reported to `observer`.
+    ///
+    /// # Errors
+    /// A file cannot be read or is damaged, or the class is one that cannot be reproduced.
+    pub(in crate::vocab) fn read(
+        folder: &Path,
+        ids: &Map<&str, TokenId>,
+        split: Option<SplitPattern>,
+        observer: &dyn Observer,
+    ) -> Result<CompanionFiles> {
+        let path = folder.join(TOKENIZER_CONFIG);
+        let config: Value = read_json(&path)?.unwrap_or_default();
+        let mut listed: BTreeMap<TokenId, ListedToken> = BTreeMap::new();
+        // If this key exists, transformers does not read the list of added tokens.
+        if let Some(decoder) = config.get("added_tokens_decoder").filter(|decoder| !decoder.is_null()) {
+            listed =
+                BTreeMap::deserialize(decoder).map_err(|wrong| VocabError::Json(wrong).in_file(&path))?;
+        } else {
+            let path = folder.join(ADDED);
+            let added: VocabularyEntries = read_json(&path)?.unwrap_or_default();
+            for (text, id) in added.0 {
+                if listed.insert(id, ListedToken::plain(&text, false)).is_some() {
+                    return Err(VocabError::IdTwice(id).in_file(&path));
+                }
+            }
+        }
+        let listed_ids: Map<String, TokenId> =
+            listed.iter().map(|(id, token)| (token.content.clone(), *id)).collect();
+        let named: Value = read_json(&folder.join(SPECIALS))?.unwrap_or_default();
+        let mut seen = Set::default();
+        for token in named_in(&config).chain(named_in(&named)) {
+            if !seen.insert(token.content.clone()) {
+                continue;
+            }
+            if let Some(known) = listed_ids.get(&token.content).and_then(|id| listed.get_mut(id)) {
+                // A token that is only listed has no flags of its own.
+                match known.normalized {
+                    Some(_) => known.special = true,
+                    None => *known = token,
+                }
+            } else if let Some(id) = ids.get(&*token.content) {
+                listed.insert(*id, token);
+            } else {
+                observer.noted(&format!(
+                    "{}: special token {:?} is left out, because no file gives it an id",
+                    folder.display(),
+                    token.content
+                ));
+            }
+        }
+        let added: Vec<AddedToken> = listed.into_iter().map(|(id, token)| token.token(id)).collect();
+        let (known, nfc) = class(&config, &path)?;
+        let bos_eos_template = template_of_config(&config, &added, &path, observer);
+        let split = split.or(known).unwrap_or_else(|| {
+            if let Some(class) = config["tokenizer_class"].as_str() {
+                observer.noted(&format!(
+                    "{}: the split of {class} is unknown, so text is split as GPT-2 does it; choose another split with \
+                     `--split`",
+                    path.display()
+                ));
+            }
+            SplitPattern::Named(Named::Gpt2)
+        });
+        let prefix_space = config["add_prefix_space"] == Value::Bool(true);
+        Ok(CompanionFiles {
+            added,
+            split,
+            rules: TextRules {
+                normalizers: if nfc { vec![Normalizer::Nfc] } else { Vec::new() },
+                prefix_space,
+            },
+            bos_eos_template,
+        })
+    }
+}
+
+/// Returns the special tokens that a file names.
+fn named_in(file: &Value) -> impl Iterator<Item = ListedToken> {
+    let named = NAMED.iter().map(|key| &file[key]);
+    let lists = LISTS.iter().flat_map(|key| match &file[key] {
+        Value::Array(list) => list.iter().collect(),
+        Value::Object(by_name) => by_name.values().collect(),
+        _ => Vec::new(),
+    });
+    named.chain(lists).filter_map(ListedToken::named)
+}
+
+/// Returns how a class of transformers splits text, if known, and whether it brings text into normalization form C.
+fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
+    let Some(class) = config["tokenizer_class"].as_str() else {
+        return Ok((Some(SplitPattern::Named(Named::Gpt2)), false));
+    };
+    match class.strip_suffix("Fast").unwrap_or(class) {
+        "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(Named::Qwen2)), true)),
+        // It marks the ends of words and converts text to lower case.
+        "CLIPTokenizer" => Err(VocabError::unsupported(format!("tokenizer_class {class}")).in_file(path)),
+        known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(Named::Gpt2)), false)),
+        _ => Ok((None, false)),
+    }
+}
+
+/// Returns the tokens that the tokenizer's own program puts around a text, and reports them as left out.
+fn template_of_config(
+    config: &Value,
+    added: &[AddedToken],
+    path: &Path,
+    observer: &dyn Observer,
+) -> BosEosTemplate {
+    let id = |asked: &str, key: &str| {
+        let named = (config[asked] == Value::Bool(true)).then(|| ListedToken::named(&config[key]))??;
+        let token = added.iter().find(|token| token.text == named.content)?;
+        observer.noted(&format!(
+            "{}: {asked}, which adds {:?} to a text, is ignored; set bos and eos instead",
+            path.display(),
+            token.text
+        ));
+        Some(token.id)
+    };
+    BosEosTemplate {
+        before: id("add_bos_token", "bos_token").into_iter().collect(),
+        after: id("add_eos_token", "eos_token").into_iter().collect(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Reads and writes tokenizers in any supported format. Each format has a module of its own.
+
+pub(super) mod gpt2;
+mod hf;
+mod minbpe;
+pub(super) mod tiktoken;
+pub(super) mod transformers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use transformers::WriteOptions;
+
+use super::error::VocabError;
+use super::folder::{check_one_tokenizer, locate, stamp};
+use super::format::{Format, TOKENIZER};
+use super::io::{LoadOptions, MAX_FILE_BYTES};
+use super::text_rules::{AddedToken, SpecialToken};
+use super::vocabulary::{Vocabulary, byte_ranges};
+use crate::base::atomic_file::FileGroups;
+use crate::base::int::{ByteCount, to_u64};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::split::{SplitPattern, splitter};
+
+/// Reads a tokenizer from a file, or from a folder that holds one, and checks it.
+///
+/// Features of the files that encoding does not use are reported to `observer`: unused ids, truncation and padding,
+/// and a post-processor that would put tokens around documents.
+///
+/// **Memory:** a few times the size of the files, which may have 256 MiB each. A rank file with tokens that no merge
+/// makes takes about 100 bytes for each way to put a token together from two others, up to 1 GB.
+///
+/// # Errors
+/// The path holds no tokenizer, or several. The files are damaged, break an invariant of [`Vocabulary`], contradict
+/// the options, or use a feature that cannot be reproduced exactly.
+pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
+    let (format, path) = locate(path, options.format)?;
+    let before = stamp(&path);
+    let vocabulary = match format {
+        Format::Hf if tiktoken::is_tekken(&path) => tiktoken::load_tekken(&path, options),
+        Format::Hf => hf::load(&path, options, observer),
+        Format::Tiktoken => tiktoken::load(&path, options),
+        Format::Minbpe => minbpe::load(&path, options),
+        Format::Gpt2 => gpt2::load(&path, options, observer),
+    }?;
+    let is_known = |named: &&SpecialToken| {
+        let same =
+            |special: &AddedToken| special.text == named.text && named.id.is_none_or(|id| special.id == id);
+        vocabulary.specials().any(same)
+    };
+    if let Some(other) = options.special_tokens.iter().find(|named| !is_known(named)) {
+        return Err(VocabError::OtherSpecial(other.text.clone()).in_file(&path));
+    }
+    // The options may describe the tokenizer differently from its record, so only a load without them is compared.
+    if options.split.is_none() && options.special_tokens.is_empty() {
+        check_one_tokenizer(&vocabulary, format, &path, before)?;
+    }
+    checked(vocabulary, &path, observer)
+}
+
+/// Reads a tokenizer from the content of a `tokenizer.json` and checks it as [`load`] does.
+///
+/// # Errors
+/// Those of [`load`]. Their messages call the content `tokenizer.json`.
+pub fn from_json(json: &[u8], observer: &dyn Observer) -> Result<Vocabulary> {
+    let path = Path::new(TOKENIZER);
+    checked(hf::parse(json, path, &LoadOptions::default(), observer)?, path, observer)
+}
+
+/// Checks that the vocabulary's split compiles, and reports its unused ids and missing bytes to `observer`.
+fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Result<Vocabulary> {
+    // An invalid regular expression would otherwise be found only with the first text.
+    splitter(vocabulary.split()).map_err(|wrong| VocabError::Split(wrong).in_file(path))?;
+    let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
+    if holes > 0 {
+        let (path, limit) = (path.display(), vocabulary.id_limit());
+        observer.noted(&format!("{path}: {holes} of the ids below {limit} have no token"));
+    }
+    let missing = vocabulary.missing_in_utf8();
+    if !missing.is_empty() {
+        observer.noted(&format!(
+            "{}: it has no token for the bytes {}; text with one of them is an error without --missing-bytes hf",
+            path.display(),
+            byte_ranges(&missing)
+        ));
+    }
+    Ok(vocabulary)
+}
+
+/// Returns the names and contents of the files that hold a vocabulary. Equal arguments give equal bytes.
+///
+/// ```
+/// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
+/// # let texts = source::texts(["how much wood would a woodchuck chuck"]);
+/// # let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+/// use tokenmill::vocab::{Format, WriteOptions, from_json, render};
+///
+/// let files = render(&vocabulary, Format::Hf, &WriteOptions::default())?;
+/// let (name, json) = &files[0];
+/// assert_eq!(name, "tokenizer.json");
+/// assert_eq!(from_json(json, &Silent)?.fingerprint(), vocabulary.fingerprint());
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+///
+/// # Errors
+/// The format cannot express something that the vocabulary needs, or a file would be longer than [`load`] reads.
+pub fn render(
+    vocabulary: &Vocabulary,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let rendered = match format {
+        Format::Hf => hf::render(vocabulary, options),
+        Format::Tiktoken => tiktoken::render(vocabulary, options),
+        Format::Minbpe => minbpe::render(vocabulary),
+        Format::Gpt2 => gpt2::render(vocabulary),
+    }?;
+    // No program reads minbpe's `.vocab`, so its length does not matter.
+    let read = if format == Format::Minbpe { &rendered[..1] } else { &rendered[..] };
+    let longest = read.iter().map(|bytes| to_u64(bytes.len())).max().unwrap_or(0);
+    if longest > MAX_FILE_BYTES {
+        let (bytes, limit) = (ByteCount(longest), ByteCount(MAX_FILE_BYTES));
+        return Err(Error::new(ErrorKind::Failed, VocabError::WouldBeTooLong { format, bytes, limit })
+            .with_help(
+                "learn shorter tokens (--max-token-bytes, [train] max_token_bytes) or fewer of them",
+            ));
+    }
+    Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
+}
+
+/// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
+/// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
+///
+/// # Errors
+/// Those of [`render`], or a file cannot be written.
+pub fn write(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut together = FileGroups::default();
+    let paths = stage(vocabulary, format, folder, options, &mut together)?;
+    together.commit()?;
+    Ok(paths)
+}
+
+/// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
+/// future paths.
+pub(crate) fn stage(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+    together: &mut FileGroups,
+) -> Result<Vec<PathBuf>> {
+    let rendered = render(vocabulary, format, options)?.into_iter();
+    let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();
+    together.add_group(&files)?;
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Returns notes for users of a format's files, possibly none. tiktoken cannot encode bytes without a token. With a
+/// custom pattern, the text between matches is a pre-token here, but tiktoken and minbpe drop it. For `hf`, the notes
+/// say how Hugging Face's tokenizers treats the file.
+pub fn compatibility_notes(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
+    if format == Format::Hf {
+        return hf::compatibility_notes(vocabulary);
+    }
+    let mut compatibility_notes = Vec::new();
+    let missing = vocabulary.missing_in_utf8();
+    if format == Format::Tiktoken && !missing.is_empty() {
+        let bytes = byte_ranges(&missing);
+        compatibility_notes
+            .push(format!("tiktoken panics on text with the bytes {bytes}, which have no token"));
+    }
+    let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
+    if format != Format::Gpt2 && custom {
+        compatibility_notes.push(format!(
+            "{format} drops text that the split pattern does not match, and tokenmill keeps it: make sure that it matches everything"
+        ));
+    }
+    compatibility_notes
+}

@@ -1,0 +1,214 @@
+//! What happens to a text before it is split: added tokens are found in it, and the text between them is normalized.
+//! [`Encoder`](crate::encode::Encoder) applies these rules.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::int::TokenId;
+use crate::error::excerpt;
+
+/// A token that is found in a text before the text is split.
+///
+/// It may also be a token that merges produce. Then its text is the spelling of that token in GPT-2's byte alphabet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct AddedToken {
+    /// The token's id.
+    pub id: TokenId,
+    /// The text that becomes this token.
+    pub text: String,
+    /// Whether it is a control token, which a text may name only if that is allowed. Other added tokens are ordinary
+    /// vocabulary.
+    pub special: bool,
+    /// Whether it is found only where no word character (a letter, digit or the like) is adjacent.
+    pub single_word: bool,
+    /// Whether it includes the white space before it.
+    pub lstrip: bool,
+    /// Whether it includes the white space after it.
+    pub rstrip: bool,
+    /// Whether it is itself normalized and searched for in the normalized text, after the tokens that are not.
+    pub normalized: bool,
+}
+
+impl AddedToken {
+    /// Creates a special token with the flags that tokenizers trained by this program use: all others `false`.
+    pub fn special(id: TokenId, text: impl Into<String>) -> AddedToken {
+        AddedToken {
+            id,
+            text: text.into(),
+            special: true,
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: false,
+        }
+    }
+
+    /// Sets `normalized` to `false` where it has no effect: without normalizers, and if only one of the two searches
+    /// for added tokens has tokens.
+    pub(super) fn clear_idle_normalized(added: &mut [AddedToken], has_normalizers: bool) {
+        if !has_normalizers && added.array_windows().all(|[one, next]| one.normalized == next.normalized) {
+            added.iter_mut().for_each(|token| token.normalized = false);
+        }
+    }
+
+    /// Returns whether it is a special token with the flags that tokenizers trained by this program use.
+    pub(super) fn is_plain(&self) -> bool {
+        *self == AddedToken::special(self.id, &*self.text)
+    }
+}
+
+/// A special token that is named when a tokenizer is read, because its files have no place for it.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::vocab::SpecialToken;
+///
+/// let token = SpecialToken::from("<|pad|>=100");
+/// assert_eq!((&*token.text, token.id), ("<|pad|>", Some(TokenId::new(100))));
+/// assert_eq!(SpecialToken::from("a=b").id, None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecialToken {
+    /// The text that becomes this token.
+    pub text: String,
+    /// Its id. `None` gives it the next id after the highest.
+    pub id: Option<TokenId>,
+}
+
+impl From<&str> for SpecialToken {
+    /// Reads `TEXT` or `TEXT=ID`. The part after the last `=` is the id if it is a decimal number.
+    fn from(text: &str) -> SpecialToken {
+        let numbered = text.rsplit_once('=').and_then(|(text, id)| {
+            let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+            Some((text, TokenId::new(id.parse().ok().filter(|_| is_number)?)))
+        });
+        match numbered {
+            Some((text, id)) => SpecialToken { text: text.to_owned(), id: Some(id) },
+            None => SpecialToken { text: text.to_owned(), id: None },
+        }
+    }
+}
+
+impl SpecialToken {
+    /// Returns the named tokens. Those without an id get the next free ids, starting with `next`.
+    pub(super) fn numbered(named: &[SpecialToken], mut next: u32) -> Vec<AddedToken> {
+        let token = |SpecialToken { text, id }: &SpecialToken| {
+            let id = id.unwrap_or(TokenId::new(next));
+            next = next.max(id.get().saturating_add(1));
+            AddedToken::special(id, text)
+        };
+        named.iter().map(token).collect()
+    }
+}
+
+/// The changes that a text between added tokens undergoes before it is split.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct TextRules {
+    /// The normalizers, in the order in which they are applied.
+    pub normalizers: Vec<Normalizer>,
+    /// Whether a space is put before a text that does not begin with one.
+    pub prefix_space: bool,
+}
+
+/// The tokens that a tokenizer's own program puts around a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct BosEosTemplate {
+    /// The tokens before the text.
+    pub before: Vec<TokenId>,
+    /// The tokens after the text.
+    pub after: Vec<TokenId>,
+}
+
+/// A change that a text undergoes before it is split. It is serialized as in a `tokenizer.json`. In a text that is
+/// not UTF-8, it applies separately to each valid part between invalid bytes.
+///
+/// ```
+/// let normalizer: tokenmill::vocab::Normalizer = serde_json::from_str(r#"{"type": "NFC"}"#)?;
+/// assert_eq!(normalizer.to_string(), "NFC");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Normalizer {
+    /// Unicode normalization form C: canonical composition.
+    #[serde(rename = "NFC")]
+    Nfc,
+    /// Form D: canonical decomposition.
+    #[serde(rename = "NFD")]
+    Nfd,
+    /// Form KC: compatibility decomposition, then canonical composition.
+    #[serde(rename = "NFKC")]
+    Nfkc,
+    /// Form KD: compatibility decomposition.
+    #[serde(rename = "NFKD")]
+    Nfkd,
+    /// Replaces each character by its lower case.
+    Lowercase,
+    /// Removes combining marks.
+    StripAccents,
+    /// Removes white space from the ends of the text.
+    Strip {
+        /// Whether to remove it from the beginning.
+        strip_left: bool,
+        /// Whether to remove it from the end.
+        strip_right: bool,
+    },
+    /// Puts a string before each text that is not empty.
+    Prepend {
+        /// The string.
+        prepend: String,
+    },
+    /// Replaces every match of a pattern.
+    Replace {
+        /// The pattern to search for.
+        pattern: ReplacePattern,
+        /// The replacement, taken literally.
+        content: String,
+    },
+}
+
+/// The pattern of [`Normalizer::Replace`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ReplacePattern {
+    /// This string, literally.
+    String(String),
+    /// This regular expression, in Oniguruma's dialect.
+    Regex(String),
+}
+
+impl Normalizer {
+    /// The values of `type` in files, in the order of the variants.
+    pub(super) const KINDS: [&str; 9] =
+        ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Prepend", "Replace"];
+}
+
+impl fmt::Display for Normalizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Normalizer::Nfc => f.write_str("NFC"),
+            Normalizer::Nfd => f.write_str("NFD"),
+            Normalizer::Nfkc => f.write_str("NFKC"),
+            Normalizer::Nfkd => f.write_str("NFKD"),
+            Normalizer::Lowercase => f.write_str("Lowercase"),
+            Normalizer::StripAccents => f.write_str("StripAccents, which removes combining marks"),
+            Normalizer::Strip { strip_left, strip_right } => {
+                let ends = match (strip_left, strip_right) {
+                    (true, true) => "both ends",
+                    (true, false) => "the beginning",
+                    (false, true) => "the end",
+                    (false, false) => return f.write_str("Strip, which removes nothing"),
+                };
+                write!(f, "Strip, which removes white space from {ends}")
+            }
+            Normalizer::Prepend { prepend } => write!(f, "Prepend {}", excerpt(prepend)),
+            Normalizer::Replace { pattern: ReplacePattern::String(text), content } => {
+                write!(f, "Replace {} by {}", excerpt(text), excerpt(content))
+            }
+            Normalizer::Replace { pattern: ReplacePattern::Regex(regex), content } => {
+                write!(f, "Replace matches of {} by {}", excerpt(regex), excerpt(content))
+            }
+        }
+    }
+}
