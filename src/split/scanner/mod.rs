@@ -130,7 +130,7 @@ impl Splitter for Scanner {
                 ends.push(length);
                 break;
             }
-            // If masks stop again soon, the next characters are more: trying masks costs more than going without.
+            // If masks stop again soon, twice as many bytes go without them: trying them costs more than it saves.
             let soon = stop < from + 4 * most;
             most = if soon { SCALAR_BYTES[1].min(2 * most) } else { SCALAR_BYTES[0] };
             from = if ends.len() > known { ends.last().copied().map_or(from, to_usize) } else { from };

@@ -34,7 +34,7 @@ pub(super) trait BlockRule<const P: usize>: Default {
     /// splits at the end of a text.
     const PADDING: u8 = b' ';
 
-    /// Returns the planes, the last of which is white space.
+    /// Returns the planes. White space must be the last one.
     fn planes() -> &'static ClassPlanes<P>;
 
     /// Returns the pre-token starts of a block as a mask. `None` if masks cannot decide; the results for earlier
