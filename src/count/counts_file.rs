@@ -38,10 +38,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use sha2::{Digest, Sha256};
 
-use super::spill::{EACH, EACH_INDEXED, PretokenReader, check_fits};
-use super::{Boundary, CountError, PretokenCounts};
-use crate::base::hash::HashIndex;
-use crate::base::hash::SeededHash;
+use super::pretokens::{BYTES_EACH, BYTES_EACH_INDEXED, DistinctPretokens, PretokenReader, sum_of_counts};
+use super::{Boundary, PretokenCounts};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::base::integrity;
 use crate::base::integrity::hex;
@@ -126,20 +124,22 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
 /// Does the same as [`read_counts`]. Pre-tokens that take more than `limit` are an error.
 pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<CountsFile> {
     let mut reader = CountsReader::open(path)?;
-    let (mut pretokens, mut index) = (PretokenCounts::new(), HashIndex::default());
+    let mut distinct = DistinctPretokens::default();
+    let ordered = reader.info().ordered;
     while reader.advance()? {
-        if reader.info().ordered {
+        if ordered {
             // In a file sorted by bytes, the reader itself detects equal pre-tokens.
-            let (hash, before) = (SeededHash::of_process().bytes(reader.pretoken()), pretokens.len());
-            if index.find(hash, |number| pretokens.pretoken(number - 1) == reader.pretoken()).is_some() {
-                let (path, problem) = (path.to_path_buf(), "the pre-token is repeated");
-                return Err(CountsFileError::Row { path, row: to_u64(before), problem }.into());
-            }
-            index.insert(hash, before + 1).map_err(CountError::from)?;
+            let Err(hash) = distinct.find(reader.pretoken()) else {
+                let (path, row) = (path.to_path_buf(), to_u64(distinct.pretokens.len()));
+                return Err(CountsFileError::Row { path, row, problem: "the pre-token is repeated" }.into());
+            };
+            distinct.push(hash, reader.pretoken(), reader.count())?;
+        } else {
+            distinct.pretokens.push(reader.pretoken(), reader.count());
         }
-        pretokens.push(reader.pretoken(), reader.count());
-        check_fits(&pretokens, if reader.info().ordered { EACH_INDEXED } else { EACH }, limit)?;
+        distinct.pretokens.check_fits(if ordered { BYTES_EACH_INDEXED } else { BYTES_EACH }, limit)?;
     }
+    let pretokens = distinct.pretokens;
     Ok(CountsFile { pretokens, info: reader.into_info() })
 }
 
@@ -471,10 +471,10 @@ const BATCH_BYTES: usize = 16 << 20;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("counts.parquet");
-/// let pre-tokens: PretokenCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
+/// let pretokens: PretokenCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
 /// let info = CountsInfo { pattern: "gpt2".parse()?, ..CountsInfo::default() };
-/// write_counts(std::fs::File::create(&path)?, &path, &pre-tokens, &info, &Silent)?;
-/// assert_eq!(read_counts(&path)?.pretokens, pre-tokens);
+/// write_counts(std::fs::File::create(&path)?, &path, &pretokens, &info, &Silent)?;
+/// assert_eq!(read_counts(&path)?.pretokens, pretokens);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_counts(
@@ -485,19 +485,8 @@ pub fn write_counts(
     observer: &dyn Observer,
 ) -> Result<()> {
     let mut writer = CountsWriter::begin(out, path, info, observer)?;
-    if info.ordered {
-        pretokens.iter().try_for_each(|(pretoken, count)| writer.push(pretoken, count))?;
-        return writer.end();
-    }
-    for same in
-        pretokens.by_bytes().chunk_by(|one, other| pretokens.pretoken(*one) == pretokens.pretoken(*other))
-    {
-        let pretoken = pretokens.pretoken(same[0]);
-        let add = |sum: Count, index: &usize| sum.checked_add(pretokens.counts[*index]);
-        let count = same.iter().try_fold(Count::ZERO, add);
-        writer.push(pretoken, count.ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?)?;
-    }
-    writer.end()
+    writer.push_all(pretokens)?;
+    writer.end().map(|_| ())
 }
 
 /// Writes a counts file, pre-token by pre-token, in the order of the file.
@@ -513,6 +502,8 @@ pub(super) struct CountsWriter<'a, W: Write + Send> {
     pretokens: BinaryBuilder,
     counts: Vec<u64>,
     bytes: usize,
+    /// Bytes of the pre-tokens of all rows.
+    pretoken_bytes: u64,
     checksum: Checksum,
 }
 
@@ -540,8 +531,27 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
             pretokens: BinaryBuilder::new(),
             counts: Vec::new(),
             bytes: 0,
+            pretoken_bytes: 0,
             checksum: Checksum::new(&text),
         })
+    }
+
+    /// Adds all pre-tokens, in the order of the file. Equal ones become one row, unless the file is in order of first
+    /// appearance.
+    pub(super) fn push_all(&mut self, pretokens: &PretokenCounts) -> Result<()> {
+        if self.ordered {
+            return pretokens.iter().try_for_each(|(pretoken, count)| self.push(pretoken, count));
+        }
+        let same = |one: &usize, other: &usize| pretokens.pretoken(*one) == pretokens.pretoken(*other);
+        for equal in pretokens.by_bytes().chunk_by(same) {
+            let pretoken = pretokens.pretoken(equal[0]);
+            let mut counts = equal.iter().map(|&index| pretokens.counts[index]);
+            self.push(
+                pretoken,
+                counts.try_fold(Count::ZERO, |sum, more| sum_of_counts(pretoken, sum, more))?,
+            )?;
+        }
+        Ok(())
     }
 
     /// Adds a row. The caller must keep the order of the file.
@@ -556,16 +566,17 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         self.pretokens.append_value(pretoken);
         self.counts.push(count.get());
         self.bytes += pretoken.len();
+        self.pretoken_bytes += to_u64(pretoken.len());
         Ok(())
     }
 
-    /// Writes the remaining rows and the footer.
-    pub(super) fn end(mut self) -> Result<()> {
+    /// Writes the remaining rows and the footer. Returns the number of rows, and the bytes of all pre-tokens.
+    pub(super) fn end(mut self) -> Result<(u64, u64)> {
         self.write()?;
         let checksum = KeyValue::new(CHECKSUM_KEY.to_owned(), self.checksum.get());
         self.writer.append_key_value_metadata(checksum);
         self.writer.close().map_err(|cause| write_error(self.path, cause))?;
-        Ok(())
+        Ok((self.rows, self.pretoken_bytes))
     }
 
     /// Writes the rows of the batch.

@@ -1,16 +1,11 @@
-//! Counts whole documents, for training without a split.
-//!
-//! Divides the stream of batches into chunks that threads can count independently.
-//!
-//! The text that is carried from one batch to the next until a safe split point is found.
+//! Reads documents: divides them into chunks that threads can count independently, or counts them whole.
 
 use std::mem;
 use std::ops::Range;
 
 use super::facts::FactCollector;
-use super::{Boundary, CountConfig, Counted, Prepared, PretokenCounts};
-use super::{CountError, PretokenExceedsLimit};
-use crate::base::hash::{HashIndex, SeededHash};
+use super::pretokens::DistinctPretokens;
+use super::{Boundary, CountConfig, CountError, Counted, Prepared, PretokenExceedsLimit};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -46,15 +41,16 @@ pub fn count_whole_documents(
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
-    let mut gatherer = DocumentCounter::new(config);
+    let mut counter = DocumentCounter::new(config);
     for batch in documents {
         observer.checkpoint()?;
         let batch = batch?;
-        gatherer.batch(&batch)?;
+        counter.batch(&batch)?;
         observer.advanced(Stage::Count, batch.text_bytes());
     }
-    gatherer.end_text()?;
-    let DocumentCounter { pretokens, mut facts, .. } = gatherer;
+    counter.end_text()?;
+    let DocumentCounter { distinct: DistinctPretokens { pretokens, .. }, mut facts, mut open, .. } = counter;
+    open.end(&mut facts);
     facts.record_bytes(pretokens.all_bytes());
     Ok(Counted { pretokens, facts: facts.finish() })
 }
@@ -62,29 +58,31 @@ pub fn count_whole_documents(
 /// The distinct texts so far. The text that is being read follows them in the same buffer.
 struct DocumentCounter<'a> {
     config: &'a CountConfig,
-    pretokens: PretokenCounts,
+    distinct: DistinctPretokens,
     /// The start of the text that is being read, in the bytes of `pretokens`.
     start: usize,
     source: usize,
-    index: HashIndex,
     facts: FactCollector,
+    open: OpenDocument,
 }
 
 impl<'a> DocumentCounter<'a> {
     fn new(config: &'a CountConfig) -> DocumentCounter<'a> {
         DocumentCounter {
             config,
-            pretokens: PretokenCounts::new(),
+            distinct: DistinctPretokens::default(),
             start: 0,
             source: 0,
-            index: HashIndex::default(),
             facts: FactCollector::default(),
+            open: OpenDocument::default(),
         }
     }
 
     /// Reads the documents of a batch.
     fn batch(&mut self, batch: &Batch) -> Result<()> {
-        self.facts.saw_batch(batch);
+        let whole = self.open.whole_rows(batch, &mut self.facts);
+        let documents = batch.iter().take(whole.end).skip(whole.start);
+        documents.for_each(|document| self.facts.record_document(batch.source, document));
         let joined = self.config.boundary == Boundary::Join;
         if batch.source != self.source {
             self.end_text()?;
@@ -97,7 +95,7 @@ impl<'a> DocumentCounter<'a> {
             if let Some(text) = document {
                 self.facts.record_text(text);
                 self.reserve(text.len())?;
-                self.pretokens.bytes.extend_from_slice(text);
+                self.distinct.pretokens.bytes.extend_from_slice(text);
             }
         }
         Ok(())
@@ -106,7 +104,7 @@ impl<'a> DocumentCounter<'a> {
     /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
     /// either.
     fn reserve(&mut self, more: usize) -> Result<()> {
-        let bytes = &mut self.pretokens.bytes;
+        let bytes = &mut self.distinct.pretokens.bytes;
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
             Some(limit) if to_u64(length) > limit.tables.0 => {
@@ -123,14 +121,14 @@ impl<'a> DocumentCounter<'a> {
     fn end_text(&mut self) -> Result<()> {
         let config = self.config;
         if let Some(prepare) = config.prepare.as_deref() {
-            let text = self.pretokens.bytes.split_off(self.start);
+            let text = self.distinct.pretokens.bytes.split_off(self.start);
             return prepare.each(&text, &mut |part| {
                 match part {
                     Prepared::Text(part) => {
-                        self.pretokens.bytes.extend_from_slice(part);
-                        let end = self.pretokens.bytes.len();
+                        self.distinct.pretokens.bytes.extend_from_slice(part);
+                        let end = self.distinct.pretokens.bytes.len();
                         self.start = self.keep(self.start..end)?;
-                        self.pretokens.bytes.truncate(self.start);
+                        self.distinct.pretokens.bytes.truncate(self.start);
                     }
                     Prepared::Token(token) => self.facts.record_special(token),
                 }
@@ -138,11 +136,11 @@ impl<'a> DocumentCounter<'a> {
             });
         }
         let (start, mut kept) = (self.start, self.start);
-        for range in texts(&self.config.specials, &self.pretokens.bytes[start..], &mut self.facts) {
-            self.pretokens.bytes.copy_within(start + range.start..start + range.end, kept);
+        for range in texts(&self.config.specials, &self.distinct.pretokens.bytes[start..], &mut self.facts) {
+            self.distinct.pretokens.bytes.copy_within(start + range.start..start + range.end, kept);
             kept = self.keep(kept..kept + range.len())?;
         }
-        self.pretokens.bytes.truncate(kept);
+        self.distinct.pretokens.bytes.truncate(kept);
         self.start = kept;
         Ok(())
     }
@@ -154,20 +152,53 @@ impl<'a> DocumentCounter<'a> {
         if weight == 0 {
             return Ok(range.start);
         }
-        let pretoken = &self.pretokens.bytes[range.clone()];
-        let hash = SeededHash::of_process().bytes(pretoken);
-        if let Some(number) = self.index.find(hash, |number| self.pretokens.pretoken(number - 1) == pretoken)
-        {
-            let count = &mut self.pretokens.counts[number - 1];
-            *count = count
-                .checked_add(Count::new(weight))
-                .ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?;
-            return Ok(range.start);
+        let weight = Count::new(weight);
+        match self.distinct.find(&self.distinct.pretokens.bytes[range.clone()]) {
+            Ok(index) => {
+                self.distinct.add_at(index, weight)?;
+                return Ok(range.start);
+            }
+            Err(hash) => self.distinct.push_in_place(hash, range.end, weight)?,
         }
-        self.pretokens.ends.push(range.end);
-        self.pretokens.counts.push(Count::new(weight));
-        self.index.insert(hash, self.pretokens.len()).map_err(CountError::from)?;
         Ok(range.end)
+    }
+}
+
+/// The document that continues in the next batch, if there is one: its source, and its bytes so far.
+#[derive(Debug, Default)]
+struct OpenDocument(Option<(usize, u64)>);
+
+impl OpenDocument {
+    /// Measures the documents that a batch contains in part. Returns the rows with whole documents.
+    fn whole_rows(&mut self, batch: &Batch, facts: &mut FactCollector) -> Range<usize> {
+        let mut whole = 0..batch.len();
+        if !batch.continued {
+            self.end(facts);
+        } else if let Some(first) = whole.next() {
+            self.extend(batch, first);
+            if !batch.open || !whole.is_empty() {
+                self.end(facts);
+            }
+        }
+        if batch.open
+            && let Some(last) = whole.next_back()
+        {
+            self.extend(batch, last);
+        }
+        whole
+    }
+
+    /// Adds the bytes of a row.
+    fn extend(&mut self, batch: &Batch, row: usize) {
+        let (_, length) = self.0.get_or_insert((batch.source, 0));
+        *length += to_u64(batch.documents.value(row).len());
+    }
+
+    /// Records the document, if there is one.
+    fn end(&mut self, facts: &mut FactCollector) {
+        if let Some((source, length)) = self.0.take() {
+            facts.record_length(source, length);
+        }
     }
 }
 
@@ -268,7 +299,8 @@ pub(super) struct CorpusChunks<'a> {
     /// Bytes of text in the chunks so far.
     place: u64,
     /// Facts about the documents that are in several chunks.
-    pub(super) facts: FactCollector,
+    facts: FactCollector,
+    open: OpenDocument,
 }
 
 impl<'a> CorpusChunks<'a> {
@@ -286,7 +318,14 @@ impl<'a> CorpusChunks<'a> {
             source: 0,
             place: 0,
             facts: FactCollector::default(),
+            open: OpenDocument::default(),
         }
+    }
+
+    /// Returns the facts about the documents that are in several chunks.
+    pub(super) fn into_facts(mut self) -> FactCollector {
+        self.open.end(&mut self.facts);
+        self.facts
     }
 
     /// Ends the stream: nothing more is read.
@@ -306,7 +345,7 @@ impl<'a> CorpusChunks<'a> {
         if self.carry.is_empty() {
             self.begun = (batch.unit, batch.first_row);
         }
-        let whole = self.facts.saw_parts(&batch);
+        let whole = self.open.whole_rows(&batch, &mut self.facts);
         let (head, texts, from, to) = match self.config.boundary {
             Boundary::Document => self.cut(&batch, batch.continued, batch.open),
             Boundary::Join if batch.len() == 1 => self.cut(&batch, true, true),
@@ -316,18 +355,12 @@ impl<'a> CorpusChunks<'a> {
             }
         };
         if self.carry.is_too_long() {
-            return Err(self.too_long().into());
+            return Err(PretokenExceedsLimit::new(self.source, self.begun, self.config).into());
         }
         if !head.is_empty() && !self.carry.is_empty() {
             self.begun = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
         }
         Ok(CorpusChunk { begun, ..self.part(head, Some(ChunkRows { batch, texts, from, to, whole })) })
-    }
-
-    /// Returns the error for a carried text that takes more memory than it may.
-    fn too_long(&self) -> PretokenExceedsLimit {
-        let (unit, row) = self.begun;
-        PretokenExceedsLimit::of_pretoken(self.source, (unit, row), self.config)
     }
 
     /// Divides a batch into the texts that can be split now and the rest, which is carried.

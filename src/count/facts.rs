@@ -2,12 +2,9 @@
 //!
 //! Histograms of lengths with few bins.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use crate::base::int::{to_u64, u64_to_usize};
-use crate::source::Batch;
 
 /// Statistics of the text that was read. Weights do not affect them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,56 +74,15 @@ pub(super) struct FactCollector {
     lengths: [u64; BINS],
     /// The byte values that occur.
     seen: [bool; 256],
-    /// The source of the document that continues in the next batch, and its bytes so far.
-    open: Option<(usize, u64)>,
 }
 
 impl Default for FactCollector {
     fn default() -> FactCollector {
-        FactCollector { facts: CorpusFacts::default(), lengths: [0; BINS], seen: [false; 256], open: None }
+        FactCollector { facts: CorpusFacts::default(), lengths: [0; BINS], seen: [false; 256] }
     }
 }
 
 impl FactCollector {
-    /// Records the documents of a batch, but not their characters.
-    pub(super) fn saw_batch(&mut self, batch: &Batch) {
-        let whole = self.saw_parts(batch);
-        let documents = batch.iter().take(whole.end).skip(whole.start);
-        documents.for_each(|document| self.record_document(batch.source, document));
-    }
-
-    /// Records the documents that a batch contains in part. Returns the rows with whole documents.
-    pub(super) fn saw_parts(&mut self, batch: &Batch) -> Range<usize> {
-        let mut whole = 0..batch.len();
-        if !batch.continued {
-            self.end_document();
-        } else if let Some(first) = whole.next() {
-            self.saw_part(batch, first);
-            if !batch.open || !whole.is_empty() {
-                self.end_document();
-            }
-        }
-        if batch.open
-            && let Some(last) = whole.next_back()
-        {
-            self.saw_part(batch, last);
-        }
-        whole
-    }
-
-    /// Adds to the length of the document that spans batches.
-    fn saw_part(&mut self, batch: &Batch, row: usize) {
-        let (_, length) = self.open.get_or_insert((batch.source, 0));
-        *length += to_u64(batch.documents.value(row).len());
-    }
-
-    /// Records the document that spanned batches, if it exists.
-    fn end_document(&mut self) {
-        if let Some((source, length)) = self.open.take() {
-            self.record_length(source, length);
-        }
-    }
-
     /// Records a whole document, but not its characters.
     pub(super) fn record_document(&mut self, source: usize, document: Option<&[u8]>) {
         match document {
@@ -136,7 +92,7 @@ impl FactCollector {
     }
 
     /// Records a document by its length in bytes.
-    fn record_length(&mut self, source: usize, length: u64) {
+    pub(super) fn record_length(&mut self, source: usize, length: u64) {
         let facts = self.source(source);
         facts.documents += 1;
         facts.text_bytes += length;
@@ -196,9 +152,8 @@ impl FactCollector {
         }
     }
 
-    /// Ends the last document and returns the statistics.
+    /// Returns the statistics.
     pub(super) fn finish(mut self) -> CorpusFacts {
-        self.end_document();
         let mut all = SourceFacts::default();
         self.facts.sources.iter().for_each(|source| all.add(source));
         let SourceFacts { documents, null_documents, text_bytes } = all;

@@ -190,10 +190,9 @@ impl<'a> RangeSums<'a> {
             let (known, number) = self.find(hash, bits, new);
             let mut total = new.entry.count();
             if let Some(known) = known {
+                let pretoken = || table.of.log.pretoken(new.entry.number).to_vec();
                 let sum = total.checked_add(known.total());
-                total = sum.ok_or_else(|| CountError::Overflow {
-                    pretoken: table.of.log.pretoken(new.entry.number).to_vec(),
-                })?;
+                total = sum.ok_or_else(|| CountError::Overflow { pretoken: pretoken() })?;
                 if known.precedes(new) {
                     known.set_total(total);
                     continue;

@@ -3,9 +3,11 @@
 //! Takes batches of documents and a splitter, gives [`PretokenCounts`]. Without a split, each document is one pre-token;
 //! [`count_whole_documents`] counts these. Knows nothing of merges and tokens.
 //!
-//! Counting works in these steps: `parts` divides the corpus at safe split points, each thread of `shard` counts into
-//! a hash `table`, and `fold` sums the tables. With a limit of memory, full tables go to disk as sorted `runs`, and
-//! `merge` sums these.
+//! Counting works in these steps: `documents` divides the corpus into chunks at safe split points, each thread of
+//! `shard` counts into a hash `table`, and `fold` sums the tables. With a limit of memory, `spill` writes full tables
+//! to disk as sorted runs, and merges these. `counts_file` stores the result, and `sum` adds such files.
+//!
+//! `documents`, `shard`, `spill`, `counts_file` and `sum` read and write data; the other files need only bytes.
 //!
 //! ```
 //! use tokenmill::count::{CountConfig, count_pretokens};
@@ -43,16 +45,15 @@ use serde::{Deserialize, Serialize};
 use crate::base::hash;
 use crate::base::int::{ByteCount, to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observer::Observer;
-use crate::source::Documents;
-use crate::split::{SpecialFinder, Splitter};
+use crate::split::SpecialFinder;
 
 pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
 pub use documents::count_whole_documents;
 pub(crate) use facts::count_characters;
 pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use pretokens::PretokenCounts;
-pub use spill::{Counts, MemoryLimit, WrittenCounts};
+pub use shard::{count_pretokens, count_within_limit};
+pub use spill::{Counts, WrittenCounts};
 pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
 
 /// The extent of a text that is split on its own.
@@ -64,6 +65,19 @@ pub enum Boundary {
     Document,
     /// The documents of a source are concatenated, with nothing between them, and split as one text.
     Join,
+}
+
+/// The memory that counting may take, and the folder for pre-tokens beyond it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Bytes of the tables of all threads together, also while they grow.
+    pub tables: ByteCount,
+    /// The folder for sorted runs of pre-tokens. It is created if it does not exist.
+    ///
+    /// The runs take less space than the text. They take twice as much if the result is in order of first appearance,
+    /// or if they are too many to be read at a time. Their files have no names: the system removes them however the
+    /// program ends.
+    pub scratch: PathBuf,
 }
 
 /// Bytes (1 MiB) that a single pre-token may have however small the limit of memory is.
@@ -127,64 +141,6 @@ pub struct Counted {
     pub pretokens: PretokenCounts,
     /// Facts about the text.
     pub facts: CorpusFacts,
-}
-
-/// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_within_limit`].
-///
-/// # Errors
-/// Those of [`count_within_limit`] and [`Counts::into_counted`].
-pub fn count_pretokens(
-    documents: Documents<'_>,
-    splitter: &dyn Splitter,
-    config: &CountConfig,
-    observer: &dyn Observer,
-) -> Result<Counted> {
-    count_within_limit(documents, splitter, config, observer)?.into_counted(observer)
-}
-
-/// Counts the pre-tokens of documents, on as many threads as the current rayon pool has.
-///
-/// The result depends neither on the number of threads, nor on how documents are divided into batches, nor on the
-/// limit of memory.
-///
-/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
-///
-/// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
-/// thread has met about 200 000. With a limit, that limit, but at least 2 MiB. In addition a few batches,
-/// and the longest section of a document (with [`Boundary::Join`], of a source) without a safe split point.
-///
-/// # Errors
-/// - Reading or splitting fails.
-/// - A pre-token has more than an eighth of the limit of memory and more than 1 MiB
-///   ([`ErrorKind::Memory`](crate::ErrorKind::Memory)).
-/// - A count exceeds 2⁶⁴ − 1.
-/// - A sorted run cannot be written.
-/// - The observer stops the run.
-pub fn count_within_limit(
-    documents: Documents<'_>,
-    splitter: &dyn Splitter,
-    config: &CountConfig,
-    observer: &dyn Observer,
-) -> Result<Counts> {
-    let parts = documents::CorpusChunks::new(documents, splitter, config);
-    let shard::Counted { tables, runs, facts } = shard::count(parts, splitter, config, observer)?;
-    let pretokens = match &config.limit {
-        Some(limit) if !runs.is_empty() => {
-            let (number, bytes) = (
-                runs.iter().map(spill::SpillFile::len).sum::<usize>(),
-                runs.iter().map(spill::SpillFile::bytes).sum(),
-            );
-            observer.noted(&format!(
-                "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
-                limit.scratch.display(),
-                ByteCount(bytes),
-                limit.tables,
-            ));
-            spill::CountedPretokens::OnDisk(runs, limit.clone())
-        }
-        _ => spill::CountedPretokens::InMemory(fold::fold(tables)?),
-    };
-    Ok(Counts { pretokens, facts })
 }
 
 /// Prepares a whole text before it is split: it normalizes the text, for example, or removes added tokens from it. So
@@ -263,27 +219,21 @@ pub(super) enum CountError {
     DifferentSettings { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
 }
 
-/// A pre-token, or a document that is not split, that is longer than the memory limit allows. The source and the unit
-/// are given by their numbers; a caller that knows their names can add these.
+/// A pre-token that is longer than the memory limit allows. The source and the unit are given by their numbers; a
+/// caller that knows their names can add these.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} is longer than {limit}, the most that the memory limit allows")]
+#[error("a pre-token is longer than {limit}, the most that the memory limit allows")]
 pub(crate) struct PretokenExceedsLimit {
     pub(crate) source_number: usize,
     pub(crate) unit: usize,
     pub(crate) row: u64,
-    pub(super) what: &'static str,
-    pub(super) limit: ByteCount,
+    limit: ByteCount,
 }
 
 impl PretokenExceedsLimit {
     /// Returns the error for a pre-token that starts in this unit and row.
-    pub(super) fn of_pretoken(
-        source: usize,
-        (unit, row): (usize, u64),
-        config: &CountConfig,
-    ) -> PretokenExceedsLimit {
-        let (what, limit) = ("a pre-token", ByteCount(to_u64(config.longest_pretoken())));
-        PretokenExceedsLimit { source_number: source, unit, row, what, limit }
+    fn new(source_number: usize, (unit, row): (usize, u64), config: &CountConfig) -> PretokenExceedsLimit {
+        PretokenExceedsLimit { source_number, unit, row, limit: ByteCount(to_u64(config.longest_pretoken())) }
     }
 }
 

@@ -1,8 +1,17 @@
-//! The list of distinct pre-tokens and their counts.
+//! Distinct pre-tokens and their counts: the list, the list with an index, and readers of other lists.
 
 use rayon::slice::ParallelSliceMut;
 
-use crate::base::int::Count;
+use super::CountError;
+use crate::base::hash::{HashIndex, SeededHash};
+use crate::base::int::{ByteCount, Count, to_u64};
+use crate::error::Result;
+
+/// Bytes that [`PretokenCounts`] takes for each pre-token in addition to its own: its end and its count.
+pub(super) const BYTES_EACH: u64 = 16;
+
+/// The same for [`DistinctPretokens`], whose index takes at most 32 bytes for each pre-token.
+pub(super) const BYTES_EACH_INDEXED: u64 = 48;
 
 /// Distinct byte sequences and their counts: the input of training. The sequences are pre-tokens, or documents if
 /// there is no split.
@@ -15,7 +24,7 @@ use crate::base::int::Count;
 /// ```
 /// use tokenmill::{Count, PretokenCounts};
 ///
-/// let pre-tokens: PretokenCounts = [(&b"the"[..], Count::new(2)), (b" cat", Count::new(1))].into_iter().collect();
+/// let pretokens: PretokenCounts = [(&b"the"[..], Count::new(2)), (b" cat", Count::new(1))].into_iter().collect();
 /// assert_eq!((pretokens.len(), pretokens.bytes()), (2, 7));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,6 +103,16 @@ impl PretokenCounts {
         order.into_iter().map(|(_, index)| index).collect()
     }
 
+    /// Returns the memory in bytes. `each` is the number of bytes for each sequence in addition to its own.
+    pub(super) fn memory(&self, each: u64) -> u64 {
+        to_u64(self.bytes()) + each * to_u64(self.len())
+    }
+
+    /// Checks that the [`memory`](PretokenCounts::memory) keeps within a limit.
+    pub(super) fn check_fits(&self, each: u64, limit: ByteCount) -> Result<(), CountError> {
+        if self.memory(each) > limit.0 { Err(CountError::PretokensExceedLimit { limit }) } else { Ok(()) }
+    }
+
     /// Returns the sequences with their counts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
         self.counts.iter().enumerate().map(|(index, &count)| (self.pretoken(index), count))
@@ -115,4 +134,70 @@ impl<'a> FromIterator<(&'a [u8], Count)> for PretokenCounts {
         }
         counts
     }
+}
+
+/// [`PretokenCounts`] in which a pre-token is found by its bytes.
+#[derive(Debug, Default)]
+pub(super) struct DistinctPretokens {
+    pub(super) pretokens: PretokenCounts,
+    /// Finds the pre-tokens, numbered from 1, by their hashes.
+    index: HashIndex,
+}
+
+impl DistinctPretokens {
+    /// Returns the index of a pre-token, or, if the list does not have it, its hash.
+    pub(super) fn find(&self, pretoken: &[u8]) -> Result<usize, u64> {
+        let hash = SeededHash::of_process().bytes(pretoken);
+        let found = self.index.find(hash, |number| self.pretokens.pretoken(number - 1) == pretoken);
+        found.map(|number| number - 1).ok_or(hash)
+    }
+
+    /// Adds to the count of the pre-token at an index.
+    pub(super) fn add_at(&mut self, index: usize, more: Count) -> Result<(), CountError> {
+        let count = self.pretokens.counts[index];
+        self.pretokens.counts[index] = sum_of_counts(self.pretokens.pretoken(index), count, more)?;
+        Ok(())
+    }
+
+    /// Appends a new pre-token with the hash that [`find`](DistinctPretokens::find) returned.
+    pub(super) fn push(&mut self, hash: u64, pretoken: &[u8], count: Count) -> Result<(), CountError> {
+        self.pretokens.push(pretoken, count);
+        self.index_last(hash)
+    }
+
+    /// Counts the bytes behind the last pre-token, up to `end`, as a new pre-token.
+    pub(super) fn push_in_place(&mut self, hash: u64, end: usize, count: Count) -> Result<(), CountError> {
+        self.pretokens.ends.push(end);
+        self.pretokens.counts.push(count);
+        self.index_last(hash)
+    }
+
+    /// Adds the last pre-token to the index.
+    fn index_last(&mut self, hash: u64) -> Result<(), CountError> {
+        Ok(self.index.insert(hash, self.pretokens.len())?)
+    }
+}
+
+/// Returns the sum of two counts of a pre-token.
+///
+/// # Errors
+/// It exceeds 2⁶⁴ − 1. The error names the pre-token.
+pub(super) fn sum_of_counts(pretoken: &[u8], one: Count, other: Count) -> Result<Count, CountError> {
+    one.checked_add(other).ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })
+}
+
+/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PretokenReader::advance) has
+/// returned `true`.
+pub(super) trait PretokenReader {
+    /// Reads the next pre-token. Returns `false` at the end.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// Returns the current pre-token.
+    fn pretoken(&self) -> &[u8];
+
+    /// Returns the count of the current pre-token.
+    fn count(&self) -> Count;
+
+    /// Returns the position at which the current pre-token first appears.
+    fn first(&self) -> u64;
 }

@@ -8,17 +8,20 @@ use std::thread;
 
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
-use super::PretokenExceedsLimit;
 use super::documents::{CorpusChunk, CorpusChunks};
 use super::facts::FactCollector;
-use super::spill::SpillFile;
+use super::fold::fold;
+use super::spill::{CountedPretokens, Counts, SpillFile};
 use super::table::PretokenTable;
-use super::{CountConfig, MemoryLimit};
-use super::{Prepare, Prepared, check_growth, prepared_position};
-use crate::base::int::{Count, to_u64, to_usize, u64_to_usize};
+use super::{
+    CountConfig, Counted, MemoryLimit, Prepare, Prepared, PretokenExceedsLimit, check_growth,
+    prepared_position,
+};
+use crate::base::int::{ByteCount, Count, to_u64, to_usize, u64_to_usize};
 use crate::base::pools::{lock, spawn_up_to};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
+use crate::source::Documents;
 use crate::split::{Segment, SpecialFinder, Splitter};
 
 /// Bytes, approximately, of the windows in which text is split (8 KiB), so that the ends of the pre-tokens stay in
@@ -36,29 +39,76 @@ const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 /// slots take, so it would be written out after every few pre-tokens.
 const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
-/// The results of all threads.
-pub(super) struct Counted {
-    /// The tables, one per thread; empty if counts went to disk.
-    pub(super) tables: Vec<PretokenTable>,
-    /// The counts on disk, sorted by bytes, one file per thread.
-    pub(super) runs: Vec<SpillFile>,
-    /// Facts about all of the corpus.
-    pub(super) facts: FactCollector,
+/// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_within_limit`].
+///
+/// # Errors
+/// Those of [`count_within_limit`] and [`Counts::into_counted`].
+pub fn count_pretokens(
+    documents: Documents<'_>,
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    count_within_limit(documents, splitter, config, observer)?.into_counted(observer)
+}
+
+/// Counts the pre-tokens of documents, on as many threads as the current rayon pool has.
+///
+/// The result depends neither on the number of threads, nor on how documents are divided into batches, nor on the
+/// limit of memory.
+///
+/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
+///
+/// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
+/// thread has met about 200 000. With a limit, that limit, but at least 2 MiB. In addition a few batches,
+/// and the longest section of a document (with [`Boundary::Join`], of a source) without a safe split point.
+///
+/// # Errors
+/// - Reading or splitting fails.
+/// - A pre-token has more than an eighth of the limit of memory and more than 1 MiB
+///   ([`ErrorKind::Memory`](crate::ErrorKind::Memory)).
+/// - A count exceeds 2⁶⁴ − 1.
+/// - A sorted run cannot be written.
+/// - The observer stops the run.
+pub fn count_within_limit(
+    documents: Documents<'_>,
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counts> {
+    let (mut shards, facts) = count_chunks(documents, splitter, config, observer)?;
+    let pretokens = match &config.limit {
+        Some(limit) if shards.iter().any(|shard| shard.runs.is_some()) => {
+            shards.par_iter_mut().try_for_each(Shard::spill)?;
+            let runs: Vec<SpillFile> = shards.into_iter().filter_map(|shard| shard.runs).collect();
+            let number: usize = runs.iter().map(SpillFile::len).sum();
+            observer.noted(&format!(
+                "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
+                limit.scratch.display(),
+                ByteCount(runs.iter().map(SpillFile::bytes).sum()),
+                limit.tables,
+            ));
+            CountedPretokens::OnDisk(runs, limit.clone())
+        }
+        _ => CountedPretokens::InMemory(fold(shards.into_iter().map(|shard| shard.table).collect())?),
+    };
+    Ok(Counts { pretokens, facts })
 }
 
 /// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
-/// small. If the table of one thread exceeds its share of the limit, the counts of all threads go to disk.
+/// small.
 ///
 /// The threads are not those of the pool, because they wait for each other while one of them reads.
 ///
 /// # Errors
 /// The error of the earliest chunk that failed, which is the same for any number of threads.
-pub(super) fn count<'a>(
-    parts: CorpusChunks<'a>,
+fn count_chunks<'a>(
+    documents: Documents<'a>,
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
-    observer: &dyn Observer,
-) -> Result<Counted> {
+    observer: &'a dyn Observer,
+) -> Result<(Vec<Shard<'a>>, FactCollector)> {
+    let parts = CorpusChunks::new(documents, splitter, config);
     let threads = threads(config.limit.as_ref(), LEAST_SHARE);
     let queue = Mutex::new(ChunkQueue { parts, taken: 0 });
     let work = || {
@@ -73,7 +123,7 @@ pub(super) fn count<'a>(
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         threads.into_iter().map(outcome).collect()
     });
-    let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.facts;
+    let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.into_facts();
     let (mut shards, mut failures) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -87,11 +137,7 @@ pub(super) fn count<'a>(
     if let Some(earliest) = failures.into_iter().min_by_key(|failure| failure.part) {
         return Err(earliest.error);
     }
-    if shards.iter().any(|shard| shard.runs.is_some()) {
-        shards.par_iter_mut().try_for_each(Shard::spill)?;
-    }
-    let (tables, runs): (Vec<_>, Vec<_>) = shards.into_iter().map(|shard| (shard.table, shard.runs)).unzip();
-    Ok(Counted { tables, runs: runs.into_iter().flatten().collect(), facts })
+    Ok((shards, facts))
 }
 
 /// Returns the number of threads: that of the current rayon pool, or fewer, so that each has at least `least` bytes
@@ -173,7 +219,7 @@ impl<'a> Shard<'a> {
             Some(runs) => runs,
             none => none.insert(SpillFile::create(scratch)?),
         };
-        self.table.spill(runs, most)
+        self.table.drain_sorted(most, |sorted| runs.write(sorted))
     }
 
     /// Counts chunks until the queue is empty.
@@ -286,7 +332,7 @@ impl<'a> Shard<'a> {
         let longest = self.config.longest_pretoken();
         if length > longest && longest_pretoken(&ends) > longest {
             let (source, place) = self.document;
-            return Err(PretokenExceedsLimit::of_pretoken(source, place, self.config).into());
+            return Err(PretokenExceedsLimit::new(source, place, self.config).into());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.
@@ -313,7 +359,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::base::int::ByteCount;
     use crate::base::test_support::with_threads;
 
     #[test]

@@ -1,8 +1,8 @@
-//! The result of counting, in memory or on disk, and the ways to use it.
+//! The counts of a corpus, in memory or in sorted runs on disk.
 //!
-//! Sorted runs of counts on disk, if the distinct pre-tokens of a corpus do not fit the limit of memory.
-//!
-//! Merges sorted lists of counts, from runs on disk or from counts files.
+//! If the distinct pre-tokens exceed the limit of memory, full tables are written to [`SpillFile`]s as runs, sorted by
+//! the bytes of the pre-tokens. A k-way [`merge`] sums the runs, also those of counts files. For the order of first
+//! appearance, the merged pre-tokens are written to runs again, sorted by first position.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -11,27 +11,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use super::CountError;
 use super::counts_file::CountsWriter;
 use super::facts::FactCollector;
+use super::pretokens::{BYTES_EACH, PretokenReader, sum_of_counts};
 use super::table::KeyArena;
-use super::{CorpusFacts, Counted, CountsInfo, PretokenCounts, write_counts};
-use crate::base::int::{ByteCount, Count, to_u64, u64_to_usize};
+use super::{CorpusFacts, CountError, Counted, CountsInfo, MemoryLimit, PretokenCounts};
+use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
-
-/// The memory that counting may take, and the folder for pre-tokens beyond it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryLimit {
-    /// Bytes of the tables of all threads together, also while they grow.
-    pub tables: ByteCount,
-    /// The folder for sorted runs of pre-tokens. It is created if it does not exist.
-    ///
-    /// The runs take less space than the text. They take twice as much if the result is in order of first appearance,
-    /// or if they are too many to be read at a time. Their files have no names: the system removes them however the
-    /// program ends.
-    pub scratch: PathBuf,
-}
 
 /// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
 /// from [`count_within_limit`](super::count_within_limit).
@@ -106,15 +93,13 @@ impl Counts {
         observer: &dyn Observer,
     ) -> Result<WrittenCounts> {
         let Counts { pretokens, mut facts } = self;
-        let (mut number, mut bytes) = (0, 0);
+        let mut writer = CountsWriter::begin(out, path, info, observer)?;
         match pretokens {
             CountedPretokens::InMemory(pretokens) => {
                 facts.record_bytes(pretokens.all_bytes());
-                (number, bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
-                write_counts(out, path, &pretokens, info, observer)?;
+                writer.push_all(&pretokens)?;
             }
             CountedPretokens::OnDisk(runs, limit) => {
-                let mut writer = CountsWriter::begin(out, path, info, observer)?;
                 let (runs, order) = match info.ordered {
                     true => (vec![by_first(runs, &limit, observer)?], RunOrder::First),
                     false => (runs, RunOrder::Bytes),
@@ -122,13 +107,12 @@ impl Counts {
                 let memory = (u64_to_usize(limit.tables.0), &*limit.scratch);
                 merge_runs(runs, order, memory, observer, |pretoken, count, _| {
                     facts.record_bytes(pretoken);
-                    (number, bytes) = (number + 1, bytes + to_u64(pretoken.len()));
                     writer.push(pretoken, count)
                 })?;
-                writer.end()?;
             }
         }
-        Ok(WrittenCounts { pretokens: number, pretoken_bytes: bytes, facts: facts.finish() })
+        let (pretokens, pretoken_bytes) = writer.end()?;
+        Ok(WrittenCounts { pretokens, pretoken_bytes, facts: facts.finish() })
     }
 }
 
@@ -185,31 +169,16 @@ fn collected(runs: SpillFile, limit: &MemoryLimit, observer: &dyn Observer) -> R
     let memory = u64_to_usize(limit.tables.0);
     merge_runs(vec![runs], RunOrder::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
         pretokens.push(pretoken, count);
-        Ok(check_fits(&pretokens, EACH, limit.tables)?)
+        Ok(pretokens.check_fits(BYTES_EACH, limit.tables)?)
     })?;
     Ok(pretokens)
 }
 
-/// Bytes of memory for each pre-token of [`PretokenCounts`] in addition to its own bytes: its end and its count.
-pub(super) const EACH: u64 = 16;
-/// The same with a hash index, which takes at most 32 bytes per pre-token.
-pub(super) const EACH_INDEXED: u64 = 48;
-
-/// Returns the memory of pre-tokens in bytes. `each` is the number of bytes for each in addition to its own.
-pub(super) fn bytes_of(pretokens: &PretokenCounts, each: u64) -> u64 {
-    to_u64(pretokens.bytes()) + each * to_u64(pretokens.len())
-}
-
-/// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
-pub(super) fn check_fits(pretokens: &PretokenCounts, each: u64, limit: ByteCount) -> Result<(), CountError> {
-    if bytes_of(pretokens, each) > limit.0 { Err(CountError::PretokensExceedLimit { limit }) } else { Ok(()) }
-}
-
 /// Bytes (256 KiB) of the write buffer of a run.
-const WRITTEN: usize = 1 << 18;
+const WRITE_BUFFER: usize = 1 << 18;
 
 /// Most bytes of an encoded number. Numbers are written with seven bits per byte, the lowest bits first (LEB128).
-const LONGEST_NUMBER: usize = 10;
+const MAX_NUMBER_BYTES: usize = 10;
 
 /// Sorted runs of pre-tokens in one unnamed temporary file. The system removes the file however the program ends.
 ///
@@ -253,7 +222,7 @@ impl SpillFile {
     /// Writes a run with the pre-tokens that `write` pushes, in sorted order.
     pub(super) fn write_with(&mut self, write: impl FnOnce(&mut RunWriter<'_>) -> Result<()>) -> Result<()> {
         let start = self.bytes();
-        let out = BufWriter::with_capacity(WRITTEN, &self.file);
+        let out = BufWriter::with_capacity(WRITE_BUFFER, &self.file);
         let mut run = RunWriter { out, folder: &self.folder, length: 0 };
         write(&mut run)?;
         let length = run.end()?;
@@ -311,7 +280,7 @@ fn write_error(folder: &Path, cause: io::Error) -> Error {
 
 /// Writes a number in LEB128, and returns the number of bytes.
 fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
-    let (mut bytes, mut length) = ([0; LONGEST_NUMBER], 0);
+    let (mut bytes, mut length) = ([0; MAX_NUMBER_BYTES], 0);
     loop {
         let [low, ..] = number.to_le_bytes();
         number >>= 7;
@@ -327,7 +296,7 @@ fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
 /// Decodes the number at the start of `bytes`. Returns it and the number of its bytes; `None` if it is incomplete.
 fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
-    for (at, byte) in bytes.iter().take(LONGEST_NUMBER).enumerate() {
+    for (at, byte) in bytes.iter().take(MAX_NUMBER_BYTES).enumerate() {
         number |= u64::from(byte & 0x7F) << (7 * at);
         if byte & 0x80 == 0 {
             return Some((number, at + 1));
@@ -419,12 +388,12 @@ impl RunReader<'_> {
 }
 
 /// Most bytes (1 MiB) of the buffer of one reader.
-const MOST_READ: usize = 1 << 20;
+const MAX_READ_BUFFER: usize = 1 << 20;
 /// Fewest bytes (16 KiB) of the buffer of one reader.
-const LEAST_READ: usize = 16 << 10;
+const MIN_READ_BUFFER: usize = 16 << 10;
 
 /// Sorted runs that are merged at a time however little memory is allowed.
-const LEAST_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
+const MIN_RUNS_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
 
 /// Distinct pre-tokens between two checks whether to stop.
 const PRETOKENS_PER_CHECKPOINT: usize = 1 << 16;
@@ -436,22 +405,6 @@ pub(super) enum RunOrder {
     Bytes,
     /// By the first positions. No pre-token may then be in two runs.
     First,
-}
-
-/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PretokenReader::advance) has
-/// returned `true`.
-pub(super) trait PretokenReader {
-    /// Reads the next pre-token. Returns `false` at the end.
-    fn advance(&mut self) -> Result<bool>;
-
-    /// Returns the current pre-token.
-    fn pretoken(&self) -> &[u8];
-
-    /// Returns the count of the current pre-token.
-    fn count(&self) -> Count;
-
-    /// Returns the position at which the current pre-token first appears.
-    fn first(&self) -> u64;
 }
 
 /// Merges sorted runs like [`merge`]. If the runs are too many for the memory, it merges groups of them to files in
@@ -468,10 +421,10 @@ pub(super) fn merge_runs(
     observer: &dyn Observer,
     take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
-    let at_once = (memory / LEAST_READ).max(LEAST_AT_ONCE);
+    let at_once = (memory / MIN_READ_BUFFER).max(MIN_RUNS_AT_ONCE);
     loop {
         let number: usize = runs.iter().map(SpillFile::len).sum();
-        let each = (memory / number.clamp(1, at_once)).clamp(LEAST_READ, MOST_READ);
+        let each = (memory / number.clamp(1, at_once)).clamp(MIN_READ_BUFFER, MAX_READ_BUFFER);
         let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
         if number <= at_once {
             return merge(readers, order, observer, take);
@@ -511,8 +464,7 @@ pub(super) fn merge<R: PretokenReader>(
         let (mut count, mut first) = (least.count(), least.first());
         merge.advance()?;
         while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
-            let sum = count.checked_add(same.count());
-            count = sum.ok_or_else(|| CountError::Overflow { pretoken: pretoken.clone() })?;
+            count = sum_of_counts(&pretoken, count, same.count())?;
             first = first.min(same.first());
             merge.advance()?;
         }

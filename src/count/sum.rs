@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::CountError;
-use super::counts_file::CountsReader;
-use super::counts_file::CountsWriter;
-use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_within};
-use super::spill::{EACH, EACH_INDEXED, bytes_of, check_fits};
-use super::spill::{PretokenReader, RunOrder, merge};
-use super::{Boundary, PretokenCounts, write_counts};
-use crate::base::hash::HashIndex;
-use crate::base::hash::SeededHash;
+use super::counts_file::{
+    CountsFile, CountsInfo, CountsReader, CountsWriter, read_counts_info, read_counts_within,
+};
+use super::pretokens::{BYTES_EACH, BYTES_EACH_INDEXED, DistinctPretokens, PretokenReader};
+use super::spill::{RunOrder, merge};
+use super::{Boundary, CountError, PretokenCounts};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -55,17 +52,10 @@ pub struct WrittenSum {
 /// - The observer stops the run.
 pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
-    if !info.ordered {
-        return Ok(CountsFile { pretokens: held_by_bytes(files, (EACH, limit), observer)?, info });
-    }
-    if let [WeightedFile { path, weight: 1 }] = files {
-        return Ok(CountsFile { pretokens: read_counts_within(path, limit)?.pretokens, info });
-    }
-    let (mut pretokens, mut index) = (PretokenCounts::new(), HashIndex::default());
-    for file in files {
-        observer.checkpoint()?;
-        append(&mut pretokens, &mut index, file, limit)?;
-    }
+    let pretokens = match info.ordered {
+        true => sum_in_order(files, limit, observer)?,
+        false => held_by_bytes(files, (BYTES_EACH, limit), observer)?,
+    };
     Ok(CountsFile { pretokens, info })
 }
 
@@ -84,22 +74,13 @@ pub fn write_sum(
     observer: &dyn Observer,
 ) -> Result<WrittenSum> {
     let info = info_of_sum(files)?;
-    if info.ordered {
-        let CountsFile { pretokens, info } = sum_counts(files, limit, observer)?;
-        write_counts(out, path, &pretokens, &info, observer)?;
-        return Ok(WrittenSum {
-            pretokens: to_u64(pretokens.len()),
-            pretoken_bytes: to_u64(pretokens.bytes()),
-            info,
-        });
-    }
     let mut writer = CountsWriter::begin(out, path, &info, observer)?;
-    let (mut pretokens, mut pretoken_bytes) = (0, 0);
-    sum_by_bytes(files, limit, observer, |pretoken, count| {
-        (pretokens, pretoken_bytes) = (pretokens + 1, pretoken_bytes + to_u64(pretoken.len()));
-        writer.push(pretoken, count)
-    })?;
-    writer.end()?;
+    if info.ordered {
+        writer.push_all(&sum_in_order(files, limit, observer)?)?;
+    } else {
+        sum_by_bytes(files, limit, observer, |pretoken, count| writer.push(pretoken, count))?;
+    }
+    let (pretokens, pretoken_bytes) = writer.end()?;
     Ok(WrittenSum { pretokens, pretoken_bytes, info })
 }
 
@@ -160,30 +141,26 @@ pub fn check_same_settings(
     Err(CountError::DifferentSettings { first, path, what, one, two }.into())
 }
 
-/// Adds a file to an ordered sum: adds to the counts of known pre-tokens, and appends the others.
-fn append(
-    sum: &mut PretokenCounts,
-    index: &mut HashIndex,
-    file: &WeightedFile,
-    limit: ByteCount,
-) -> Result<()> {
-    for (pretoken, count) in read_counts_within(&file.path, limit)?.pretokens.iter() {
-        let (hash, count) =
-            (SeededHash::of_process().bytes(pretoken), multiplied(pretoken, count, file.weight)?);
-        match index.find(hash, |number| sum.pretoken(number - 1) == pretoken) {
-            Some(number) => {
-                let total = sum.counts[number - 1].checked_add(count);
-                sum.counts[number - 1] =
-                    total.ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?;
-            }
-            None => {
-                sum.push(pretoken, count);
-                index.insert(hash, sum.len()).map_err(CountError::from)?;
-                check_fits(sum, EACH_INDEXED, limit)?;
+/// Sums ordered files in order of first appearance: the pre-tokens of a file come after those of the files before it.
+fn sum_in_order(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<PretokenCounts> {
+    if let [WeightedFile { path, weight: 1 }] = files {
+        return Ok(read_counts_within(path, limit)?.pretokens);
+    }
+    let mut sum = DistinctPretokens::default();
+    for file in files {
+        observer.checkpoint()?;
+        for (pretoken, count) in read_counts_within(&file.path, limit)?.pretokens.iter() {
+            let count = multiplied(pretoken, count, file.weight)?;
+            match sum.find(pretoken) {
+                Ok(index) => sum.add_at(index, count)?,
+                Err(hash) => {
+                    sum.push(hash, pretoken, count)?;
+                    sum.pretokens.check_fits(BYTES_EACH_INDEXED, limit)?;
+                }
             }
         }
     }
-    Ok(())
+    Ok(sum.pretokens)
 }
 
 /// Returns a count times a weight.
@@ -210,8 +187,8 @@ fn sum_by_bytes(
     }
     let (mut left, mut sums) = (limit, Vec::new());
     for files in files.chunks(MOST_OPEN) {
-        let sum = held_by_bytes(files, (EACH_SORTED, left), observer)?;
-        left = ByteCount(left.0.saturating_sub(bytes_of(&sum, EACH_SORTED)));
+        let sum = held_by_bytes(files, (BYTES_EACH_SORTED, left), observer)?;
+        left = ByteCount(left.0.saturating_sub(sum.memory(BYTES_EACH_SORTED)));
         sums.push(Sorted::new(sum));
     }
     merge(sums.into_iter(), RunOrder::Bytes, observer, take)
@@ -227,7 +204,7 @@ fn held_by_bytes(
     let mut sum = PretokenCounts::new();
     sum_by_bytes(files, limit, observer, |pretoken, count| {
         sum.push(pretoken, count);
-        Ok(check_fits(&sum, each, limit)?)
+        Ok(sum.check_fits(each, limit)?)
     })?;
     Ok(sum)
 }
@@ -240,7 +217,7 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
         let reader = CountsReader::open(&file.path)?;
         let pretokens: Box<dyn PretokenReader> = if reader.info().ordered {
             let pretokens = read_counts_within(&file.path, left)?.pretokens;
-            left = ByteCount(left.0.saturating_sub(bytes_of(&pretokens, EACH_SORTED)));
+            left = ByteCount(left.0.saturating_sub(pretokens.memory(BYTES_EACH_SORTED)));
             Box::new(Sorted::new(pretokens))
         } else {
             Box::new(reader)
@@ -280,7 +257,7 @@ impl PretokenReader for Weighted {
 }
 
 /// Bytes that [`Sorted`] takes for each pre-token in addition to its own bytes, including 8 for the sorted index.
-const EACH_SORTED: u64 = EACH + 8;
+const BYTES_EACH_SORTED: u64 = BYTES_EACH + 8;
 
 /// Reads pre-tokens from memory, sorted by bytes.
 struct Sorted {
@@ -331,7 +308,7 @@ mod tests {
 
     use super::*;
     use crate::base::test_support::one_case_in;
-    use crate::count::read_counts;
+    use crate::count::{read_counts, write_counts};
     use crate::error::ErrorKind;
     use crate::observer::Silent;
 

@@ -12,7 +12,6 @@ use std::mem;
 
 use super::CountError;
 use super::pretokens::nth;
-use super::spill::SpillFile;
 use crate::base::hash::SeededHash;
 use crate::base::huge_pages::fetch;
 use crate::base::int::{Count, to_u64, u64_to_usize};
@@ -51,20 +50,23 @@ impl PretokenTable {
         full && self.slots.used() > 0
     }
 
-    /// Writes the pre-tokens as a run, sorted by bytes, and removes them.
+    /// Passes the pre-tokens with their counts and first positions to `write`, sorted by bytes, and removes them.
     ///
-    /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the log, and the
+    /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the arena, and the
     /// next run would be short.
-    pub(super) fn spill(&mut self, runs: &mut SpillFile, most_bytes: usize) -> Result<()> {
+    pub(super) fn drain_sorted(
+        &mut self,
+        most_bytes: usize,
+        write: impl FnOnce(&mut dyn Iterator<Item = (KeyBytes<'_>, Count, u64)>) -> Result<()>,
+    ) -> Result<()> {
         let PretokenTable { slots, log } = self;
         let entries = slots.sort(log);
-        let record = |(at, entry): (usize, &CountSlot)| {
+        write(&mut entries.iter().enumerate().map(|(at, entry)| {
             // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + PREFETCH_DISTANCE).min(entries.len() - 1)];
             fetch(&log.first_positions, u64_to_usize(later.number));
             (entry.key.bytes_in(log), entry.count(), log.first(entry.number))
-        };
-        runs.write(entries.iter().enumerate().map(record))?;
+        }))?;
         log.clear();
         if slots.bytes() > most_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
             *slots = HashTable::new(FIRST_SLOTS);

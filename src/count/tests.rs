@@ -10,9 +10,9 @@ use super::*;
 use crate::base::int::{ByteCount, to_u64};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
-use crate::observer::{Silent, Stage};
-use crate::source::{Batch, texts};
-use crate::split::{Named, SplitPattern};
+use crate::observer::{Observer, Silent, Stage};
+use crate::source::{Batch, Documents, texts};
+use crate::split::{Named, SplitPattern, Splitter};
 
 /// A document and the number of its source.
 type Document = (usize, Option<Vec<u8>>);
