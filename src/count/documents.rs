@@ -122,10 +122,10 @@ impl<'a> DocumentCounter<'a> {
         let config = self.config;
         if let Some(prepare) = config.prepare.as_deref() {
             let text = self.distinct.pretokens.bytes.split_off(self.start);
-            return prepare.each(&text, &mut |part| {
-                match part {
-                    Prepared::Text(part) => {
-                        self.distinct.pretokens.bytes.extend_from_slice(part);
+            return prepare.each(&text, &mut |chunk| {
+                match chunk {
+                    Prepared::Text(chunk) => {
+                        self.distinct.pretokens.bytes.extend_from_slice(chunk);
                         let end = self.distinct.pretokens.bytes.len();
                         self.start = self.keep(self.start..end)?;
                         self.distinct.pretokens.bytes.truncate(self.start);
@@ -218,15 +218,15 @@ fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactCollector) -> Ve
 /// documents.
 pub(super) struct CorpusChunk {
     /// Bytes of text in the corpus before this chunk.
-    pub(super) place: u64,
+    pub(super) position: u64,
     /// The number of its source.
     pub(super) source: usize,
     /// The factor of its counts.
     pub(super) weight: u64,
-    /// The continuation of a text that started in an earlier chunk, or a whole text that was carried; may be empty.
+    /// The continuation of a text that started in an earlier chunk, or a whole text that was held back; may be empty.
     head: Vec<u8>,
     /// The unit and the row in which `head` starts.
-    begun: (usize, u64),
+    head_start: (usize, u64),
     /// The other texts, as rows of a batch.
     rows: Option<ChunkRows>,
 }
@@ -270,7 +270,7 @@ impl CorpusChunk {
             (Some(rows), Some(row)) => {
                 (rows.batch.unit, rows.batch.first_row + to_u64(rows.texts.start + row))
             }
-            _ => self.begun,
+            _ => self.head_start,
         }
     }
 
@@ -282,22 +282,22 @@ impl CorpusChunk {
 
 /// Turns batches into chunks ([`CorpusChunk`]s). A document can continue from one batch to the next.
 ///
-/// It divides such documents at safe split points. The text after the last safe split point of a batch is carried
+/// It divides such documents at safe split points. The text after the last safe split point of a batch is held
 /// over to the next chunk. Only the text around the borders of batches is copied, unless it has no safe split points,
 /// or documents are joined.
 pub(super) struct CorpusChunks<'a> {
     /// The remaining batches.
     documents: Documents<'a>,
-    /// A batch that was read before the carried text of the previous source was passed on.
+    /// A batch that was read before the pending text of the previous source was passed on.
     waiting: Option<Batch>,
     config: &'a CountConfig,
-    carry: PendingText<'a>,
-    /// The unit and the row in which the carried text starts.
-    begun: (usize, u64),
-    /// The source of the carried text.
+    pending: PendingText<'a>,
+    /// The unit and the row in which the pending text starts.
+    head_start: (usize, u64),
+    /// The source of the pending text.
     source: usize,
     /// Bytes of text in the chunks so far.
-    place: u64,
+    position: u64,
     /// Facts about the documents that are in several chunks.
     facts: FactCollector,
     open: OpenDocument,
@@ -313,10 +313,10 @@ impl<'a> CorpusChunks<'a> {
             documents,
             waiting: None,
             config,
-            carry: PendingText::new(splitter, &config.specials, config.longest_pretoken()),
-            begun: (0, 0),
+            pending: PendingText::new(splitter, &config.specials, config.longest_pretoken()),
+            head_start: (0, 0),
             source: 0,
-            place: 0,
+            position: 0,
             facts: FactCollector::default(),
             open: OpenDocument::default(),
         }
@@ -332,38 +332,38 @@ impl<'a> CorpusChunks<'a> {
     pub(super) fn stop(&mut self) {
         self.documents = Box::new(std::iter::empty());
         self.waiting = None;
-        self.carry.end();
+        self.pending.take();
     }
 
-    /// Makes a chunk of the carried text and a batch, and carries the rest.
+    /// Makes a chunk of the pending text and a batch, and holds back the rest.
     ///
     /// # Errors
-    /// The carried text is longer than a pre-token may be.
+    /// The pending text is longer than a pre-token may be.
     fn chunk_of(&mut self, batch: Batch) -> Result<CorpusChunk> {
         self.source = batch.source;
-        let begun = self.begun;
-        if self.carry.is_empty() {
-            self.begun = (batch.unit, batch.first_row);
+        let head_start = self.head_start;
+        if self.pending.is_empty() {
+            self.head_start = (batch.unit, batch.first_row);
         }
         let whole = self.open.whole_rows(&batch, &mut self.facts);
         let (head, texts, from, to) = match self.config.boundary {
             Boundary::Document => self.cut(&batch, batch.continued, batch.open),
             Boundary::Join if batch.len() == 1 => self.cut(&batch, true, true),
             Boundary::Join => {
-                (0..batch.len()).for_each(|row| self.carry.extend(text(&batch, row)));
-                (self.carry.cut(), 0..0, 0, 0)
+                (0..batch.len()).for_each(|row| self.pending.extend(text(&batch, row)));
+                (self.pending.take_safe(), 0..0, 0, 0)
             }
         };
-        if self.carry.is_too_long() {
-            return Err(PretokenExceedsLimit::new(self.source, self.begun, self.config).into());
+        if self.pending.is_too_long() {
+            return Err(PretokenExceedsLimit::new(self.source, self.head_start, self.config).into());
         }
-        if !head.is_empty() && !self.carry.is_empty() {
-            self.begun = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
+        if !head.is_empty() && !self.pending.is_empty() {
+            self.head_start = (batch.unit, batch.first_row + to_u64(batch.len()).saturating_sub(1));
         }
-        Ok(CorpusChunk { begun, ..self.part(head, Some(ChunkRows { batch, texts, from, to, whole })) })
+        Ok(CorpusChunk { head_start, ..self.chunk(head, Some(ChunkRows { batch, texts, from, to, whole })) })
     }
 
-    /// Divides a batch into the texts that can be split now and the rest, which is carried.
+    /// Divides a batch into the texts that can be split now and the rest, which is held back.
     ///
     /// Returns the head, the rows of the texts, the offset from which the first row counts, and the one up to which
     /// the last row counts. `continued` says that the first row continues a text, and `open` that the last row ends
@@ -372,37 +372,37 @@ impl<'a> CorpusChunks<'a> {
         let mut texts = 0..batch.len();
         let (mut head, mut from, mut to) = (Vec::new(), 0, usize::MAX);
         if !continued {
-            head = self.carry.end();
+            head = self.pending.take();
         } else if !texts.is_empty() {
-            match self.carry.join(text(batch, 0)) {
+            match self.pending.complete(text(batch, 0)) {
                 Some((joined, cut)) => (head, from) = (joined, cut),
                 None => {
                     texts.start = 1;
                     if !open || !texts.is_empty() {
-                        head = self.carry.end();
+                        head = self.pending.take();
                     }
                 }
             }
         }
         if open && let Some(last) = texts.clone().next_back() {
             let start = if last == texts.start { from } else { 0 };
-            to = start + self.carry.begin(&text(batch, last)[start..]);
+            to = start + self.pending.start(&text(batch, last)[start..]);
         }
         (head, texts, from, to)
     }
 
     /// Makes a chunk, and advances the position in the corpus.
-    fn part(&mut self, head: Vec<u8>, rows: Option<ChunkRows>) -> CorpusChunk {
-        let (place, source) = (self.place, self.source);
+    fn chunk(&mut self, head: Vec<u8>, rows: Option<ChunkRows>) -> CorpusChunk {
+        let (position, source) = (self.position, self.source);
         let weight = self.config.weight(source);
-        let part = CorpusChunk { place, source, weight, head, begun: self.begun, rows };
-        self.place += part.texts().map(|text| to_u64(text.len())).sum::<u64>();
-        part
+        let chunk = CorpusChunk { position, source, weight, head, head_start: self.head_start, rows };
+        self.position += chunk.texts().map(|text| to_u64(text.len())).sum::<u64>();
+        chunk
     }
 
-    /// Returns whether the carried text must be passed on before a batch of this source.
+    /// Returns whether the pending text must be passed on before a batch of this source.
     fn ends_text(&self, source: usize) -> bool {
-        source != self.source && !self.carry.is_empty()
+        source != self.source && !self.pending.is_empty()
     }
 }
 
@@ -421,31 +421,31 @@ impl Iterator for CorpusChunks<'_> {
             Some(batch) if !self.ends_text(batch.source) => Some(self.chunk_of(batch)),
             rest => {
                 self.waiting = rest;
-                let head = self.carry.end();
-                (!head.is_empty()).then(|| Ok(self.part(head, None)))
+                let head = self.pending.take();
+                (!head.is_empty()).then(|| Ok(self.chunk(head, None)))
             }
         }
     }
 }
 
-/// Bytes of a new text that are first appended to the carried text when looking for a safe split point. The number
+/// Bytes of a new text that are first appended to the pending text when looking for a safe split point. The number
 /// doubles until one is found.
-const JOINED: usize = 1 << 10;
+const FIRST_LOOKAHEAD: usize = 1 << 10;
 
 /// The text that was read but not yet passed on, because it has no safe split point.
 pub(super) struct PendingText<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
-    /// The carried text.
+    /// The pending text.
     text: Vec<u8>,
     /// Searches start at this offset. Earlier offsets have no safe split point, or a later one serves as well.
     searched: usize,
-    /// The most bytes that may be carried.
+    /// The most bytes that may be held.
     most: usize,
 }
 
 impl<'a> PendingText<'a> {
-    /// Creates an empty carry for at most `most` bytes. More are kept, too; the caller asks
+    /// Creates an empty text for at most `most` bytes. More are kept, too; the caller asks
     /// [`is_too_long`](PendingText::is_too_long).
     pub(super) fn new(
         splitter: &'a dyn Splitter,
@@ -455,31 +455,31 @@ impl<'a> PendingText<'a> {
         PendingText { splitter, specials, text: Vec::new(), searched: 0, most }
     }
 
-    /// Returns whether more text is carried than allowed.
+    /// Returns whether more text is held than allowed.
     pub(super) fn is_too_long(&self) -> bool {
         self.text.len() > self.most
     }
 
-    /// Returns whether no text is carried.
+    /// Returns whether no text is held.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Appends to the carried text.
+    /// Appends to the pending text.
     pub(super) fn extend(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
     }
 
-    /// Takes all of the carried text.
-    pub(super) fn end(&mut self) -> Vec<u8> {
+    /// Takes all of the pending text.
+    pub(super) fn take(&mut self) -> Vec<u8> {
         self.searched = 0;
         mem::take(&mut self.text)
     }
 
-    /// Returns the carried text before its last safe split point, and keeps the rest.
-    pub(super) fn cut(&mut self) -> Vec<u8> {
+    /// Returns the pending text before its last safe split point, and keeps the rest.
+    pub(super) fn take_safe(&mut self) -> Vec<u8> {
         let limit = self.limit(self.text.len());
-        let Some(cut) = self.last_cut(&self.text, self.searched) else {
+        let Some(cut) = self.last_safe_split_point(&self.text, self.searched) else {
             self.searched = limit;
             return Vec::new();
         };
@@ -488,22 +488,24 @@ impl<'a> PendingText<'a> {
         mem::replace(&mut self.text, rest)
     }
 
-    /// Appends the start of a text, up to a safe split point. Returns all of the carried text, and the offset of the
+    /// Appends the start of a text, up to a safe split point. Returns all of the pending text, and the offset of the
     /// split point in `text`. If `text` has no safe split point, appends all of it and returns `None`.
-    pub(super) fn join(&mut self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    pub(super) fn complete(&mut self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         if self.text.is_empty() {
             return Some((Vec::new(), 0));
         }
         let (carried, mut joined) = (self.text.len(), 0);
-        let mut wanted = JOINED + self.specials.longest();
+        let mut wanted = FIRST_LOOKAHEAD + self.specials.longest();
         while joined < text.len() {
             let more = wanted.min(text.len());
             self.text.extend_from_slice(&text[joined..more]);
             (joined, wanted) = (more, wanted * 2);
-            // A safe split point in the text that was carried before may show only now. It is of no use here.
-            if let Some(cut) = self.last_cut(&self.text, self.searched).filter(|&cut| cut >= carried) {
+            // A safe split point in the text that was held before may show only now. It is of no use here.
+            if let Some(cut) =
+                self.last_safe_split_point(&self.text, self.searched).filter(|&cut| cut >= carried)
+            {
                 self.text.truncate(cut);
-                return Some((self.end(), cut - carried));
+                return Some((self.take(), cut - carried));
             }
             self.searched = self.limit(self.text.len());
         }
@@ -511,9 +513,9 @@ impl<'a> PendingText<'a> {
     }
 
     /// Carries the text after the last safe split point of `text`, and returns the offset of that point, or 0. No
-    /// text may be carried already.
-    pub(super) fn begin(&mut self, text: &[u8]) -> usize {
-        let cut = self.last_cut(text, 0).unwrap_or(0);
+    /// text may be held already.
+    pub(super) fn start(&mut self, text: &[u8]) -> usize {
+        let cut = self.last_safe_split_point(text, 0).unwrap_or(0);
         self.text.extend_from_slice(&text[cut..]);
         self.searched = self.limit(text.len()).saturating_sub(cut);
         cut
@@ -526,7 +528,7 @@ impl<'a> PendingText<'a> {
     }
 
     /// Returns the last safe split point of a text from `searched` on. It is never within a special token.
-    fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
+    fn last_safe_split_point(&self, text: &[u8], searched: usize) -> Option<usize> {
         // The range includes `searched`: a safe split point at the former end of the text could not be seen.
         let before = |limit: usize| self.splitter.safe_split_point(text, searched..=limit);
         let mut cut = before(self.limit(text.len()))?;
@@ -573,7 +575,7 @@ mod tests {
             _ends: &mut Vec<u32>,
             _observer: &dyn Observer,
         ) -> Result<()> {
-            unreachable!("only cuts are asked for")
+            unreachable!("only safe split points are asked for")
         }
 
         fn safe_split_point(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
@@ -590,15 +592,15 @@ mod tests {
         let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");
         for from_end in 1..=30 {
             let splitter = Spaces::default();
-            let mut carry = PendingText::new(&splitter, &specials, usize::MAX);
+            let mut pending = PendingText::new(&splitter, &specials, usize::MAX);
             let mut first = vec![b'a'; BATCH];
             first[BATCH - from_end] = b' ';
-            let mut length = BATCH - carry.begin(&first);
+            let mut length = BATCH - pending.start(&first);
             for _ in 0..100 {
-                assert_eq!(carry.join(&[b'a'; BATCH]), None, "no cut in {from_end}");
+                assert_eq!(pending.complete(&[b'a'; BATCH]), None, "no cut in {from_end}");
                 length += BATCH;
             }
-            assert_eq!(carry.end().len(), length);
+            assert_eq!(pending.take().len(), length);
             let asked = splitter.asked.into_inner();
             assert!(asked < 3 * 100 * BATCH, "{asked} places, with a space {from_end} before the first end");
         }

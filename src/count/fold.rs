@@ -1,7 +1,7 @@
 //! Sums the tables of all threads, in parallel, into one list in order of first appearance.
 //!
 //! First, each range of hashes is summed over all tables, which finds the earliest entry of each pre-token. Then the
-//! logs of the tables are merged, without the entries that are not the earliest.
+//! arenas of the tables are merged, without the entries that are not the earliest.
 
 use std::cmp::Reverse;
 use std::iter::once;
@@ -10,11 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
-use super::CountError;
-use super::PretokenCounts;
-use super::table::CountSlot;
-use super::table::KeyArena;
-use super::table::PretokenTable;
+use super::table::{CountSlot, KeyArena, PretokenTable};
+use super::{CountError, PretokenCounts};
 use crate::base::hash::HashIndex;
 use crate::base::huge_pages;
 use crate::base::huge_pages::populated;
@@ -27,7 +24,7 @@ const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
 /// Entries, approximately, of one share of the result, which is one parallel task.
 const SHARE: usize = SAMPLED * 16;
 
-/// Pre-tokens of a table per entry in [`TableTotals::nearly`], the sparse list of first positions.
+/// Pre-tokens of a table per entry in [`TableTotals::sampled_positions`], the sparse list of first positions.
 const NEAR: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Entries per sample when looking for the corpus positions that divide the result into shares.
@@ -36,9 +33,9 @@ const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// Sums tables, and returns their pre-tokens in order of first appearance in the corpus.
 ///
 /// Among entries of the same pre-token, the one with the earliest position gets the total count, and the others get
-/// zero. The logs, each in order, are then merged without the entries that have zero.
+/// zero. The arenas, each in order, are then merged without the entries that have zero.
 ///
-/// **Memory:** that of the tables and of the result, and 8 bytes for each entry. The log of a single table becomes
+/// **Memory:** that of the tables and of the result, and 8 bytes for each entry. The arena of a single table becomes
 /// the result without a copy.
 ///
 /// # Errors
@@ -48,17 +45,17 @@ pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
     if tables.len() > 1 {
         return sum(tables);
     }
-    let Some(PretokenTable { slots, log }) = tables.pop() else { return Ok(PretokenCounts::new()) };
-    Ok(PretokenCounts { counts: slots.counts(), bytes: log.bytes, ends: log.ends })
+    let Some(PretokenTable { slots, arena }) = tables.pop() else { return Ok(PretokenCounts::new()) };
+    Ok(PretokenCounts { counts: slots.counts(), bytes: arena.bytes, ends: arena.ends })
 }
 
 /// Does the same for at least two tables.
 fn sum(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
     let sums: Vec<TableTotals> = tables.par_iter().map(TableTotals::new).collect();
-    unite(&tables, &sums)?;
-    let logs: Vec<KeyArena> = tables.into_iter().map(|table| table.log).collect();
-    Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| ArenaSlice::all(log, &sums.totals)).collect()))
+    add_table(&tables, &sums)?;
+    let arenas: Vec<KeyArena> = tables.into_iter().map(|table| table.arena).collect();
+    Ok(merged(arenas.iter().zip(&sums).map(|(arena, sums)| ArenaSlice::all(arena, &sums.totals)).collect()))
 }
 
 /// The data of a table that summing needs.
@@ -67,7 +64,7 @@ struct TableTotals {
     /// entry has the total. Each is read and written only by the thread that sums the range of hashes it belongs to.
     totals: Vec<AtomicU64>,
     /// The first position of one in [`NEAR`] pre-tokens.
-    nearly: Vec<u64>,
+    sampled_positions: Vec<u64>,
 }
 
 impl TableTotals {
@@ -77,16 +74,20 @@ impl TableTotals {
         let mut totals = Vec::with_capacity(length);
         huge_pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
-        TableTotals { totals, nearly: table.log.first_positions.iter().step_by(NEAR).copied().collect() }
+        TableTotals {
+            totals,
+            sampled_positions: table.arena.first_positions.iter().step_by(NEAR).copied().collect(),
+        }
     }
 }
 
 /// Computes the totals. Each range of hashes is summed by one thread.
-fn unite(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
+fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
-    let tables: Vec<Table<'_>> = tables.iter().zip(sums).map(|(of, sums)| Table { of, sums }).collect();
+    let tables: Vec<TableWithTotals<'_>> =
+        tables.iter().zip(sums).map(|(of, sums)| TableWithTotals { of, sums }).collect();
     let [largest, others @ .., last] = &tables[..] else { return Ok(()) };
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
         || RangeSums::new(*largest),
@@ -96,16 +97,16 @@ fn unite(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
                 .slots_in_range(range, bits)
                 .for_each(|(_, slots_in_range)| slots_in_range.set_total(slots_in_range.entry.count()));
             for table in others {
-                seen.unite(*table, range, bits, true)?;
+                seen.add_table(*table, range, bits, true)?;
             }
-            seen.unite(*last, range, bits, false)
+            seen.add_table(*last, range, bits, false)
         },
     )?)
 }
 
 /// A table to sum, and its data.
 #[derive(Clone, Copy)]
-struct Table<'a> {
+struct TableWithTotals<'a> {
     of: &'a PretokenTable,
     sums: &'a TableTotals,
 }
@@ -114,10 +115,10 @@ struct Table<'a> {
 #[derive(Clone, Copy)]
 struct LocatedSlot<'a> {
     entry: &'a CountSlot,
-    table: Table<'a>,
+    table: TableWithTotals<'a>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TableWithTotals<'a> {
     /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes.
     fn slots_in_range(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, LocatedSlot<'a>)> {
         self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, LocatedSlot { entry, table: self }))
@@ -127,28 +128,28 @@ impl<'a> Table<'a> {
 impl LocatedSlot<'_> {
     /// Returns whether two entries have the same pre-token.
     fn same(self, other: LocatedSlot<'_>) -> bool {
-        self.entry.key.same(&self.table.of.log, other.entry.key, &other.table.of.log)
+        self.entry.key.same(&self.table.of.arena, other.entry.key, &other.table.of.arena)
     }
 
     /// Returns whether this entry's first position precedes that of another entry.
     ///
-    /// The exact positions are in the logs, which cost cache misses. They are read only if the sparse lists do not
+    /// The exact positions are in the arenas, which cost cache misses. They are read only if the sparse lists do not
     /// decide.
     fn precedes(self, other: LocatedSlot<'_>) -> bool {
-        let (own, others) = (self.nearly(), other.nearly());
+        let (own, others) = (self.sampled_positions(), other.sampled_positions());
         own.end <= others.start || others.end > own.start && self.first() < other.first()
     }
 
     /// Returns a range of positions in which the pre-token first appears, from the sparse list.
-    fn nearly(self) -> Range<u64> {
-        let nearly = &self.table.sums.nearly;
+    fn sampled_positions(self) -> Range<u64> {
+        let sampled_positions = &self.table.sums.sampled_positions;
         let nth = u64_to_usize(self.entry.number) / NEAR;
-        nearly[nth]..nearly.get(nth + 1).copied().unwrap_or(u64::MAX)
+        sampled_positions[nth]..sampled_positions.get(nth + 1).copied().unwrap_or(u64::MAX)
     }
 
     /// Returns the position at which the pre-token first appears in this table.
     fn first(self) -> u64 {
-        self.table.of.log.first(self.entry.number)
+        self.table.of.arena.first(self.entry.number)
     }
 
     /// Returns the total count that this entry has.
@@ -165,7 +166,7 @@ impl LocatedSlot<'_> {
 /// The entries that have the totals so far, in a range of hashes.
 struct RangeSums<'a> {
     /// The largest table. It finds its own entries by its hash table.
-    largest: Table<'a>,
+    largest: TableWithTotals<'a>,
     /// The entries of other tables.
     others: Vec<LocatedSlot<'a>>,
     /// Finds the entries of `others` by their hashes.
@@ -173,7 +174,7 @@ struct RangeSums<'a> {
 }
 
 impl<'a> RangeSums<'a> {
-    fn new(largest: Table<'a>) -> RangeSums<'a> {
+    fn new(largest: TableWithTotals<'a>) -> RangeSums<'a> {
         RangeSums { largest, others: Vec::new(), index: HashIndex::default() }
     }
 
@@ -185,12 +186,18 @@ impl<'a> RangeSums<'a> {
 
     /// Adds the entries of a table with hashes that have `range` as their highest `bits`. `more` says that further
     /// tables follow, so that entries that get a total must be remembered.
-    fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), CountError> {
+    fn add_table(
+        &mut self,
+        table: TableWithTotals<'a>,
+        range: usize,
+        bits: u32,
+        more: bool,
+    ) -> Result<(), CountError> {
         for (hash, new) in table.slots_in_range(range, bits) {
             let (known, number) = self.find(hash, bits, new);
             let mut total = new.entry.count();
             if let Some(known) = known {
-                let pretoken = || table.of.log.pretoken(new.entry.number).to_vec();
+                let pretoken = || table.of.arena.pretoken(new.entry.number).to_vec();
                 let sum = total.checked_add(known.total());
                 total = sum.ok_or_else(|| CountError::Overflow { pretoken: pretoken() })?;
                 if known.precedes(new) {
@@ -209,8 +216,8 @@ impl<'a> RangeSums<'a> {
 
     /// Returns the entry that has the total of this entry's pre-token, and its number if it is in `others`.
     fn find(&self, hash: u64, bits: u32, new: LocatedSlot<'a>) -> (Option<LocatedSlot<'a>>, Option<usize>) {
-        let PretokenTable { slots, log } = self.largest.of;
-        let slot = slots.find(hash, |key| key.same(log, new.entry.key, &new.table.of.log));
+        let PretokenTable { slots, arena } = self.largest.of;
+        let slot = slots.find(hash, |key| key.same(arena, new.entry.key, &new.table.of.arena));
         let known = LocatedSlot { entry: &slots.all[slot], table: self.largest };
         if !known.entry.key.is_none() && known.total() > Count::ZERO {
             return (Some(known), None);
@@ -231,7 +238,7 @@ impl<'a> RangeSums<'a> {
     }
 }
 
-/// A section of a log: pre-tokens in order of first appearance. Those with a total of zero are skipped.
+/// A section of a arena: pre-tokens in order of first appearance. Those with a total of zero are skipped.
 #[derive(Clone, Copy)]
 struct ArenaSlice<'a> {
     first_positions: &'a [u64],
@@ -243,7 +250,7 @@ struct ArenaSlice<'a> {
 }
 
 impl<'a> ArenaSlice<'a> {
-    /// Returns the whole of a log.
+    /// Returns the whole of a arena.
     fn all(
         KeyArena { bytes, ends, first_positions }: &'a KeyArena,
         totals: &'a [AtomicU64],
@@ -252,8 +259,8 @@ impl<'a> ArenaSlice<'a> {
     }
 
     /// Splits off and returns the pre-tokens that first appear before a corpus position.
-    fn take_before(&mut self, place: u64) -> ArenaSlice<'a> {
-        let before = self.first_positions.partition_point(|&first| first < place);
+    fn take_before(&mut self, position: u64) -> ArenaSlice<'a> {
+        let before = self.first_positions.partition_point(|&first| first < position);
         let taken = ArenaSlice {
             first_positions: self.first_positions.split_off(..before).unwrap_or_default(),
             ends: self.ends.split_off(..before).unwrap_or_default(),
@@ -299,9 +306,9 @@ fn shares(mut lists: Vec<ArenaSlice<'_>>) -> Vec<Vec<ArenaSlice<'_>>> {
     let mut sampled: Vec<u64> =
         lists.iter().flat_map(|list| list.first_positions.iter().step_by(SAMPLED)).copied().collect();
     sampled.sort_unstable();
-    let places = sampled.into_iter().step_by(SHARE / SAMPLED).skip(1);
+    let positions = sampled.into_iter().step_by(SHARE / SAMPLED).skip(1);
     let mut shares: Vec<Vec<ArenaSlice<'_>>> =
-        places.map(|place| lists.iter_mut().map(|list| list.take_before(place)).collect()).collect();
+        positions.map(|position| lists.iter_mut().map(|list| list.take_before(position)).collect()).collect();
     shares.push(lists);
     shares
 }
@@ -380,7 +387,7 @@ mod tests {
         one_case_in(4, &inputs, |parts| {
             let mut tables: Vec<PretokenTable> = (0..5).map(|_| PretokenTable::new()).collect();
             let (mut expected, mut order) = (HashMap::new(), Vec::new());
-            let mut place = 0;
+            let mut position = 0;
             for (table, pretokens) in &parts {
                 let (mut text, mut ends) = (Vec::new(), Vec::new());
                 for pretoken in pretokens.iter().map(|&bits| pretoken(bits)) {
@@ -392,8 +399,8 @@ mod tests {
                         order.push(pretoken);
                     }
                 }
-                tables[*table].count(&text, 0, &ends, Count::new(3), place).expect("small counts");
-                place += to_u64(text.len());
+                tables[*table].count(&text, 0, &ends, Count::new(3), position).expect("small counts");
+                position += to_u64(text.len());
             }
             let sum = fold(tables).expect("small counts");
             let sum: Vec<(Vec<u8>, u64)> =
@@ -408,8 +415,10 @@ mod tests {
     #[test]
     fn a_sum_that_passes_64_bits_names_the_pretoken() {
         let mut tables: Vec<PretokenTable> = (0..3).map(|_| PretokenTable::new()).collect();
-        for (table, place) in tables.iter_mut().zip([0, 2, 4]) {
-            table.count(b"often", 0, &[5], Count::new(u64::MAX / 2), 9 * place).expect("each by itself fits");
+        for (table, position) in tables.iter_mut().zip([0, 2, 4]) {
+            table
+                .count(b"often", 0, &[5], Count::new(u64::MAX / 2), 9 * position)
+                .expect("each by itself fits");
         }
         let told = fold(tables).expect_err("three halves").to_string();
         assert!(told.contains("does not fit in 64 bits") && told.contains("often"), "{told}");

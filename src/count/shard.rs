@@ -22,7 +22,7 @@ use crate::base::pools::{lock, spawn_up_to};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::Documents;
-use crate::split::{Segment, SpecialFinder, Splitter};
+use crate::split::{Segment, Splitter};
 
 /// Bytes, approximately, of the windows in which text is split (8 KiB), so that the ends of the pre-tokens stay in
 /// the cache.
@@ -108,12 +108,12 @@ fn count_chunks<'a>(
     config: &'a CountConfig,
     observer: &'a dyn Observer,
 ) -> Result<(Vec<Shard<'a>>, FactCollector)> {
-    let parts = CorpusChunks::new(documents, splitter, config);
+    let chunks = CorpusChunks::new(documents, splitter, config);
     let threads = threads(config.limit.as_ref(), LEAST_SHARE);
-    let queue = Mutex::new(ChunkQueue { parts, taken: 0 });
+    let queue = Mutex::new(ChunkQueue { chunks, taken: 0 });
     let work = || {
-        let mut shard = Shard::new(splitter, config, threads);
-        shard.run(&queue, observer).map(|()| shard)
+        let mut shard = Shard::new(splitter, config, observer, threads);
+        shard.run(&queue).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, work);
@@ -123,7 +123,7 @@ fn count_chunks<'a>(
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         threads.into_iter().map(outcome).collect()
     });
-    let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.into_facts();
+    let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).chunks.into_facts();
     let (mut shards, mut failures) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -134,7 +134,7 @@ fn count_chunks<'a>(
             Err(failure) => failures.push(failure),
         }
     }
-    if let Some(earliest) = failures.into_iter().min_by_key(|failure| failure.part) {
+    if let Some(earliest) = failures.into_iter().min_by_key(|failure| failure.chunk) {
         return Err(earliest.error);
     }
     Ok((shards, facts))
@@ -150,15 +150,15 @@ fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
 
 /// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
 struct ChunkQueue<'a> {
-    parts: CorpusChunks<'a>,
+    chunks: CorpusChunks<'a>,
     /// Number of chunks taken so far.
     taken: u64,
 }
 
 /// An error, and the number of the chunk in which it occurred. The earliest one is reported. It does not depend on
 /// the number of threads, because all chunks before it were counted.
-struct Failure {
-    part: u64,
+struct ChunkError {
+    chunk: u64,
     error: Error,
 }
 
@@ -166,11 +166,11 @@ impl ChunkQueue<'_> {
     /// Returns the next chunk and its number. An error ends the queue.
     fn take(&mut self) -> (u64, Option<Result<CorpusChunk>>) {
         self.taken += 1;
-        let part = self.parts.next();
-        if let Some(Err(_)) = part {
-            self.parts.stop();
+        let chunk = self.chunks.next();
+        if let Some(Err(_)) = chunk {
+            self.chunks.stop();
         }
-        (self.taken, part)
+        (self.taken, chunk)
     }
 }
 
@@ -178,8 +178,7 @@ impl ChunkQueue<'_> {
 struct Shard<'a> {
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
-    specials: &'a SpecialFinder,
-    prepare: Option<&'a dyn Prepare>,
+    observer: &'a dyn Observer,
     /// The source of the current text, and its unit and row, for errors.
     document: (usize, (usize, u64)),
     /// The most bytes of the table, and the folder for its counts when it is full.
@@ -194,15 +193,19 @@ struct Shard<'a> {
 
 impl<'a> Shard<'a> {
     /// Creates the state of one of `threads` threads.
-    fn new(splitter: &'a dyn Splitter, config: &'a CountConfig, threads: usize) -> Shard<'a> {
+    fn new(
+        splitter: &'a dyn Splitter,
+        config: &'a CountConfig,
+        observer: &'a dyn Observer,
+        threads: usize,
+    ) -> Shard<'a> {
         let share = |limit: &'a MemoryLimit| {
             ((u64_to_usize(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch)
         };
         Shard {
             splitter,
             config,
-            specials: &config.specials,
-            prepare: config.prepare.as_deref(),
+            observer,
             document: (0, (0, 0)),
             limit: config.limit.as_ref().map(share),
             table: PretokenTable::new(),
@@ -223,36 +226,37 @@ impl<'a> Shard<'a> {
     }
 
     /// Counts chunks until the queue is empty.
-    fn run(&mut self, queue: &Mutex<ChunkQueue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
+    fn run(&mut self, queue: &Mutex<ChunkQueue<'_>>) -> Result<(), ChunkError> {
         loop {
             // The lock is held only while taking a chunk: the guard is dropped at the end of this statement.
             let taken = lock(queue).take();
-            let (number, Some(part)) = taken else { return Ok(()) };
-            let counted = part.and_then(|part| self.count_chunk(&part, observer));
+            let (number, Some(chunk)) = taken else { return Ok(()) };
+            let counted = chunk.and_then(|chunk| self.count_chunk(&chunk));
             if let Err(error) = counted {
-                lock(queue).parts.stop();
-                return Err(Failure { part: number, error });
+                lock(queue).chunks.stop();
+                return Err(ChunkError { chunk: number, error });
             }
         }
     }
 
     /// Counts the texts of a chunk.
-    fn count_chunk(&mut self, part: &CorpusChunk, observer: &dyn Observer) -> Result<()> {
-        observer.checkpoint()?;
-        let mut place = part.place;
-        part.whole_documents().for_each(|document| self.facts.record_document(part.source, document));
-        for (number, text) in part.texts().enumerate() {
-            self.document = (part.source, part.row(number));
-            if let Some(prepare) = self.prepare {
-                self.count_prepared(prepare, text, part.weight, place, observer)?;
-                place += to_u64(text.len());
+    fn count_chunk(&mut self, chunk: &CorpusChunk) -> Result<()> {
+        self.observer.checkpoint()?;
+        let config = self.config;
+        let mut position = chunk.position;
+        chunk.whole_documents().for_each(|document| self.facts.record_document(chunk.source, document));
+        for (number, text) in chunk.texts().enumerate() {
+            self.document = (chunk.source, chunk.row(number));
+            if let Some(prepare) = config.prepare.as_deref() {
+                self.count_prepared(prepare, text, chunk.weight, position)?;
+                position += to_u64(text.len());
                 continue;
             }
-            for segment in self.specials.segments(text) {
+            for segment in config.specials.segments(text) {
                 match segment {
-                    Segment::Text(range) if part.weight > 0 => {
-                        let place = place + to_u64(range.start);
-                        self.count_text(&text[range], Count::new(part.weight), place, observer)?;
+                    Segment::Text(range) if chunk.weight > 0 => {
+                        let position = position + to_u64(range.start);
+                        self.count_text(&text[range], Count::new(chunk.weight), position)?;
                     }
                     Segment::Text(range) => self.facts.record_text(&text[range]),
                     Segment::Special(_, range) => {
@@ -261,9 +265,9 @@ impl<'a> Shard<'a> {
                     }
                 }
             }
-            place += to_u64(text.len());
+            position += to_u64(text.len());
         }
-        observer.advanced(Stage::Count, place - part.place);
+        self.observer.advanced(Stage::Count, position - chunk.position);
         Ok(())
     }
 
@@ -273,19 +277,18 @@ impl<'a> Shard<'a> {
         prepare: &dyn Prepare,
         text: &[u8],
         weight: u64,
-        place: u64,
-        observer: &dyn Observer,
+        position: u64,
     ) -> Result<()> {
         let before = self.facts.characters();
-        let (start, mut prepared) = (prepared_position(place), 0);
-        prepare.each(text, &mut |part| {
-            match part {
-                Prepared::Text(part) => {
-                    let place = start + prepared;
-                    prepared += to_u64(part.len());
+        let (start, mut prepared) = (prepared_position(position), 0);
+        prepare.each(text, &mut |segment| {
+            match segment {
+                Prepared::Text(segment) => {
+                    let position = start + prepared;
+                    prepared += to_u64(segment.len());
                     check_growth(prepared, text)?;
                     if weight > 0 {
-                        self.count_text(part, Count::new(weight), place, observer)?;
+                        self.count_text(segment, Count::new(weight), position)?;
                     }
                 }
                 Prepared::Token(token) => self.facts.record_special(token),
@@ -297,17 +300,11 @@ impl<'a> Shard<'a> {
     }
 
     /// Counts a text in windows that end at safe split points.
-    fn count_text(
-        &mut self,
-        mut text: &[u8],
-        weight: Count,
-        mut place: u64,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn count_text(&mut self, mut text: &[u8], weight: Count, mut position: u64) -> Result<()> {
         while !text.is_empty() {
             let length = self.splitter.safe_prefix(text, WINDOW);
-            self.count_window(text, length, weight, place, observer)?;
-            place += to_u64(length);
+            self.count_window(text, length, weight, position)?;
+            position += to_u64(length);
             text = &text[length..];
         }
         Ok(())
@@ -317,22 +314,15 @@ impl<'a> Shard<'a> {
     ///
     /// # Errors
     /// A pre-token is too long, splitting fails, a count overflows, or a run cannot be written.
-    fn count_window(
-        &mut self,
-        text: &[u8],
-        length: usize,
-        weight: Count,
-        place: u64,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn count_window(&mut self, text: &[u8], length: usize, weight: Count, position: u64) -> Result<()> {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
         self.facts.record_text(&text[..length]);
-        self.splitter.pretoken_ends_observed(&text[..length], &mut ends, observer)?;
+        self.splitter.pretoken_ends_observed(&text[..length], &mut ends, self.observer)?;
         let longest = self.config.longest_pretoken();
         if length > longest && longest_pretoken(&ends) > longest {
-            let (source, place) = self.document;
-            return Err(PretokenExceedsLimit::new(source, place, self.config).into());
+            let (source, position) = self.document;
+            return Err(PretokenExceedsLimit::new(source, position, self.config).into());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.
@@ -340,7 +330,7 @@ impl<'a> Shard<'a> {
             if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
                 self.spill()?;
             }
-            self.table.count(text, start, ends, weight, place)?;
+            self.table.count(text, start, ends, weight, position)?;
             start = ends.last().copied().unwrap_or(start);
         }
         self.ends = ends;

@@ -135,7 +135,7 @@ fn by_first(runs: Vec<SpillFile>, limit: &MemoryLimit, observer: &dyn Observer) 
 /// Distinct pre-tokens that are to be sorted by first position.
 #[derive(Default)]
 struct FirstOrderSorter {
-    log: KeyArena,
+    arena: KeyArena,
     /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
     order: Vec<(u64, u64, Count)>,
 }
@@ -143,21 +143,21 @@ struct FirstOrderSorter {
 impl FirstOrderSorter {
     /// Returns the memory in bytes.
     fn bytes(&self) -> usize {
-        self.log.memory() + size_of_val(&self.order[..])
+        self.arena.memory() + size_of_val(&self.order[..])
     }
 
     /// Adds a pre-token, which must be new.
     fn push(&mut self, pretoken: &[u8], count: Count, first: u64) {
-        self.order.push((first, self.log.push(pretoken, first), count));
+        self.order.push((first, self.arena.push(pretoken, first), count));
     }
 
     /// Writes the pre-tokens as a run, sorted by first position, and removes them.
     fn spill(&mut self, runs: &mut SpillFile) -> Result<()> {
         self.order.sort_unstable();
         runs.write(
-            self.order.iter().map(|&(first, number, count)| (self.log.pretoken(number), count, first)),
+            self.order.iter().map(|&(first, number, count)| (self.arena.pretoken(number), count, first)),
         )?;
-        self.log.clear();
+        self.arena.clear();
         self.order.clear();
         Ok(())
     }
@@ -489,7 +489,7 @@ impl<R: PretokenReader> KWayMerge<R> {
                 merge.readers.push(reader);
             }
         }
-        (0..merge.readers.len() / 2).rev().for_each(|place| merge.sink(place));
+        (0..merge.readers.len() / 2).rev().for_each(|index| merge.sink(index));
         Ok(merge)
     }
 
@@ -503,16 +503,16 @@ impl<R: PretokenReader> KWayMerge<R> {
     }
 
     /// Moves a reader down the heap until it is not greater than its children.
-    fn sink(&mut self, mut place: usize) {
+    fn sink(&mut self, mut index: usize) {
         loop {
             let below =
-                [2 * place + 1, 2 * place + 2].into_iter().filter(|&below| below < self.readers.len());
+                [2 * index + 1, 2 * index + 2].into_iter().filter(|&below| below < self.readers.len());
             let Some(least) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
-            if self.compare(place, least) != Ordering::Greater {
+            if self.compare(index, least) != Ordering::Greater {
                 return;
             }
-            self.readers.swap(place, least);
-            place = least;
+            self.readers.swap(index, least);
+            index = least;
         }
     }
 

@@ -265,7 +265,7 @@ struct Sorted {
     /// The indexes of the remaining pre-tokens, the next one last.
     rest: Vec<usize>,
     /// The index of the current pre-token.
-    place: usize,
+    index: usize,
 }
 
 impl Sorted {
@@ -273,27 +273,27 @@ impl Sorted {
     fn new(pretokens: PretokenCounts) -> Sorted {
         let mut rest = pretokens.by_bytes();
         rest.reverse();
-        Sorted { pretokens, rest, place: 0 }
+        Sorted { pretokens, rest, index: 0 }
     }
 }
 
 impl PretokenReader for Sorted {
     fn advance(&mut self) -> Result<bool> {
         let next = self.rest.pop();
-        self.place = next.unwrap_or(self.place);
+        self.index = next.unwrap_or(self.index);
         Ok(next.is_some())
     }
 
     fn pretoken(&self) -> &[u8] {
-        self.pretokens.pretoken(self.place)
+        self.pretokens.pretoken(self.index)
     }
 
     fn count(&self) -> Count {
-        self.pretokens.counts[self.place]
+        self.pretokens.counts[self.index]
     }
 
     fn first(&self) -> u64 {
-        to_u64(self.place)
+        to_u64(self.index)
     }
 }
 

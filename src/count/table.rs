@@ -1,11 +1,8 @@
 //! The hash table that one thread counts into.
 //!
-//! Keys and entries of the hash table. A key contains a short pre-token itself, so that most lookups read one cache
-//! line.
-//!
-//! The slots of the hash table, with linear probing.
-//!
-//! The pre-tokens of a table in order of first appearance.
+//! [`PretokenTable`] has a [`HashTable`] with open addressing, whose [`CountSlot`]s each have a [`PretokenKey`] and a
+//! count, and a [`KeyArena`] with the bytes of all pre-tokens. A key contains a short pre-token itself, so that most
+//! lookups read one cache line.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -28,25 +25,25 @@ const PREFETCH_DISTANCE: usize = 64;
 
 /// The hash table of one thread: distinct pre-tokens with their counts and first positions.
 ///
-/// **Memory:** that of the [slots](HashTable) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
+/// **Memory:** that of the [slots](HashTable) and of the arena: for most numbers of pre-tokens, 59 to 101 bytes for each in
 /// addition to its own.
 pub(super) struct PretokenTable {
     /// The counts.
     pub(super) slots: HashTable,
     /// The bytes and the first positions.
-    pub(super) log: KeyArena,
+    pub(super) arena: KeyArena,
 }
 
 impl PretokenTable {
     /// Creates an empty table.
     pub(super) fn new() -> PretokenTable {
-        PretokenTable { slots: HashTable::new(FIRST_SLOTS), log: KeyArena::default() }
+        PretokenTable { slots: HashTable::new(FIRST_SLOTS), arena: KeyArena::default() }
     }
 
     /// Returns whether the table should be written out and emptied so that it does not exceed `most_bytes`.
     pub(super) fn is_full(&self, most_bytes: usize) -> bool {
         let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
-        let full = slots + self.log.memory() > most_bytes;
+        let full = slots + self.arena.memory() > most_bytes;
         full && self.slots.used() > 0
     }
 
@@ -59,15 +56,15 @@ impl PretokenTable {
         most_bytes: usize,
         write: impl FnOnce(&mut dyn Iterator<Item = (KeyBytes<'_>, Count, u64)>) -> Result<()>,
     ) -> Result<()> {
-        let PretokenTable { slots, log } = self;
-        let entries = slots.sort(log);
+        let PretokenTable { slots, arena } = self;
+        let entries = slots.sort(arena);
         write(&mut entries.iter().enumerate().map(|(at, entry)| {
             // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + PREFETCH_DISTANCE).min(entries.len() - 1)];
-            fetch(&log.first_positions, u64_to_usize(later.number));
-            (entry.key.bytes_in(log), entry.count(), log.first(entry.number))
+            fetch(&arena.first_positions, u64_to_usize(later.number));
+            (entry.key.bytes_in(arena), entry.count(), arena.first(entry.number))
         }))?;
-        log.clear();
+        arena.clear();
         if slots.bytes() > most_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
             *slots = HashTable::new(FIRST_SLOTS);
         } else {
@@ -78,7 +75,7 @@ impl PretokenTable {
 
     /// Counts pre-tokens of a text, each `weight` times.
     ///
-    /// `place` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one starts
+    /// `position` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one starts
     /// at `start`, and each other one at the end of the previous one. The text may continue after the last.
     ///
     /// Calls must be in the order of the corpus, because a new pre-token gets its current position as the first one.
@@ -91,9 +88,9 @@ impl PretokenTable {
         start: u32,
         ends: &[u32],
         weight: Count,
-        place: u64,
+        position: u64,
     ) -> Result<(), CountError> {
-        let mut text = Text { text, start, weight, place, hashing: self.slots.hashing };
+        let mut text = Text { text, start, weight, position, hashing: self.slots.hashing };
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
         }
@@ -164,13 +161,13 @@ impl PretokenTable {
         (key, hash): (PretokenKey, u64),
     ) -> Result<(), CountError> {
         let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
-        let first = text.place + u64::from(text.start);
+        let first = text.position + u64::from(text.start);
         text.start = end;
-        let (home, log) = (self.slots.home(hash), &self.log);
-        let slot = self.slots.find(hash, |found| found.is(key, pretoken, log));
+        let (home, arena) = (self.slots.home(hash), &self.arena);
+        let slot = self.slots.find(hash, |found| found.is(key, pretoken, arena));
         let found = &mut self.slots.all[slot];
         if found.key.is_none() {
-            let number = self.log.push(pretoken, first);
+            let number = self.arena.push(pretoken, first);
             self.slots.put(slot, CountSlot::new(key.numbered(number), text.weight, number));
             return Ok(());
         }
@@ -194,7 +191,7 @@ struct Text<'t> {
     start: u32,
     weight: Count,
     /// The position of the text in the corpus.
-    place: u64,
+    position: u64,
     hashing: SeededHash,
 }
 
@@ -228,7 +225,7 @@ pub(super) struct PretokenKey {
     high: u64,
 }
 
-/// An entry of the hash table: the key of a pre-token, its count, and its number in the log of the table. Two entries
+/// A slot of the hash table: the key of a pre-token, its count, and its number in the arena of the table. Two slots
 /// fill a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
@@ -298,29 +295,29 @@ impl PretokenKey {
     /// Returns whether this is the key of the pre-token `bytes`. `other` is the key of `bytes`; its number is
     /// ignored.
     #[inline]
-    pub(super) fn is(self, other: PretokenKey, bytes: &[u8], log: &KeyArena) -> bool {
+    pub(super) fn is(self, other: PretokenKey, bytes: &[u8], arena: &KeyArena) -> bool {
         if self.low != other.low {
             return false;
         }
         match self.number() {
             None => self.high == other.high,
-            Some(number) => other.is_long() && log.pretoken(number) == bytes,
+            Some(number) => other.is_long() && arena.pretoken(number) == bytes,
         }
     }
 
-    /// Returns whether this key and one with a number in another log have the same pre-token. If the hashes differ,
-    /// no log is read, which saves cache misses.
+    /// Returns whether this key and one with a number in another arena have the same pre-token. If the hashes differ,
+    /// no arena is read, which saves cache misses.
     #[inline]
-    pub(super) fn same(self, log: &KeyArena, other: PretokenKey, others: &KeyArena) -> bool {
+    pub(super) fn same(self, arena: &KeyArena, other: PretokenKey, others: &KeyArena) -> bool {
         let bytes = || other.number().map_or(&[][..], |number| others.pretoken(number));
-        self.low == other.low && self.is(other, bytes(), log)
+        self.low == other.low && self.is(other, bytes(), arena)
     }
 
-    /// Compares the bytes of two pre-tokens of one log.
+    /// Compares the bytes of two pre-tokens of one arena.
     #[inline]
-    pub(super) fn compare(self, other: PretokenKey, log: &KeyArena) -> Ordering {
+    pub(super) fn compare(self, other: PretokenKey, arena: &KeyArena) -> Ordering {
         if self.is_long() || other.is_long() {
-            return self.bytes_in(log).as_ref().cmp(other.bytes_in(log).as_ref());
+            return self.bytes_in(arena).as_ref().cmp(other.bytes_in(arena).as_ref());
         }
         // The zeros after a pre-token are less than, or equal to, any byte. The length, in the last byte, decides
         // between pre-tokens that differ only in zeros at the end.
@@ -328,11 +325,11 @@ impl PretokenKey {
         big_endian(self).cmp(&big_endian(other))
     }
 
-    /// Returns the bytes of the pre-token. The log is read for long ones only.
+    /// Returns the bytes of the pre-token. The arena is read for long ones only.
     #[inline]
-    pub(super) fn bytes_in(self, log: &KeyArena) -> KeyBytes<'_> {
+    pub(super) fn bytes_in(self, arena: &KeyArena) -> KeyBytes<'_> {
         match self.number() {
-            Some(number) => KeyBytes::Longer(log.pretoken(number)),
+            Some(number) => KeyBytes::Longer(arena.pretoken(number)),
             None => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&self.low.to_le_bytes());
@@ -347,7 +344,7 @@ impl PretokenKey {
 pub(super) enum KeyBytes<'a> {
     /// The bytes of a short one, with their number in the last byte.
     Short([u8; 16]),
-    /// The bytes of a long one, from the log.
+    /// The bytes of a long one, from the arena.
     Longer(&'a [u8]),
 }
 
@@ -477,7 +474,7 @@ impl HashTable {
 
     /// Moves the entries to the front, sorts them by the bytes of their pre-tokens, and returns them. The table is
     /// then unusable until [`HashTable::clear`].
-    pub(super) fn sort(&mut self, log: &KeyArena) -> &[CountSlot] {
+    pub(super) fn sort(&mut self, arena: &KeyArena) -> &[CountSlot] {
         let mut kept = 0;
         for at in 0..self.all.len() {
             if !self.all[at].key.is_none() {
@@ -486,7 +483,7 @@ impl HashTable {
             }
         }
         let entries = &mut self.all[..kept];
-        entries.sort_unstable_by(|one, other| one.key.compare(other.key, log));
+        entries.sort_unstable_by(|one, other| one.key.compare(other.key, arena));
         entries
     }
 
@@ -606,7 +603,7 @@ impl KeyArena {
         number
     }
 
-    /// Reserves the lists of a log that is used for the first time.
+    /// Reserves the lists of a arena that is used for the first time.
     #[cold]
     fn reserve(&mut self) {
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
@@ -659,10 +656,10 @@ mod tests {
         ) {
             let pretokens: Vec<Vec<u8>> = pretokens.into_iter().collect();
             let mut slots = HashTable::new(length);
-            let mut log = KeyArena::default();
+            let mut arena = KeyArena::default();
             for pretoken in &pretokens {
                 let slot = slot_of(&slots, pretoken);
-                let number = log.push(pretoken, 0);
+                let number = arena.push(pretoken, 0);
                 slots.put(slot, CountSlot::new(PretokenKey::new(pretoken, slots.hashing), Count::new(number + 1), number));
             }
             prop_assert_eq!(slots.used(), pretokens.len());
@@ -688,7 +685,7 @@ mod tests {
             let mut sorted = pretokens.clone();
             sorted.sort();
             let sorted_slots: Vec<Vec<u8>> =
-                slots.sort(&log).iter().map(|entry| log.pretoken(entry.number).to_vec()).collect();
+                slots.sort(&arena).iter().map(|entry| arena.pretoken(entry.number).to_vec()).collect();
             prop_assert_eq!(sorted_slots, sorted);
         }
     }
