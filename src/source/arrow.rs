@@ -107,6 +107,9 @@ impl ArrowReader {
     }
 
     /// Reads the next record batch, with the selected columns only; `None` at the end.
+    ///
+    /// # Errors
+    /// The record batch is damaged or exceeds the memory limit.
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         match self {
             ArrowReader::File(reader) => reader.next(),
@@ -143,6 +146,9 @@ fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
 }
 
 /// The pass-through columns that the data has; `None` if none were requested.
+///
+/// # Errors
+/// The schema cannot be read, or a column is missing or holds no text.
 pub(super) fn columns(input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<Option<FileColumns>> {
     let (reader, chosen) = start(input, spec, name)?;
     if spec.columns.is_empty() {
@@ -211,6 +217,7 @@ pub(super) struct RecordBatches {
     row: u64,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
+    /// The unit and its source.
     reading: ReadContext,
 }
 
@@ -268,13 +275,13 @@ impl RecordBatches {
         };
         let Some(rows) = rows else {
             self.reader = None;
-            return self.reading.bad(error);
+            return self.reading.bad.skip(error);
         };
         // An error in a record batch is found before any of its rows is given out, so all its rows are lost.
         (self.unread, self.composing) = (None, None);
         self.number += 1;
         self.row = self.row.saturating_add(rows);
-        self.reading.lost(error, rows)
+        self.reading.bad.skip_rows(error, rows)
     }
 }
 
@@ -315,6 +322,7 @@ const FEATHER_1: &[u8] = b"FEA1";
 
 /// Reads the record batches of a file, which its footer lists.
 pub(super) struct IpcFile {
+    /// The file, which is read at the positions of its blocks.
     file: File,
     /// The schema of the whole file.
     schema: SchemaRef,
@@ -355,6 +363,7 @@ impl IpcFile {
         Ok(IpcFile { file, schema, version, dictionaries, decoder, blocks, last: None, most })
     }
 
+    /// The schema of the whole file.
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -396,6 +405,9 @@ impl IpcFile {
 
 /// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
 /// of the files in front would be read as its own, or would be lost.
+///
+/// # Errors
+/// The file is preceded by another one, or cannot be read.
 fn check_only<'a>(
     file: &mut File,
     footer: u64,
@@ -488,6 +500,7 @@ impl<R: BufRead> IpcStream<R> {
         Ok(IpcStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new(), most })
     }
 
+    /// The schema of the first stream, before [`begin`](IpcStream::begin) selects columns.
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -594,6 +607,9 @@ fn read_message(from: &mut impl Read, most: u64) -> Result<StreamItem, ArrowErro
 }
 
 /// Fills a buffer, or fails if the data ends.
+///
+/// # Errors
+/// The data ends first, or cannot be read.
 fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
     from.read_exact(room).map_err(|cause| match cause.kind() {
         io::ErrorKind::UnexpectedEof => wrong("it is cut off"),

@@ -164,6 +164,9 @@ fn wider(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
 }
 
 /// The same bytes as an array of another type with the same layout.
+///
+/// # Errors
+/// The type has another layout.
 fn retyped(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     Ok(make_array(array.to_data().into_builder().data_type(to.clone()).build()?))
 }
@@ -265,6 +268,9 @@ fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowE
 }
 
 /// Converts the items of a list of fixed-size lists.
+///
+/// # Errors
+/// An item cannot be converted.
 fn fixed_list_of(
     list: &FixedSizeListArray,
     item: &FieldRef,
@@ -277,6 +283,9 @@ fn fixed_list_of(
 }
 
 /// Converts the values that no null of a parent hides. Hidden values may be anything and need not fit the type.
+///
+/// # Errors
+/// A value that is not hidden cannot be converted.
 fn cast_shown(array: &ArrayRef, shown: Option<&NullBuffer>, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match shown.filter(|shown| shown.null_count() > 0 && array.data_type() != to) {
         None => cast(array, to),
@@ -285,6 +294,9 @@ fn cast_shown(array: &ArrayRef, shown: Option<&NullBuffer>, to: &DataType) -> Re
 }
 
 /// Converts the items of lists.
+///
+/// # Errors
+/// An item cannot be converted.
 fn list_of<O: OffsetSizeTrait>(
     list: &GenericListArray<O>,
     item: &FieldRef,
@@ -295,6 +307,9 @@ fn list_of<O: OffsetSizeTrait>(
 }
 
 /// Converts the keys and values of maps.
+///
+/// # Errors
+/// A key or value cannot be converted.
 fn map_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<MapArray, ArrowError> {
     let given: ArrayRef = Arc::new(map.entries().clone());
     let (offsets, given) = used(map.offsets(), &given, map.nulls())?;

@@ -134,6 +134,7 @@ pub(super) fn unpacked<R: Read + Send + 'static>(
 struct ExactLength<R> {
     /// Number of bytes that must still come.
     left: u64,
+    /// The data.
     from: R,
 }
 
@@ -242,6 +243,7 @@ fn window_of(first: &[u8]) -> Option<u64> {
 
 /// A decoder that reports a clear error if a later frame or block needs a larger window than the first.
 struct WindowLimited<D> {
+    /// The decoder, which has the same limit.
     decoder: D,
     /// Maximum bytes of a window, for the message.
     limit: u64,
@@ -298,6 +300,9 @@ impl<R: BufRead> Read for GzipMembers<R> {
 }
 
 /// Skips zero bytes.
+///
+/// # Errors
+/// The data cannot be read.
 fn skip_zeros(from: &mut impl BufRead) -> io::Result<()> {
     loop {
         let block = from.fill_buf()?;
@@ -323,6 +328,7 @@ enum Lz4Frames<R: Read> {
 /// A reader that records whether it was read beyond its end. The LZ4 decoder treats the end of the data between two
 /// blocks as the end of the frame, so this distinguishes a truncated frame from a complete one.
 struct EndDetector<R> {
+    /// The compressed data.
     from: R,
     /// Whether a read met the end.
     met_end: bool,
@@ -375,6 +381,9 @@ impl<R: BufRead> Read for Lz4Frames<R> {
 }
 
 /// Skips skippable frames.
+///
+/// # Errors
+/// The data cannot be read, ends within a frame, or holds no frame.
 fn skip_skippable(from: &mut impl BufRead) -> io::Result<()> {
     /// Bytes of a skippable frame's header.
     const HEAD: usize = 8;
@@ -407,6 +416,7 @@ const WHILE: Duration = Duration::from_millis(200);
 /// that is written to a pipe without a reader is lost. Opening waits for a writer, and reading waits for data, so a
 /// separate thread does both. Nobody waits for this thread if the run is to stop.
 pub(super) struct Pipe {
+    /// The name of the pipe.
     path: PathBuf,
     /// The blocks that the reading thread sends, if it has been started.
     blocks: Option<Receiver<io::Result<Vec<u8>>>>,
@@ -492,6 +502,7 @@ const SEQUENTIAL_BYTES: u64 = 8 << 20;
 
 /// Reads a remote file from beginning to end, one block at a time.
 pub(super) struct SequentialReader {
+    /// The remote file.
     file: Arc<dyn RangeRead>,
     /// Offset of the next block.
     next: u64,

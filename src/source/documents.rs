@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder, make_view};
 use arrow_array::cast::AsArray;
 use arrow_array::{AnyDictionaryArray, Array, BinaryViewArray, OffsetSizeTrait, RecordBatch};
-use arrow_buffer::Buffer;
-use arrow_schema::DataType;
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_schema::{ArrowError, DataType};
 
 use super::DEFAULT_BATCH_BYTES;
 use super::error::SourceError;
-use crate::base::int::{to_u64, u64_to_usize};
+use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::error::{Error, Result};
 
 /// Number of rows for which pass-through bytes are summed at once. The sum needs memory for every item of a list, so
@@ -215,6 +215,40 @@ fn within<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<u64> {
 /// Maximum bytes of a document that a batch holds as a whole: the length limit of an Arrow view (2 GiB − 1).
 pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 
+/// Builds an array of documents from texts that are stored end to end.
+#[derive(Default)]
+pub(super) struct TextBuilder {
+    /// The texts, end to end.
+    pub(super) bytes: Vec<u8>,
+    /// Views of the texts, one per document; a null document has an empty view.
+    views: Vec<u128>,
+    /// Whether each document is present, not null.
+    valid: Vec<bool>,
+}
+
+impl TextBuilder {
+    /// Number of documents.
+    pub(super) fn len(&self) -> usize {
+        self.views.len()
+    }
+
+    /// Adds the bytes from the offset `from` on as a document, or an empty null document if it is not valid.
+    #[inline]
+    pub(super) fn push(&mut self, from: usize, is_valid: bool) {
+        self.views.push(make_view(&self.bytes[from..], 0, truncate_to_u32(from)));
+        self.valid.push(is_valid);
+    }
+
+    /// The array of all documents.
+    ///
+    /// # Errors
+    /// The texts have more bytes in total than a view can address.
+    pub(super) fn finish(self) -> Result<BinaryViewArray, ArrowError> {
+        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        BinaryViewArray::try_new(self.views.into(), vec![Buffer::from_vec(self.bytes)], nulls)
+    }
+}
+
 /// Joins the parts of split documents, so that every batch holds complete documents only.
 ///
 /// **Memory:** one batch and the longest document.
@@ -222,6 +256,17 @@ pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 /// # Errors
 /// Those of `documents`, and an error for a document of more than [`LONGEST_DOCUMENT`] bytes, which names its source
 /// and unit by index. After an error the iterator ends.
+///
+/// # Examples
+/// ```
+/// use tokenmill::source;
+///
+/// let long = "a".repeat(5 << 20);
+/// let mut batches = source::collected_documents(source::texts([&long]));
+/// let batch = batches.next().expect("a batch")?;
+/// assert_eq!((batch.len(), batch.open), (1, false));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn collected_documents(documents: Documents<'_>) -> Documents<'_> {
     collected_documents_named(documents, |source, unit| format!("source {source}, unit {unit}"))
 }
@@ -237,6 +282,7 @@ pub fn collected_documents_named<'a>(
 
 /// Iterator over complete documents.
 struct CollectedDocuments<'a> {
+    /// Batches that may have parts of documents.
     documents: Documents<'a>,
     /// Returns the name of a source's unit, for errors.
     name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
@@ -252,8 +298,11 @@ struct CollectedDocuments<'a> {
 
 /// A document with parts still to be read.
 struct PartialDocument {
+    /// Index of the source.
     source: usize,
+    /// Index of the unit in the source.
     unit: usize,
+    /// Index of the row in the unit.
     row: u64,
     /// The bytes so far.
     bytes: Vec<u8>,

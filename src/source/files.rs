@@ -131,7 +131,7 @@ impl FileSource {
             let OpenedFile { units, columns: of_file, footer } = match opened {
                 Ok(opened) => opened,
                 Err(error) => {
-                    bad.met(error)?;
+                    bad.skip(error)?;
                     continue;
                 }
             };
@@ -167,6 +167,9 @@ impl FileSource {
     }
 
     /// The documents of a range, with pass-through columns of the source's types.
+    ///
+    /// # Errors
+    /// The range cannot be opened.
     fn documents(&self, file: usize, range: RowRange, reading: ReadContext) -> Result<Documents<'static>> {
         let documents = self.unconformed(file, range, reading)?;
         Ok(match &self.columns {
@@ -176,6 +179,9 @@ impl FileSource {
     }
 
     /// The documents of a range, with the columns of the file's own types.
+    ///
+    /// # Errors
+    /// The range cannot be opened, or the format needs a local file.
     fn unconformed(&self, file: usize, range: RowRange, reading: ReadContext) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let SourceFile { path, name, format, compression, remote } = listed;
@@ -305,7 +311,7 @@ fn skipped(
     rows: Option<u64>,
 ) -> Result<Documents<'static>> {
     documents.or_else(|error| {
-        bad.lost(error, rows.unwrap_or(1))?;
+        bad.skip_rows(error, rows.unwrap_or(1))?;
         Ok(Box::new(std::iter::empty()))
     })
 }
@@ -414,18 +420,27 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<FileCo
 
 /// Standard input or a named pipe: a single unit that can be read once.
 pub(super) struct PipeSource {
+    /// The description of the source.
     spec: SourceSpec,
     /// The format, which follows from the request or a pipe's name.
     format: Format,
+    /// The schema of the pass-through columns, if any.
     columns: Option<SchemaRef>,
+    /// The sizes of batches.
     config: ReadConfig,
+    /// The only unit.
     units: Vec<Unit>,
     /// The data, until it is read.
     reader: Mutex<Option<Box<dyn Read + Send>>>,
+    /// Receives bad input.
     bad: BadInput,
 }
 
 impl PipeSource {
+    /// Describes data from a pipe, which messages call `name`. Nothing is read yet.
+    ///
+    /// # Errors
+    /// The format needs random access, or has no columns although some are requested.
     pub(super) fn open(
         spec: &SourceSpec,
         name: String,
@@ -453,7 +468,7 @@ impl PipeSource {
         }
         let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
         Ok(if self.format.has_fields() {
-            let (lines, start) = as_lines(text, self.format, jsonl::UnitStart::FileKind);
+            let (lines, start) = as_lines(text, self.format, jsonl::UnitStart::FileStart);
             Box::new(jsonl::JsonLines::new(lines, &self.spec, start, FieldLookup::default(), reading)?)
         } else {
             Box::new(text::TextDocuments::new(text, &self.spec.documents, reading))
@@ -512,7 +527,9 @@ impl Source for PipeSource {
 /// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
 /// no error of its own.
 struct WatchedDocuments {
+    /// The documents, as they are read.
     documents: Documents<'static>,
+    /// The file; `None` once it was checked at the end.
     watch: Option<Arc<FileWatch>>,
 }
 

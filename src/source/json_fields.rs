@@ -316,6 +316,9 @@ impl FieldColumns {
     }
 
     /// The rows as a record batch; `None` if no field is passed through.
+    ///
+    /// # Errors
+    /// The columns differ in length, which does not happen.
     pub(super) fn finish(self) -> Result<Option<RecordBatch>, ArrowError> {
         if self.columns.is_empty() {
             return Ok(None);

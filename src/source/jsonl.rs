@@ -8,25 +8,24 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::builder::make_view;
 use arrow_array::{BinaryViewArray, RecordBatch};
-use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use memchr::{memchr_iter, memrchr};
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use super::content::{self, SourceFile};
+use super::documents::TextBuilder;
 use super::error::{SourceError, memory_error};
 use super::json_fields::{FieldColumns, FieldText, repaired};
 use super::passthrough::value_in_path;
-use super::records::{BYTE_ORDER_MARK, CsvToLines, JsonToLines, PEEKED_BYTES, RecordErrors, is_lines};
+use super::records::{CsvToLines, JsonToLines, PEEKED_BYTES, RecordErrors, is_lines};
 use super::row_text::{RowText, TemplatePart};
 use super::skipped_rows::ReadContext;
-use super::sniff::PeekReader;
+use super::sniff::{BYTE_ORDER_MARK, PeekReader};
 use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Format, RowRange, SourceSpec};
 use crate::base::hash::Map;
-use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
+use crate::base::int::{to_u64, u64_to_usize};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -40,7 +39,7 @@ const LONGEST_LINE: usize = (1 << 31) - 1;
 /// The position of a unit in its file, which is needed to number lines in messages.
 pub(super) enum UnitStart {
     /// The beginning of the file, or of data that is read as a whole.
-    FileKind,
+    FileStart,
     /// A byte offset of an uncompressed file.
     At { path: PathBuf, byte: u64, lines: Arc<LinesBefore> },
     /// The lines were made of records of another format. It is known which records are unreadable, and why.
@@ -55,14 +54,15 @@ pub(super) fn as_lines(
     start: UnitStart,
 ) -> (Box<dyn Read + Send>, UnitStart) {
     match format {
-        Format::Json if matches!(start, UnitStart::FileKind) => {
+        Format::Json if matches!(start, UnitStart::FileStart) => {
             let text = PeekReader::with(text, PEEKED_BYTES);
             if is_lines(text.first()) {
                 return (Box::new(text), start);
             }
-            (Box::new(JsonToLines::new(text)), UnitStart::Records(Arc::default()))
+            (Box::new(JsonToLines::new(text.without_byte_order_mark())), UnitStart::Records(Arc::default()))
         }
         Format::Csv | Format::Tsv => {
+            let text = PeekReader::new(text).without_byte_order_mark();
             let errors = Arc::<RecordErrors>::default();
             (Box::new(CsvToLines::new(text, format, Arc::clone(&errors))), UnitStart::Records(errors))
         }
@@ -82,13 +82,13 @@ impl UnitStart {
             (RowRange::Bytes(byte, _), Compression::None) => {
                 UnitStart::At { path: path.to_path_buf(), byte, lines: Arc::clone(lines) }
             }
-            _ => UnitStart::FileKind,
+            _ => UnitStart::FileStart,
         }
     }
 
     /// Whether the unit begins at the beginning of the file.
     fn is_of_file(&self) -> bool {
-        matches!(self, UnitStart::FileKind | UnitStart::At { byte: 0, .. } | UnitStart::Records(_))
+        matches!(self, UnitStart::FileStart | UnitStart::At { byte: 0, .. } | UnitStart::Records(_))
     }
 
     /// Number of lines before the unit. Counts them if necessary, which reads the file.
@@ -97,7 +97,7 @@ impl UnitStart {
     /// The file cannot be read.
     fn lines_before(&self) -> io::Result<u64> {
         match self {
-            UnitStart::FileKind | UnitStart::Records(_) => Ok(0),
+            UnitStart::FileStart | UnitStart::Records(_) => Ok(0),
             UnitStart::At { path, byte, lines } => lines.count(path, *byte),
         }
     }
@@ -110,6 +110,9 @@ pub(super) struct LinesBefore(Mutex<BTreeMap<u64, u64>>);
 impl LinesBefore {
     /// Counts lines from the nearest known offset on. Other threads wait meanwhile, and then continue from the new
     /// offset.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     fn count(&self, path: &Path, byte: u64) -> io::Result<u64> {
         let mut known = lock(&self.0);
         let (from, mut lines) =
@@ -138,6 +141,7 @@ impl LinesBefore {
 pub(super) struct JsonLines {
     /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
+    /// The composition of a document.
     text: RowText,
     /// The schema of the pass-through fields.
     passed: SchemaRef,
@@ -166,6 +170,10 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
+    /// Reads the lines that `from` gives.
+    ///
+    /// # Errors
+    /// The template of the text is invalid.
     pub(super) fn new(
         from: Box<dyn Read + Send>,
         spec: &SourceSpec,
@@ -210,7 +218,7 @@ impl JsonLines {
                     let lines = to_u64(memchr_iter(b'\n', &self.block).count());
                     let thing = if matches!(self.start, UnitStart::Records(_)) { "record" } else { "line" };
                     let place = format!("its text after {thing} {}", self.line + lines);
-                    self.reading.bad(SourceError::damaged(&self.reading.name, place, cause))?;
+                    self.reading.bad.skip(SourceError::damaged(&self.reading.name, place, cause))?;
                     self.from = None;
                     self.block.truncate(memrchr(b'\n', &self.block).map_or(0, |newline| newline + 1));
                 }
@@ -293,7 +301,7 @@ impl JsonLines {
                 [] => Ok(()),
                 _ => texts.add(object, &self.text),
             };
-            if outcome.is_err() && !texts.views.is_empty() {
+            if outcome.is_err() && texts.texts.len() > 0 {
                 break;
             }
             self.line += 1;
@@ -303,23 +311,27 @@ impl JsonLines {
                 let is_layout = self.line == 1
                     && matches!(object.trim_ascii(), [b'['] | [b'{'] | [b'[', b'{' | b'\n', ..]);
                 let is_records = matches!(self.start, UnitStart::Records(_));
-                self.reading.bad(if is_layout && !is_records { error.with_help(AS_JSON) } else { error })?;
+                self.reading.bad.skip(if is_layout && !is_records {
+                    error.with_help(AS_JSON)
+                } else {
+                    error
+                })?;
             }
         }
         if texts.is_replaced {
             self.reading.bad.replaced(&self.reading.name);
         }
         let first_row = self.row;
-        if first_row == 0 && self.start.is_of_file() && !texts.views.is_empty() {
+        if first_row == 0 && self.start.is_of_file() && texts.texts.len() > 0 {
             let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
-            for (missing_fields, is_text) in texts.lacking_with(further, &self.text) {
+            for (missing_fields, is_text) in texts.missing_with(further, &self.text) {
                 if is_text || !self.lookup.is_in_other_files(&missing_fields) {
                     return Err(self.no_field(&block[..self.whole], &missing_fields));
                 }
                 self.reading.bad.lacks(&missing_fields, self.reading.unit, &self.reading.name);
             }
         }
-        self.row += to_u64(texts.views.len());
+        self.row += to_u64(texts.texts.len());
         let (documents, columns) =
             texts.finish().map_err(|cause| SourceError::damaged(&self.reading.name, "its text", cause))?;
         Ok(self.reading.batch(first_row, documents, columns))
@@ -340,7 +352,11 @@ impl Iterator for JsonLines {
                     self.ended = true;
                     // The request is wrong for every line, so skipping lines would not help.
                     let wrong = error.kind() == ErrorKind::Usage;
-                    return if wrong { Some(Err(error)) } else { self.reading.bad(error).err().map(Err) };
+                    return if wrong {
+                        Some(Err(error))
+                    } else {
+                        self.reading.bad.skip(error).err().map(Err)
+                    };
                 }
             }
         }
@@ -350,12 +366,8 @@ impl Iterator for JsonLines {
 
 /// Texts stored end to end with views into them, and the pass-through fields beside them.
 struct LineTexts {
-    /// The texts, end to end.
-    bytes: Vec<u8>,
-    /// Views of the texts, one per document; a null document has an empty view.
-    views: Vec<u128>,
-    /// Whether each document is present, not null.
-    valid: Vec<bool>,
+    /// The texts, one per document.
+    texts: TextBuilder,
     /// For each field of the text, whether any line had it.
     met: Vec<bool>,
     /// The pass-through fields.
@@ -366,10 +378,10 @@ struct LineTexts {
 }
 
 impl LineTexts {
+    /// No documents yet, with pass-through fields `passed`.
     fn new(text: &RowText, passed: FieldColumns) -> LineTexts {
-        let (bytes, views, valid) = Default::default();
-        let met = text.columns().map(|_| false).collect();
-        LineTexts { bytes, views, valid, met, passed, replace: false, is_replaced: false }
+        let (texts, met) = (TextBuilder::default(), text.columns().map(|_| false).collect());
+        LineTexts { texts, met, passed, replace: false, is_replaced: false }
     }
 
     /// The fields that no row has, with `true` for fields of the text and `false` for pass-through fields.
@@ -379,7 +391,7 @@ impl LineTexts {
     }
 
     /// The same, with further lines taken into account. Lines that cannot be read have no fields.
-    fn lacking_with<'a>(
+    fn missing_with<'a>(
         &self,
         mut lines: impl Iterator<Item = &'a [u8]>,
         text: &RowText,
@@ -420,7 +432,7 @@ impl LineTexts {
     /// # Errors
     /// The line is not a JSON object, or a requested field has the wrong type.
     fn add_json(&mut self, line: &[u8], text: &RowText, before: Option<&[u8]>) -> serde_json::Result<()> {
-        let at = self.bytes.len();
+        let at = self.texts.bytes.len();
         let found = match text.only_column() {
             Some(column) => self.found(line, column, &text.join).map(|found| {
                 self.met[0] |= found.is_some();
@@ -434,12 +446,11 @@ impl LineTexts {
         });
         match found {
             Ok(found) => {
-                self.views.push(make_view(&self.bytes[at..], 0, truncate_to_u32(at)));
-                self.valid.push(found);
+                self.texts.push(at, found);
                 Ok(())
             }
             Err(error) => {
-                self.bytes.truncate(at);
+                self.texts.bytes.truncate(at);
                 Err(error)
             }
         }
@@ -447,18 +458,24 @@ impl LineTexts {
 
     /// Appends the text of a single field. Returns whether the field has text, or `None` if the line has no such
     /// field.
+    ///
+    /// # Errors
+    /// The line is not a JSON object, or the field has the wrong type.
     fn found(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
         let mut json = serde_json::Deserializer::from_slice(line);
-        let found = FieldText::new(column, join, &mut self.bytes).deserialize(&mut json)?;
+        let found = FieldText::new(column, join, &mut self.texts.bytes).deserialize(&mut json)?;
         json.end().map(|()| found)
     }
 
     /// Appends the parts of a template. Returns whether any of its fields has text.
+    ///
+    /// # Errors
+    /// The line is not a JSON object, or a field has the wrong type.
     fn composed(&mut self, line: &[u8], text: &RowText) -> serde_json::Result<bool> {
-        let (at, mut any, mut column) = (self.bytes.len(), false, 0);
+        let (at, mut any, mut column) = (self.texts.bytes.len(), false, 0);
         for part in &text.parts {
             match part {
-                TemplatePart::Literal(same) => self.bytes.extend_from_slice(same.as_bytes()),
+                TemplatePart::Literal(same) => self.texts.bytes.extend_from_slice(same.as_bytes()),
                 TemplatePart::Column(path) => {
                     let found = self.found(line, path, &text.join)?;
                     self.met[column] |= found.is_some();
@@ -468,17 +485,14 @@ impl LineTexts {
             }
         }
         if !any {
-            self.bytes.truncate(at);
+            self.texts.bytes.truncate(at);
         }
         Ok(any)
     }
 
     /// The documents, and the pass-through columns if any.
     fn finish(self) -> std::result::Result<(BinaryViewArray, Option<RecordBatch>), ArrowError> {
-        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
-        let texts = vec![Buffer::from_vec(self.bytes)];
-        let documents = BinaryViewArray::try_new(ScalarBuffer::from(self.views), texts, nulls)?;
-        Ok((documents, self.passed.finish()?))
+        Ok((self.texts.finish()?, self.passed.finish()?))
     }
 }
 
@@ -558,7 +572,7 @@ impl OtherFiles {
 fn has_field(file: &SourceFile, field: &str) -> bool {
     let mut lines = Vec::new();
     let Ok(text) = content::text(file, RowRange::Whole, DEFAULT_WINDOW_BYTES) else { return false };
-    let (text, _) = as_lines(text, file.format, UnitStart::FileKind);
+    let (text, _) = as_lines(text, file.format, UnitStart::FileStart);
     // An error of decompression ends the lines that are searched.
     let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
     let fields = FieldColumns::new(&FieldColumns::schema(&[field.to_owned()]));

@@ -224,12 +224,14 @@ impl IgnoredFiles {
 #[derive(Deserialize)]
 struct SavedDataset {
     #[serde(rename = "_data_files")]
+    /// The files of the dataset.
     files: Vec<SavedFile>,
 }
 
 /// The name of a saved file.
 #[derive(Deserialize)]
 struct SavedFile {
+    /// The name in the folder.
     filename: String,
 }
 
@@ -328,6 +330,9 @@ fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
 
 /// Adds the files below a folder that match the remaining parts of a pattern. A name that is not UTF-8 is compared in
 /// its lossy form.
+///
+/// # Errors
+/// A folder cannot be read.
 fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Result<()> {
     /// As in a shell: a `*` matches neither a slash nor a leading dot.
     const OPTIONS: glob::MatchOptions = glob::MatchOptions {

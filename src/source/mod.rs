@@ -123,6 +123,14 @@ impl Identity {
 }
 
 /// The part of a file that a unit covers.
+///
+/// ```
+/// use tokenmill::source::RowRange;
+///
+/// let json = serde_json::to_string(&RowRange::RowGroups(2, 3))?;
+/// assert_eq!(json, r#"{"row-groups":[2,3]}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowRange {
@@ -372,6 +380,20 @@ pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
 pub const DEFAULT_WINDOW_BYTES: u64 = 128 << 20;
 
 /// Sizes of the portions in which sources are read. The documents do not depend on them.
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{self, OpenContext, ReadConfig, SourceSpec};
+///
+/// let config = ReadConfig { batch_bytes: 1 << 10, ..ReadConfig::default() };
+/// let context = OpenContext { config, ..OpenContext::new(&Silent) };
+/// let spec = SourceSpec { uri: "demo:verse?lines=100".to_owned(), ..SourceSpec::default() };
+/// let source = source::open(&spec, 0, &context)?;
+/// for batch in source::in_order(vec![source], 0) {
+///     assert!(batch?.text_bytes() < 2 << 10);
+/// }
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadConfig {
     /// Approximate bytes of text in a batch. A larger row is a batch of its own.
@@ -411,6 +433,38 @@ pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A source that has been opened: its units, their identities, and their documents.
+///
+/// A program can implement this trait to give documents of its own to the functions that read sources:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tokenmill::Result;
+/// use tokenmill::source::{self, Documents, Identity, RowRange, Source, Unit};
+///
+/// struct Greetings(Vec<Unit>);
+///
+/// impl Source for Greetings {
+///     fn units(&self) -> &[Unit] {
+///         &self.0
+///     }
+///
+///     fn identity(&self, _unit: usize) -> Result<Identity> {
+///         Ok(Identity::Generated)
+///     }
+///
+///     fn read(&self, _unit: usize) -> Result<Documents<'static>> {
+///         Ok(source::texts(["good morning", "good night"]))
+///     }
+/// }
+///
+/// let name = "greetings".to_owned();
+/// let unit = Unit { name, range: RowRange::Whole, rows: Some(2), text_bytes: None };
+/// let source: Arc<dyn Source> = Arc::new(Greetings(vec![unit]));
+/// let batch = source::in_order(vec![source], 1).next().expect("a batch")?;
+/// assert_eq!(batch.len(), 2);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// Opening a source lists it. Listing reads names, footers and schemas. Of text it reads only the first bytes of each
 /// file and the bytes around the offsets at which a large file is cut into units.

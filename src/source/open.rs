@@ -101,6 +101,9 @@ pub fn look(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
 }
 
 /// Dispatches on the URI's scheme. `download` says whether files of the hub are downloaded.
+///
+/// # Errors
+/// Those of [`open`].
 fn open_by(
     spec: &SourceSpec,
     source: usize,
@@ -185,6 +188,9 @@ fn local_path(uri: &str, path: &str) -> Result<String> {
 }
 
 /// Opens files that have known identities.
+///
+/// # Errors
+/// A file cannot be opened, or the files have different formats.
 fn open_identified(
     spec: &SourceSpec,
     found: Vec<remote::Streamed>,

@@ -117,6 +117,7 @@ struct ReadAhead {
     ahead: usize,
     /// Initial value of [`ReadAheadState::most_bytes`].
     least_bytes: u64,
+    /// What changes while units are read.
     state: Mutex<ReadAheadState>,
     /// Notified when readers may find work or room.
     space: Condvar,
@@ -197,6 +198,9 @@ impl ReadAhead {
     }
 
     /// Reads a unit and hands over its batches one by one.
+    ///
+    /// # Errors
+    /// The unit cannot be opened.
     fn read_unit(&self, position: usize, source: usize, unit: usize) -> Result<()> {
         for batch in self.sources[source].read(unit)? {
             if !self.push(position, batch) {
@@ -307,6 +311,7 @@ fn panicked(source: &dyn Source, unit: usize, message: String) -> Error {
 
 /// The stream without reading threads: a batch is read when it is taken.
 struct DirectStream {
+    /// The sources, in order.
     sources: Vec<Arc<dyn Source>>,
     /// The units that have not been started.
     positions: vec::IntoIter<(usize, usize)>,
@@ -329,6 +334,9 @@ impl DirectStream {
     }
 
     /// Reads the next batch; `None` at the end.
+    ///
+    /// # Errors
+    /// A unit cannot be opened or read, or reading it panics.
     fn take(&mut self) -> Result<Option<Batch>> {
         loop {
             if let Some((documents, (source, unit))) = &mut self.unit {
@@ -364,6 +372,7 @@ impl Iterator for DirectStream {
 /// The consumer's end of the stream with reading threads. Dropping it does not wait for the threads, since one of
 /// them may be waiting for standard input.
 struct OrderedStream {
+    /// What the reading threads share with the consumer.
     shared: Arc<ReadAhead>,
     /// The error if no thread could be started.
     failed: Option<Error>,

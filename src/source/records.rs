@@ -22,6 +22,7 @@ use memchr::{memchr_iter, memchr3};
 use serde::de::IgnoredAny;
 
 use super::Format;
+use super::sniff::BYTE_ORDER_MARK;
 use crate::base::int::to_u64;
 use crate::base::pools::lock;
 
@@ -42,13 +43,10 @@ impl RecordErrors {
 }
 
 /// Bytes of input that are read at once.
-pub(super) const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of a file by which JSON Lines are recognized.
 pub(super) const PEEKED_BYTES: u64 = 64 << 10;
-
-/// A mark that some programs write before the text. It is not JSON.
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Whether text that begins with these bytes is JSON Lines: its first line is an object.
 pub(super) fn is_lines(first: &[u8]) -> bool {
@@ -62,13 +60,12 @@ pub(super) fn is_lines(first: &[u8]) -> bool {
 ///
 /// **Memory:** one block of 64 KiB, whatever the lengths of values.
 pub(super) struct JsonToLines<R> {
+    /// The text to convert.
     from: R,
     /// The block of input that is being converted.
     input: Vec<u8>,
     /// Offset in `input` of the next byte.
     at: usize,
-    /// Whether a byte order mark at the beginning has been looked for.
-    begun: bool,
     /// Number of brackets and braces that are open in the current value.
     depth: u64,
     /// Whether an outermost array is open. Its elements are the values.
@@ -90,7 +87,6 @@ impl<R: Read> JsonToLines<R> {
             from,
             input: Vec::new(),
             at: 0,
-            begun: false,
             depth: 0,
             in_array: false,
             in_value: false,
@@ -110,14 +106,7 @@ impl<R: Read> JsonToLines<R> {
         }
         self.input.clear();
         self.at = 0;
-        let wanted = if self.begun { BLOCK_BYTES } else { BYTE_ORDER_MARK.len() };
-        let read = self.from.by_ref().take(to_u64(wanted)).read_to_end(&mut self.input);
-        if !self.begun && self.input.starts_with(BYTE_ORDER_MARK) {
-            self.input.clear();
-            self.begun = true;
-            return self.fill();
-        }
-        self.begun = true;
+        let read = self.from.by_ref().take(to_u64(BLOCK_BYTES)).read_to_end(&mut self.input);
         // Bytes that were read before an error are given first. The next read reports the error.
         if self.input.is_empty() { read.map(|_| false) } else { Ok(true) }
     }
@@ -212,6 +201,9 @@ impl<R: Read> Read for JsonToLines<R> {
 
 impl<R> JsonToLines<R> {
     /// The end of the input: an error if a value or array is open.
+    ///
+    /// # Errors
+    /// A value or an array is not closed.
     fn end(&self) -> io::Result<usize> {
         let open = match (self.in_string || self.depth > 0, self.in_array) {
             (true, _) => "a value",
@@ -237,6 +229,7 @@ const LONGEST_HEADER: usize = 1 << 20;
 ///
 /// **Memory:** the header and two blocks, whatever the lengths of records.
 pub(super) struct CsvToLines<R> {
+    /// The text to convert.
     from: R,
     /// The parser of CSV, which also handles tabs.
     parser: Reader,
@@ -342,6 +335,9 @@ impl<R: Read> CsvToLines<R> {
     }
 
     /// Reads the next block if none is left.
+    ///
+    /// # Errors
+    /// The input cannot be read.
     fn fill(&mut self) -> io::Result<()> {
         if self.at < self.input.len() || self.from_ended {
             return Ok(());
@@ -432,33 +428,17 @@ impl<R: Read> CsvToLines<R> {
     fn advance(&mut self) -> io::Result<()> {
         let names = match self.names.take() {
             Some(names) => names,
-            None => {
-                self.skip_mark()?;
-                as_keys(&self.header()?)
-            }
+            None => as_keys(&self.header()?),
         };
         let outcome = self.record(&names);
         self.names = Some(names);
         outcome
     }
 
-    /// Skips a byte order mark before the header.
-    fn skip_mark(&mut self) -> io::Result<()> {
-        self.fill()?;
-        while self.input.len() < BYTE_ORDER_MARK.len() && !self.from_ended {
-            let mut more = [0; 1];
-            match self.from.read(&mut more)? {
-                0 => break,
-                _ => self.input.push(more[0]),
-            }
-        }
-        if self.input.starts_with(BYTE_ORDER_MARK) {
-            self.at = BYTE_ORDER_MARK.len();
-        }
-        Ok(())
-    }
-
     /// Converts the next part of a record to JSON.
+    ///
+    /// # Errors
+    /// The input cannot be read.
     fn record(&mut self, names: &[String]) -> io::Result<()> {
         let begins = self.state.raw.bytes == 0;
         let Some((filled, ends, ends_record)) = self.part()? else {

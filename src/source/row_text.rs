@@ -17,17 +17,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::make_view;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, BooleanArray, RecordBatch, StructArray};
-use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::nullif::nullif;
 
 use super::cast::{is_text, views};
+use super::documents::TextBuilder;
 use super::error::SourceError;
 use super::{LONGEST_DOCUMENT, SourceSpec};
-use crate::base::int::{to_u64, truncate_to_u32};
+use crate::base::int::to_u64;
 use crate::error::{Error, Result};
 
 /// The default separator between the items of a list.
@@ -405,8 +405,11 @@ impl TextNode {
 
 /// Composes the texts of a record batch, some rows at a time.
 pub(super) struct ComposedRows {
+    /// The parts of the text.
     parts: Vec<TextNode>,
+    /// The separator between items of lists.
     join: String,
+    /// The pass-through columns of the whole record batch.
     passed: Option<RecordBatch>,
     /// Number of rows of the record batch.
     rows: usize,
@@ -428,36 +431,31 @@ impl ComposedRows {
         &mut self,
         bytes: u64,
     ) -> Result<Option<(BinaryViewArray, Option<RecordBatch>)>, ArrowError> {
-        let (first, mut text) = (self.row, Vec::new());
-        let (mut views, mut valid) = (Vec::new(), Vec::new());
+        let (first, mut texts) = (self.row, TextBuilder::default());
         while self.row < self.rows
-            && to_u64(text.len()) < bytes.min(LONGEST_DOCUMENT)
-            && views.len() < ROWS_AT_ONCE
+            && to_u64(texts.bytes.len()) < bytes.min(LONGEST_DOCUMENT)
+            && texts.len() < ROWS_AT_ONCE
         {
-            let from = text.len();
+            let from = texts.bytes.len();
             let mut any = false;
             for part in &self.parts {
-                any |= part.append(self.row, &self.join, false, &mut text);
-                if to_u64(text.len() - from) > LONGEST_DOCUMENT {
+                any |= part.append(self.row, &self.join, false, &mut texts.bytes);
+                if to_u64(texts.bytes.len() - from) > LONGEST_DOCUMENT {
                     let problem = format!("a document is longer than {LONGEST_DOCUMENT} bytes");
                     return Err(ArrowError::InvalidArgumentError(problem));
                 }
             }
             if !any {
-                text.truncate(from);
+                texts.bytes.truncate(from);
             }
-            views.push(make_view(&text[from..], 0, truncate_to_u32(from)));
-            valid.push(any);
+            texts.push(from, any);
             self.row += 1;
         }
-        if views.is_empty() {
+        let rows = texts.len();
+        if rows == 0 {
             return Ok(None);
         }
-        let rows = views.len();
-        let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
-        let texts = vec![Buffer::from_vec(text)];
-        let documents = BinaryViewArray::try_new(ScalarBuffer::from(views), texts, nulls)?;
-        Ok(Some((documents, self.passed.as_ref().map(|passed| passed.slice(first, rows)))))
+        Ok(Some((texts.finish()?, self.passed.as_ref().map(|passed| passed.slice(first, rows)))))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::base::int::{counted, to_u64};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Number of incidents that are listed with their message. Later ones are only counted.
+/// Number of skipped rows that are listed with their message. Later ones are only counted.
 pub const LISTED_SKIPPED_ROWS: usize = 1_000;
 
 /// The advice if bad input ends a run.
@@ -72,11 +72,12 @@ pub struct UnitSkips {
 /// for batch in source::in_order(vec![source], 1) {
 ///     documents += batch?.len();
 /// }
-/// assert_eq!((documents, context.incidents.count()), (1, 1));
+/// assert_eq!((documents, context.skipped_rows.count()), (1, 1));
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct SkippedRows {
+    /// What all readings of units have found.
     found: Mutex<SkipState>,
 }
 
@@ -129,15 +130,20 @@ impl SkippedRows {
         found.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
     }
 
-    /// The incidents of sources with [`OnBadInput::Quarantine`], in document order.
+    /// The skipped rows of sources with [`OnBadInput::Quarantine`], in document order.
     pub fn listed(&self) -> Vec<SkippedRow> {
-        let incident = |((key, _), problem): (&(UnitKey, u64), &String)| SkippedRow {
+        let skipped_row = |((key, _), problem): (&(UnitKey, u64), &String)| SkippedRow {
             source: key.0,
             unit: key.1,
             problem: problem.clone(),
         };
         let found = self.found();
-        found.listed.iter().filter(|((key, number), _)| *number < found.taken(*key)).map(incident).collect()
+        found
+            .listed
+            .iter()
+            .filter(|((key, number), _)| *number < found.taken(*key))
+            .map(skipped_row)
+            .collect()
     }
 
     /// The rows that are missing from a unit.
@@ -277,6 +283,7 @@ pub(super) struct BadInput {
 /// The bad input of one reading of a unit, or of opening the source if `unit` is `None`.
 #[derive(Clone, Debug)]
 pub(super) struct BadRows {
+    /// The treatment that the source asks for.
     of: BadInput,
     /// The unit; `None` while the source is opened.
     unit: Option<usize>,
@@ -360,12 +367,12 @@ impl BadRows {
     ///
     /// # Errors
     /// `error`, if it is not bad input or bad input is not to be skipped.
-    pub(super) fn met(&self, error: Error) -> Result<()> {
-        self.lost(error, 1)
+    pub(super) fn skip(&self, error: Error) -> Result<()> {
+        self.skip_rows(error, 1)
     }
 
-    /// Like [`met`](BadRows::met), for an error that loses this number of rows.
-    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
+    /// Like [`skip`](BadRows::skip), for an error that loses this number of rows.
+    pub(super) fn skip_rows(&self, error: Error, rows: u64) -> Result<()> {
         if error.kind() != ErrorKind::Failed {
             return Err(error);
         }
@@ -433,18 +440,5 @@ impl ReadContext {
     ) -> Batch {
         let (source, unit) = (self.source, self.unit);
         Batch { source, unit, first_row, documents, columns, continued: false, open: false }
-    }
-
-    /// Records bad input and continues, or returns the error if bad input is not to be skipped.
-    ///
-    /// # Errors
-    /// `error`, if bad input is not to be skipped or the error is not bad input.
-    pub(super) fn bad(&self, error: Error) -> Result<()> {
-        self.bad.met(error)
-    }
-
-    /// Like [`bad`](ReadContext::bad), for bad input that loses this number of rows.
-    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
-        self.bad.lost(error, rows)
     }
 }

@@ -149,6 +149,9 @@ const fn compressed(
     FileKind { compression: Some(compression), ..kind(bytes, what, [remedy, "", UNPACK]) }
 }
 
+/// A mark that some programs write before text in UTF-8. It is neither JSON nor part of a table's header.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Bytes that suffice to recognize every kind.
 const SNIFFED_BYTES: u64 = 1024;
 
@@ -176,6 +179,14 @@ impl<R: Read> PeekReader<R> {
         PeekReader { first: Cursor::new(first), failed, rest: from }
     }
 
+    /// Passes over a mark at the beginning that some programs write before text.
+    pub(super) fn without_byte_order_mark(mut self) -> PeekReader<R> {
+        if self.first().starts_with(BYTE_ORDER_MARK) {
+            self.first.set_position(to_u64(BYTE_ORDER_MARK.len()));
+        }
+        self
+    }
+
     /// The bytes that were read ahead.
     pub(super) fn first(&self) -> &[u8] {
         self.first.get_ref()
@@ -187,6 +198,9 @@ impl<R: Read> PeekReader<R> {
     }
 
     /// Takes the error that stopped reading ahead, as one of this file.
+    ///
+    /// # Errors
+    /// The first bytes could not be read.
     fn read_error(&mut self, file: &str) -> Result<()> {
         self.failed
             .take()

@@ -66,6 +66,7 @@ pub(super) struct TextDocuments {
     damaged: bool,
     /// Whether all documents have been given out, or an error was.
     ended: bool,
+    /// The unit and its source.
     reading: ReadContext,
 }
 
@@ -107,7 +108,7 @@ impl TextDocuments {
             Err(cause) => {
                 let place =
                     format!("its text from byte {} on", self.passed + to_u64(self.block.text().len()));
-                self.reading.bad(SourceError::damaged(&self.reading.name, place, cause))?;
+                self.reading.bad.skip(SourceError::damaged(&self.reading.name, place, cause))?;
                 self.from = None;
                 self.damaged = true;
             }
@@ -116,6 +117,9 @@ impl TextDocuments {
     }
 
     /// Divides the block into documents, keeps the rest for the next batch, and returns the documents.
+    ///
+    /// # Errors
+    /// The documents do not form an array, which does not happen.
     fn cut(&mut self) -> Result<Batch> {
         let block = self.block.text();
         let last = self.from.is_none();
@@ -293,6 +297,9 @@ pub(super) fn starts(path: &Path, bytes: u64, rule: &DocumentRule, range_bytes: 
 }
 
 /// The first offset after `from` at which a document certainly begins, whatever precedes it.
+///
+/// # Errors
+/// The file cannot be read.
 fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Option<u64>> {
     // The byte before `from` shows whether a line, or a run of newlines, begins at `from`.
     let before = from - 1;

@@ -272,11 +272,14 @@ fn book(seed: u64, row: u64) -> i64 {
 
 /// Writes lines. Its memory is reused from line to line.
 struct Writer {
+    /// The spelling of numbers.
     syllables: Syllables,
+    /// The line that is being written.
     line: LineBuffer,
 }
 
 impl Writer {
+    /// A writer with an empty line.
     fn new() -> Writer {
         Writer { syllables: Syllables::new(), line: LineBuffer::new() }
     }
@@ -388,7 +391,9 @@ pub(self) const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
 
 /// The text of a line. The buffer is longer than any line, so a word can be copied without a check.
 pub(self) struct LineBuffer {
+    /// The memory, of which only the beginning is filled.
     bytes: [u8; 128],
+    /// Number of bytes that are filled.
     length: usize,
 }
 

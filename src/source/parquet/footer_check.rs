@@ -244,6 +244,7 @@ const UUID: u8 = 13;
 
 /// Reads Thrift's compact protocol and counts the bytes that it consumes.
 struct Thrift<R> {
+    /// The data.
     from: R,
     /// Number of bytes consumed so far, which gives the offset of the data after a structure.
     taken: u64,
@@ -254,6 +255,9 @@ type Each<'e, R> = dyn FnMut(&mut Thrift<R>, i64, u8) -> Result<()> + 'e;
 
 impl<R: Read> Thrift<R> {
     /// The next byte.
+    ///
+    /// # Errors
+    /// The data ends, or cannot be read.
     fn byte(&mut self) -> Result<u8> {
         let mut byte = [0];
         self.from.read_exact(&mut byte).map_err(|cause| match cause.kind() {
@@ -325,6 +329,9 @@ impl<R: Read> Thrift<R> {
     }
 
     /// Skips the value of a field.
+    ///
+    /// # Errors
+    /// The type is unknown, structures are nested too deeply, or the data ends.
     fn skip(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Ok(()),

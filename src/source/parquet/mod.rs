@@ -290,6 +290,7 @@ pub(super) struct RowGroupReader {
     composing: Option<ComposedRows>,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
+    /// The unit and its source.
     reading: ReadContext,
 }
 
@@ -334,6 +335,9 @@ impl RowGroupReader {
     }
 
     /// Converts the pass-through columns to the types that the file declares.
+    ///
+    /// # Errors
+    /// A value does not fit the type.
     fn typed(&self, mut batch: Batch) -> Result<Batch> {
         let cast = |columns: RecordBatch| {
             let fields = self.passed.fields().iter();
@@ -363,7 +367,7 @@ impl Iterator for RowGroupReader {
                 Err(error) => {
                     self.reader = None;
                     let lost = self.rows.saturating_sub(self.row);
-                    return self.reading.lost(error, lost).err().map(Err);
+                    return self.reading.bad.skip_rows(error, lost).err().map(Err);
                 }
             }
         }
@@ -480,9 +484,11 @@ fn check_begin(input: &ParquetInput, file: &SourceFile) -> Result<()> {
 /// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
 /// moves its position.
 struct ParquetInput {
+    /// Where the bytes are.
     from: Origin,
     /// Size of the file in bytes.
     bytes: u64,
+    /// The last error while reading.
     code: LastOsError,
 }
 
