@@ -208,7 +208,9 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
                 is_too_large: |cause| cause.kind() == io::ErrorKind::OutOfMemory,
             })
         }
-        Compression::Lz4 => Box::new(Lz4Frames::Before(EndDetector { from: buffered(raw), met_end: false })),
+        Compression::Lz4 => {
+            Box::new(Lz4Frames::Before(EndDetector { from: buffered(raw), reached_end: false }))
+        }
     })
 }
 
@@ -331,13 +333,13 @@ struct EndDetector<R> {
     /// The compressed data.
     from: R,
     /// Whether a read met the end.
-    met_end: bool,
+    reached_end: bool,
 }
 
 impl<R: Read> Read for EndDetector<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
-        self.met_end |= read == 0 && !into.is_empty();
+        self.reached_end |= read == 0 && !into.is_empty();
         Ok(read)
     }
 }
@@ -366,7 +368,7 @@ impl<R: BufRead> Read for Lz4Frames<R> {
                     if read > 0 || into.is_empty() {
                         return Ok(read);
                     }
-                    if frame.get_ref().met_end {
+                    if frame.get_ref().reached_end {
                         return Err(cut_off());
                     }
                     match mem::replace(self, Lz4Frames::Ended) {

@@ -277,7 +277,7 @@ pub fn collected_documents_named<'a>(
     name: impl Fn(usize, usize) -> String + Send + 'a,
 ) -> Documents<'a> {
     let (name, longest) = (Box::new(name), LONGEST_DOCUMENT);
-    Box::new(CollectedDocuments { documents, name, begun: None, next: None, longest, failed: false })
+    Box::new(CollectedDocuments { documents, name, partial: None, next: None, longest, failed: false })
 }
 
 /// Iterator over complete documents.
@@ -287,7 +287,7 @@ struct CollectedDocuments<'a> {
     /// Returns the name of a source's unit, for errors.
     name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
     /// The split document that is being joined.
-    begun: Option<PartialDocument>,
+    partial: Option<PartialDocument>,
     /// The documents of the last batch that follow the end of a split document.
     next: Option<Batch>,
     /// Maximum bytes of a document.
@@ -353,24 +353,24 @@ impl CollectedDocuments<'_> {
     /// # Errors
     /// A document is too long.
     fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
-        let Some(mut begun) = self.begun.take() else {
+        let Some(mut partial) = self.partial.take() else {
             return self.after(batch);
         };
         if batch.is_empty() {
-            self.begun = Some(begun);
+            self.partial = Some(partial);
             return Ok(None);
         }
-        if !begun.add(batch.documents.value(0), self.longest) {
-            return Err(self.too_long(&begun));
+        if !partial.add(batch.documents.value(0), self.longest) {
+            return Err(self.too_long(&partial));
         }
         if batch.open && batch.len() == 1 {
-            self.begun = Some(begun);
+            self.partial = Some(partial);
             return Ok(None);
         }
         if batch.len() > 1 {
             self.next = Some(batch.slice(1, batch.len() - 1));
         }
-        begun.end().map(Some)
+        partial.end().map(Some)
     }
 
     /// Processes a batch that does not begin in the middle of a document.
@@ -383,17 +383,17 @@ impl CollectedDocuments<'_> {
             return Ok(Some(batch));
         }
         let part = batch.slice(last, 1);
-        let mut begun = PartialDocument {
+        let mut partial = PartialDocument {
             source: part.source,
             unit: part.unit,
             row: part.first_row,
             bytes: Vec::new(),
             columns: part.columns,
         };
-        if !begun.add(part.documents.value(0), self.longest) {
-            return Err(self.too_long(&begun));
+        if !partial.add(part.documents.value(0), self.longest) {
+            return Err(self.too_long(&partial));
         }
-        self.begun = Some(begun);
+        self.partial = Some(partial);
         Ok((last > 0).then(|| Batch { open: false, ..batch.slice(0, last) }))
     }
 }
@@ -408,7 +408,7 @@ impl Iterator for CollectedDocuments<'_> {
                 None => match self.documents.next() {
                     Some(batch) => batch.and_then(|batch| self.take(batch)),
                     // Sources mark the end of every document. If the mark is missing, the document ends here.
-                    None => return Some(self.begun.take()?.end()),
+                    None => return Some(self.partial.take()?.end()),
                 },
             };
             self.failed = taken.is_err();
@@ -579,7 +579,7 @@ mod tests {
         let name = Box::new(|source, unit| format!("file {source}.{unit}"));
         let documents = Box::new(parts.into_iter());
         let whole =
-            CollectedDocuments { documents, name, begun: None, next: None, longest: 10, failed: false };
+            CollectedDocuments { documents, name, partial: None, next: None, longest: 10, failed: false };
         let outcome: Vec<_> = whole.collect();
         assert_eq!(outcome.len(), 2);
         let error = outcome[1].as_ref().expect_err("12 bytes");

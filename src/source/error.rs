@@ -191,6 +191,6 @@ where
 {
     match catch_panic(decode) {
         Ok(result) => result.map_err(|cause| SourceError::damaged(file, place, cause)),
-        Err(said) => Err(SourceError::damaged(file, place, Panicked(said))),
+        Err(message) => Err(SourceError::damaged(file, place, Panicked(message))),
     }
 }

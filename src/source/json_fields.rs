@@ -242,7 +242,7 @@ pub(super) struct FieldColumns {
     /// The values so far, one builder per column.
     columns: Vec<StringViewBuilder>,
     /// For each column, whether any object had the field.
-    met: Vec<bool>,
+    seen: Vec<bool>,
 }
 
 /// The value of each column's field in one object; `None` if the object lacks the field.
@@ -255,20 +255,20 @@ impl FieldColumns {
         FieldColumns {
             schema: Arc::clone(schema),
             columns: columns.clone().map(|_| StringViewBuilder::new()).collect(),
-            met: columns.map(|_| false).collect(),
+            seen: columns.map(|_| false).collect(),
         }
     }
 
     /// Like [`new`](FieldColumns::new), but the columns that `given` marks need no field in any object.
     pub(super) fn needing(schema: &SchemaRef, given: &[bool]) -> FieldColumns {
         let fields = FieldColumns::new(schema);
-        let met = if given.is_empty() { fields.met } else { given.to_vec() };
-        FieldColumns { met, ..fields }
+        let seen = if given.is_empty() { fields.seen } else { given.to_vec() };
+        FieldColumns { seen, ..fields }
     }
 
     /// The same columns without rows, with the record of fields that have been seen.
     pub(super) fn emptied(&self) -> FieldColumns {
-        FieldColumns { met: self.met.clone(), ..FieldColumns::new(&self.schema) }
+        FieldColumns { seen: self.seen.clone(), ..FieldColumns::new(&self.schema) }
     }
 
     /// The schema of pass-through fields with these names.
@@ -300,10 +300,10 @@ impl FieldColumns {
     ) -> serde_json::Result<()> {
         let texts: Vec<Option<String>> =
             values.iter().map(|value| text(*value, repaired)).collect::<Result<_, _>>()?;
-        for (((column, met), text), value) in
-            self.columns.iter_mut().zip(&mut self.met).zip(texts).zip(values)
+        for (((column, seen), text), value) in
+            self.columns.iter_mut().zip(&mut self.seen).zip(texts).zip(values)
         {
-            *met |= value.is_some();
+            *seen |= value.is_some();
             column.append_option(text);
         }
         Ok(())
@@ -311,8 +311,8 @@ impl FieldColumns {
 
     /// The columns that no object had a field for.
     pub(super) fn missing_fields(&self) -> impl Iterator<Item = &str> {
-        let fields = self.schema.fields().iter().zip(&self.met);
-        fields.filter(|(_, met)| !**met).map(|(field, _)| field.name().as_str())
+        let fields = self.schema.fields().iter().zip(&self.seen);
+        fields.filter(|(_, seen)| !**seen).map(|(field, _)| field.name().as_str())
     }
 
     /// The rows as a record batch; `None` if no field is passed through.

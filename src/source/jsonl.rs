@@ -154,8 +154,8 @@ pub(super) struct JsonLines {
     /// The part of the text that is being read.
     block: Vec<u8>,
     /// The part of the block that has been given out, and the end of its last complete line.
-    given: usize,
-    whole: usize,
+    consumed: usize,
+    complete: usize,
     /// Bytes to read at once, if lines are not longer.
     block_bytes: usize,
     /// Maximum bytes of a line.
@@ -189,8 +189,8 @@ impl JsonLines {
             start,
             lines_before: None,
             block: Vec::new(),
-            given: 0,
-            whole: 0,
+            consumed: 0,
+            complete: 0,
             block_bytes: u64_to_usize(reading.batch_bytes.clamp(1, 1 << 30)),
             longest: spec.longest_read.map_or(LONGEST_LINE, |most| u64_to_usize(most.0).min(LONGEST_LINE)),
             line: 0,
@@ -279,10 +279,10 @@ impl JsonLines {
     /// # Errors
     /// A line cannot be read, or no line has a requested field.
     fn rows(&mut self) -> Result<Batch> {
-        if self.given == self.whole {
-            self.block.drain(..self.given);
-            (self.given, self.whole) = (0, 0);
-            self.whole = self.fill()?;
+        if self.consumed == self.complete {
+            self.block.drain(..self.consumed);
+            (self.consumed, self.complete) = (0, 0);
+            self.complete = self.fill()?;
         }
         let block = std::mem::take(&mut self.block);
         let outcome = self.rows_of(&block);
@@ -294,7 +294,7 @@ impl JsonLines {
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
         let mut texts = LineTexts::new(&self.text, FieldColumns::needing(&self.passed, &self.lookup.by_path));
         texts.replace = self.reading.bad.replaces();
-        for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
+        for line in block[self.consumed..self.complete].split_inclusive(|&byte| byte == b'\n') {
             let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
             let object = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
             let outcome = match object.trim_ascii() {
@@ -305,7 +305,7 @@ impl JsonLines {
                 break;
             }
             self.line += 1;
-            self.given += line.len();
+            self.consumed += line.len();
             if let Err(problem) = outcome {
                 let error = self.line_error(self.line, problem);
                 let is_layout = self.line == 1
@@ -323,10 +323,10 @@ impl JsonLines {
         }
         let first_row = self.row;
         if first_row == 0 && self.start.is_of_file() && texts.texts.len() > 0 {
-            let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
+            let further = block[self.consumed..self.complete].split_inclusive(|&byte| byte == b'\n');
             for (missing_fields, is_text) in texts.missing_with(further, &self.text) {
                 if is_text || !self.lookup.is_in_other_files(&missing_fields) {
-                    return Err(self.no_field(&block[..self.whole], &missing_fields));
+                    return Err(self.no_field(&block[..self.complete], &missing_fields));
                 }
                 self.reading.bad.lacks(&missing_fields, self.reading.unit, &self.reading.name);
             }
@@ -344,7 +344,7 @@ impl Iterator for JsonLines {
     fn next(&mut self) -> Option<Result<Batch>> {
         while !self.ended {
             let rows = self.rows();
-            self.ended = self.from.is_none() && self.given == self.block.len();
+            self.ended = self.from.is_none() && self.consumed == self.block.len();
             match rows {
                 Ok(batch) if batch.is_empty() => {}
                 Ok(batch) => return Some(Ok(batch)),
@@ -369,7 +369,7 @@ struct LineTexts {
     /// The texts, one per document.
     texts: TextBuilder,
     /// For each field of the text, whether any line had it.
-    met: Vec<bool>,
+    seen: Vec<bool>,
     /// The pass-through fields.
     passed: FieldColumns,
     /// Whether invalid characters are to be replaced, and whether any were.
@@ -380,13 +380,14 @@ struct LineTexts {
 impl LineTexts {
     /// No documents yet, with pass-through fields `passed`.
     fn new(text: &RowText, passed: FieldColumns) -> LineTexts {
-        let (texts, met) = (TextBuilder::default(), text.columns().map(|_| false).collect());
-        LineTexts { texts, met, passed, replace: false, is_replaced: false }
+        let (texts, seen) = (TextBuilder::default(), text.columns().map(|_| false).collect());
+        LineTexts { texts, seen, passed, replace: false, is_replaced: false }
     }
 
     /// The fields that no row has, with `true` for fields of the text and `false` for pass-through fields.
     fn missing_fields<'a>(&'a self, text: &'a RowText) -> impl Iterator<Item = (&'a str, bool)> {
-        let of_text = text.columns().zip(&self.met).filter(|(_, met)| !**met).map(|(field, _)| (field, true));
+        let of_text =
+            text.columns().zip(&self.seen).filter(|(_, seen)| !**seen).map(|(field, _)| (field, true));
         of_text.chain(self.passed.missing_fields().map(|field| (field, false)))
     }
 
@@ -396,7 +397,7 @@ impl LineTexts {
         mut lines: impl Iterator<Item = &'a [u8]>,
         text: &RowText,
     ) -> Vec<(String, bool)> {
-        let mut all = LineTexts { met: self.met.clone(), ..LineTexts::new(text, self.passed.emptied()) };
+        let mut all = LineTexts { seen: self.seen.clone(), ..LineTexts::new(text, self.passed.emptied()) };
         while all.missing_fields(text).next().is_some()
             && let Some(line) = lines.next()
         {
@@ -433,20 +434,20 @@ impl LineTexts {
     /// The line is not a JSON object, or a requested field has the wrong type.
     fn add_json(&mut self, line: &[u8], text: &RowText, before: Option<&[u8]>) -> serde_json::Result<()> {
         let at = self.texts.bytes.len();
-        let found = match text.only_column() {
-            Some(column) => self.found(line, column, &text.join).map(|found| {
-                self.met[0] |= found.is_some();
-                found.unwrap_or(false)
+        let has_text = match text.only_column() {
+            Some(column) => self.append_field(line, column, &text.join).map(|has_text| {
+                self.seen[0] |= has_text.is_some();
+                has_text.unwrap_or(false)
             }),
             None => self.composed(line, text),
         };
-        let found = found.and_then(|found| {
+        let has_text = has_text.and_then(|has_text| {
             let values = self.passed.values(line)?;
-            self.passed.add(&values, before.map(|before| (line, before))).map(|()| found)
+            self.passed.add(&values, before.map(|before| (line, before))).map(|()| has_text)
         });
-        match found {
-            Ok(found) => {
-                self.texts.push(at, found);
+        match has_text {
+            Ok(has_text) => {
+                self.texts.push(at, has_text);
                 Ok(())
             }
             Err(error) => {
@@ -461,10 +462,10 @@ impl LineTexts {
     ///
     /// # Errors
     /// The line is not a JSON object, or the field has the wrong type.
-    fn found(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
+    fn append_field(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
         let mut json = serde_json::Deserializer::from_slice(line);
-        let found = FieldText::new(column, join, &mut self.texts.bytes).deserialize(&mut json)?;
-        json.end().map(|()| found)
+        let has_text = FieldText::new(column, join, &mut self.texts.bytes).deserialize(&mut json)?;
+        json.end().map(|()| has_text)
     }
 
     /// Appends the parts of a template. Returns whether any of its fields has text.
@@ -477,9 +478,9 @@ impl LineTexts {
             match part {
                 TemplatePart::Literal(same) => self.texts.bytes.extend_from_slice(same.as_bytes()),
                 TemplatePart::Column(path) => {
-                    let found = self.found(line, path, &text.join)?;
-                    self.met[column] |= found.is_some();
-                    any |= found == Some(true);
+                    let has_text = self.append_field(line, path, &text.join)?;
+                    self.seen[column] |= has_text.is_some();
+                    any |= has_text == Some(true);
                     column += 1;
                 }
             }

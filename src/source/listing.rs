@@ -104,7 +104,7 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
     };
     let listed: Vec<SourceFile> = files.into_iter().map(named).collect();
     one_format(uri, &listed)?;
-    notes.extend(told(listed.iter().map(|file| file.name.as_str())));
+    notes.extend(notes_on(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
 }
 
@@ -123,7 +123,7 @@ pub(super) fn named(
     let listed = |((path, name), remote)| SourceFile { remote, ..listed(path, name, format) };
     let listed: Vec<SourceFile> = files.into_iter().zip(remotes).map(listed).collect();
     one_format(uri, &listed)?;
-    notes.extend(told(listed.iter().map(|file| file.name.as_str())));
+    notes.extend(notes_on(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
 }
 
@@ -159,7 +159,7 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
         ignored = IgnoredFiles::default();
         walk(root, is_known_alone, &mut files, &mut ignored)?;
     }
-    notes.extend(ignored.told(&root.display().to_string()));
+    notes.extend(ignored.notes_on(&root.display().to_string()));
     if files.is_empty() {
         return Err(SourceError::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
             "files are recognized by the endings .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, \
@@ -192,16 +192,16 @@ impl IgnoredFiles {
     }
 
     /// Sentences about the files that were left out; none if none were.
-    fn told(&self, folder: &str) -> impl Iterator<Item = String> {
+    fn notes_on(&self, folder: &str) -> impl Iterator<Item = String> {
         let files = counted(self.earlier, "file");
         let earlier = (self.earlier > 0).then(|| {
             format!("left out, because by {STATE} they are of an earlier dataset: {files} of {folder}")
         });
-        earlier.into_iter().chain(self.endings_told(folder))
+        earlier.into_iter().chain(self.extensions_note(folder))
     }
 
     /// A sentence about the extensions, most frequent first.
-    fn endings_told(&self, folder: &str) -> Option<String> {
+    fn extensions_note(&self, folder: &str) -> Option<String> {
         /// Maximum number of extensions in a sentence.
         const SHOWN: usize = 5;
         let mut endings: Vec<_> = self.endings.iter().collect();
@@ -429,16 +429,16 @@ impl<'a> ShardSet<'a> {
 
 /// Sentences about oddities in a list of paths: a set with missing shards, and two sets with one name, which usually
 /// are the results of two runs.
-pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(super) fn notes_on<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut sets: BTreeMap<ShardSet<'a>, BTreeSet<u32>> = BTreeMap::new();
     for (set, number) in paths.filter_map(ShardSet::of) {
         sets.entry(set).or_default().insert(number);
     }
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     let mut before: Option<ShardSet<'a>> = None;
     for (set, numbers) in &sets {
         if let Some(other) = before.filter(|other| (other.start, other.rest) == (set.start, set.rest)) {
-            told.push(format!(
+            notes.push(format!(
                 "{} and {} differ in the number of shards, as if from two runs: all are read",
                 other.path(0),
                 set.path(0)
@@ -451,10 +451,10 @@ pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
         let missing = (first..files + first).find(|number| !numbers.contains(number));
         if let Some(missing) = missing {
             let there = numbers.len();
-            told.push(format!("{} is missing: {there} of {files} files exist", set.path(missing)));
+            notes.push(format!("{} is missing: {there} of {files} files exist", set.path(missing)));
         }
     }
-    told
+    notes
 }
 
 /// Names of splits. Hugging Face `datasets` recognizes them too.
@@ -499,7 +499,7 @@ mod tests {
             ),
             (set("t", 999_999, &[5]), &["t-00000-of-999999.txt is missing: 1 of 999999 files exist"][..0]),
         ] {
-            let found = told(paths.iter().map(String::as_str));
+            let found = notes_on(paths.iter().map(String::as_str));
             assert_eq!(found, expected, "{:?}", &paths[..1]);
         }
     }

@@ -236,8 +236,8 @@ const KEYS: [&str; 4] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY, A
 
 /// The field with an extension type that has no parameters.
 pub(crate) fn with_extension(field: Field, name: &str) -> Field {
-    let said = [(EXTENSION_TYPE_NAME_KEY, name), (EXTENSION_TYPE_METADATA_KEY, "")];
-    with_metadata(field, said.map(|(key, value)| (key.to_owned(), value.to_owned())))
+    let extension = [(EXTENSION_TYPE_NAME_KEY, name), (EXTENSION_TYPE_METADATA_KEY, "")];
+    with_metadata(field, extension.map(|(key, value)| (key.to_owned(), value.to_owned())))
 }
 
 /// The field with additional metadata.

@@ -77,7 +77,7 @@ pub(super) struct JsonToLines<R> {
     /// Whether the next byte of a string follows a backslash.
     escaped: bool,
     /// Whether a value has ended and its line break is still to be given.
-    is_over: bool,
+    ended_value: bool,
 }
 
 impl<R: Read> JsonToLines<R> {
@@ -92,7 +92,7 @@ impl<R: Read> JsonToLines<R> {
             in_value: false,
             in_string: false,
             escaped: false,
-            is_over: false,
+            ended_value: false,
         }
     }
 
@@ -172,7 +172,7 @@ impl<R: Read> Read for JsonToLines<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
-            if mem::take(&mut self.is_over) {
+            if mem::take(&mut self.ended_value) {
                 into[filled] = b'\n';
                 filled += 1;
                 continue;
@@ -192,7 +192,7 @@ impl<R: Read> Read for JsonToLines<R> {
             into[filled] = if self.in_string { self.byte_of_string(byte) } else { self.byte(byte) };
             filled += 1;
             if was_open && self.depth == 0 && !self.in_array {
-                (self.is_over, self.in_value) = (true, false);
+                (self.ended_value, self.in_value) = (true, false);
             }
         }
         Ok(filled)
@@ -249,9 +249,9 @@ pub(super) struct CsvToLines<R> {
     records: u64,
     /// Receives the records with errors.
     errors: Arc<RecordErrors>,
-    /// JSON that has not been given out, from `given` on.
+    /// JSON that has not been given out, from `consumed` on.
     out: Vec<u8>,
-    given: usize,
+    consumed: usize,
     /// Whether all records have been converted.
     ended: bool,
 }
@@ -329,7 +329,7 @@ impl<R: Read> CsvToLines<R> {
             records: 0,
             errors,
             out: Vec::new(),
-            given: 0,
+            consumed: 0,
             ended: false,
         }
     }
@@ -440,13 +440,13 @@ impl<R: Read> CsvToLines<R> {
     /// # Errors
     /// The input cannot be read.
     fn record(&mut self, names: &[String]) -> io::Result<()> {
-        let begins = self.state.raw.bytes == 0;
+        let is_first = self.state.raw.bytes == 0;
         let Some((filled, ends, ends_record)) = self.part()? else {
             self.ended = true;
             return Ok(());
         };
         if let Some(name) = names.get(self.state.fields) {
-            if begins {
+            if is_first {
                 self.out.extend_from_slice(name.as_bytes());
             }
             escape(&self.field[..filled], &mut self.out);
@@ -482,14 +482,14 @@ impl<R: Read> CsvToLines<R> {
 
 impl<R: Read> Read for CsvToLines<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.out.len() && !self.ended {
+        while self.consumed == self.out.len() && !self.ended {
             self.out.clear();
-            self.given = 0;
+            self.consumed = 0;
             self.advance()?;
         }
-        let read = into.len().min(self.out.len() - self.given);
-        into[..read].copy_from_slice(&self.out[self.given..self.given + read]);
-        self.given += read;
+        let read = into.len().min(self.out.len() - self.consumed);
+        into[..read].copy_from_slice(&self.out[self.consumed..self.consumed + read]);
+        self.consumed += read;
         Ok(read)
     }
 }

@@ -94,13 +94,13 @@ fn parts_of(template: &str) -> std::result::Result<Vec<TemplatePart>, String> {
         same.push_str(&rest[..at]);
         let brace = &rest[at..=at];
         rest = &rest[at + 1..];
-        if let Some(behind) = rest.strip_prefix(brace) {
+        if let Some(after) = rest.strip_prefix(brace) {
             same.push_str(brace);
-            rest = behind;
+            rest = after;
             continue;
         }
         let column = if brace == "{" { rest.split_once('}') } else { None };
-        let Some((column, behind)) = column else {
+        let Some((column, after)) = column else {
             return Err(format!("has a single {brace:?}: write it twice if it is text"));
         };
         if column.is_empty() || column.contains('{') {
@@ -110,7 +110,7 @@ fn parts_of(template: &str) -> std::result::Result<Vec<TemplatePart>, String> {
             parts.push(TemplatePart::Literal(std::mem::take(&mut same)));
         }
         parts.push(TemplatePart::Column(column.to_owned()));
-        rest = behind;
+        rest = after;
     }
     same.push_str(rest);
     if parts.iter().all(|part| matches!(part, TemplatePart::Literal(_))) {
@@ -219,7 +219,7 @@ pub(super) struct TextComposer {
     /// The separator between items of lists.
     join: String,
     /// The pass-through columns: the requested name and the steps to it.
-    pub(super) pass: Vec<(String, Vec<PathStep>)>,
+    pub(super) passed_through: Vec<(String, Vec<PathStep>)>,
 }
 
 /// A part of a row's text, with its column located in a file.
@@ -236,9 +236,9 @@ impl TextComposer {
     pub(super) fn new(
         text: Vec<LocatedPart>,
         join: String,
-        pass: Vec<(String, Vec<PathStep>)>,
+        passed_through: Vec<(String, Vec<PathStep>)>,
     ) -> TextComposer {
-        TextComposer { text, join, pass }
+        TextComposer { text, join, passed_through }
     }
 
     /// The steps to all columns.
@@ -247,7 +247,7 @@ impl TextComposer {
             LocatedPart::Column(steps) => Some(steps.as_slice()),
             LocatedPart::Literal(_) => None,
         });
-        text.chain(self.pass.iter().map(|(_, steps)| steps.as_slice()))
+        text.chain(self.passed_through.iter().map(|(_, steps)| steps.as_slice()))
     }
 
     /// The schema of the pass-through fields, with the types in the file.
@@ -265,7 +265,7 @@ impl TextComposer {
             let found = found.map(|field| Field::clone(field).with_name(name.clone()).with_nullable(true));
             found.unwrap_or_else(|| Field::new(name, DataType::Null, true))
         };
-        Schema::new(self.pass.iter().map(field).collect::<Vec<_>>())
+        Schema::new(self.passed_through.iter().map(field).collect::<Vec<_>>())
     }
 
     /// Prepares to compose the texts of a record batch, which may have fewer fields than the file.
@@ -287,7 +287,7 @@ impl TextComposer {
             Ok::<_, ArrowError>((Field::new(name, column.data_type().clone(), true), column))
         };
         let (fields, columns): (Vec<Field>, Vec<ArrayRef>) =
-            self.pass.iter().map(passed).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            self.passed_through.iter().map(passed).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let passed = match fields.is_empty() {
             true => None,
             false => Some(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?),
@@ -309,14 +309,14 @@ fn column_at<'s>(
         || ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned());
     let Some((PathStep::Field(_, name), mut steps)) = steps.split_first() else { return Err(missing()) };
     let mut column = Arc::clone(rows.column_by_name(name).ok_or_else(missing)?);
-    while let Some((PathStep::Field(_, name), behind)) = steps.split_first() {
+    while let Some((PathStep::Field(_, name), after)) = steps.split_first() {
         let parent = column.as_struct_opt().ok_or_else(missing)?;
         let field = parent.column_by_name(name).ok_or_else(missing)?;
         column = match parent.nulls() {
             Some(nulls) if nulls.null_count() > 0 => nullif(field, &BooleanArray::new(!nulls.inner(), None))?,
             _ => Arc::clone(field),
         };
-        steps = behind;
+        steps = after;
     }
     Ok((column, steps))
 }
@@ -480,8 +480,8 @@ pub(super) struct Projection {
     /// The path to the text: an index among the fields, then among that field's own fields, and so on.
     pub(super) text: Vec<usize>,
     /// Indices of the fields that are passed through.
-    pub(super) pass: Vec<usize>,
-    /// Used instead of `text` and `pass` if composed text or nested pass-through fields are requested.
+    pub(super) passed_through: Vec<usize>,
+    /// Used instead of `text` and `passed_through` if composed text or nested pass-through fields are requested.
     pub(super) composed: Option<Arc<TextComposer>>,
 }
 
@@ -505,23 +505,23 @@ impl Projection {
             [LocatedPart::Column(steps)] => places(steps),
             _ => None,
         };
-        let mut pass = Vec::new();
+        let mut passed_through = Vec::new();
         for name in &spec.columns {
             if let Some((steps, _)) = find(file, fields, name)?
                 && places(&steps).is_some()
             {
-                pass.push((name.clone(), steps));
+                passed_through.push((name.clone(), steps));
             }
         }
-        let roots = pass.iter().map(|(_, steps)| match steps.as_slice() {
+        let roots = passed_through.iter().map(|(_, steps)| match steps.as_slice() {
             [PathStep::Field(at, _)] => Some(*at),
             _ => None,
         });
-        if let (Some(text), Some(pass)) = (text, roots.collect()) {
-            return Ok(Projection { text, pass, composed: None });
+        if let (Some(text), Some(passed_through)) = (text, roots.collect()) {
+            return Ok(Projection { text, passed_through, composed: None });
         }
-        let composed = Some(Arc::new(TextComposer::new(parts, rule.join, pass)));
-        Ok(Projection { text: Vec::new(), pass: Vec::new(), composed })
+        let composed = Some(Arc::new(TextComposer::new(parts, rule.join, passed_through)));
+        Ok(Projection { text: Vec::new(), passed_through: Vec::new(), composed })
     }
 
     /// Whether the text's column has the null type: then all its rows are null, and they take no memory in a record
@@ -534,7 +534,7 @@ impl Projection {
     pub(super) fn passed_schema(&self, schema: &Schema) -> Result<Schema, ArrowError> {
         match &self.composed {
             Some(composed) => Ok(composed.passed(schema.fields())),
-            None => schema.project(&self.pass),
+            None => schema.project(&self.passed_through),
         }
     }
 
@@ -545,7 +545,8 @@ impl Projection {
             Some(PathStep::Field(at, _)) => Some(*at),
             _ => None,
         });
-        let mut roots: Vec<usize> = self.pass.iter().copied().chain(self.text.first().copied()).collect();
+        let mut roots: Vec<usize> =
+            self.passed_through.iter().copied().chain(self.text.first().copied()).collect();
         roots.extend(first);
         roots.sort_unstable();
         roots.dedup();
@@ -558,19 +559,19 @@ impl Projection {
         let moved = |old: usize| roots.partition_point(|&other| other < old);
         let mut text = self.text.clone();
         text.first_mut().into_iter().for_each(|first| *first = moved(*first));
-        let pass = self.pass.iter().map(|&old| moved(old)).collect();
-        Projection { text, pass, composed: self.composed.clone() }
+        let passed_through = self.passed_through.iter().map(|&old| moved(old)).collect();
+        Projection { text, passed_through, composed: self.composed.clone() }
     }
 
     /// Whether the field that holds the text is passed through too, or text is composed, so that it must keep its
     /// type.
-    pub(super) fn passes_text(&self) -> bool {
-        self.composed.is_some() || self.text.first().is_some_and(|root| self.pass.contains(root))
+    pub(super) fn text_is_passed(&self) -> bool {
+        self.composed.is_some() || self.text.first().is_some_and(|root| self.passed_through.contains(root))
     }
 
     /// The file's fields, with the text's type converted by `of`, unless the type must be kept.
     pub(super) fn with_text(&self, fields: &Fields, of: fn(&DataType) -> DataType) -> Vec<FieldRef> {
-        if self.passes_text() { fields.to_vec() } else { with_type_at(fields, &self.text, of) }
+        if self.text_is_passed() { fields.to_vec() } else { with_type_at(fields, &self.text, of) }
     }
 
     /// The text of a record batch with these fields.
@@ -599,7 +600,7 @@ impl Projection {
 
     /// The pass-through columns of a record batch with these fields; `None` if none were requested.
     pub(super) fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
-        if self.pass.is_empty() { Ok(None) } else { batch.project(&self.pass).map(Some) }
+        if self.passed_through.is_empty() { Ok(None) } else { batch.project(&self.passed_through).map(Some) }
     }
 }
 
@@ -693,7 +694,7 @@ mod tests {
         let parent = StructArray::new(fields, vec![Arc::new(text)], Some(nulls));
         let parent: ArrayRef = Arc::new(parent);
         let batch = RecordBatch::try_from_iter([("doc", parent)]).expect("a column");
-        let chosen = Projection { text: vec![0, 0], pass: Vec::new(), composed: None };
+        let chosen = Projection { text: vec![0, 0], passed_through: Vec::new(), composed: None };
         let documents = chosen.text_of(&batch).expect("text");
         let expected: [Option<&[u8]>; 3] = [Some(b"one"), None, Some(b"two")];
         assert!(documents.iter().eq(expected));

@@ -78,7 +78,7 @@ pub struct UnitSkips {
 #[derive(Debug, Default)]
 pub struct SkippedRows {
     /// What all readings of units have found.
-    found: Mutex<SkipState>,
+    state: Mutex<SkipState>,
 }
 
 /// A source and one of its units; `None` means files that were skipped when the source was opened.
@@ -96,11 +96,11 @@ struct SkipState {
     /// Columns that some files of a source lack: the indices of these files, and the name of the first.
     missing_columns: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
     /// The source and column of the entries of `missing_columns` that were already reported.
-    told: BTreeSet<(usize, String)>,
+    reported: BTreeSet<(usize, String)>,
     /// Sentences about anything odd in the list of files, by source.
     files: BTreeSet<(usize, String)>,
     /// The sentences of `files` that were already reported.
-    files_told: BTreeSet<(usize, String)>,
+    reported_files: BTreeSet<(usize, String)>,
     /// The first file of each source in which invalid characters were replaced, with its unit.
     replaced: BTreeMap<usize, (usize, String)>,
 }
@@ -121,13 +121,13 @@ struct UnitState {
 impl SkippedRows {
     /// The number of rows that were skipped, plus the number of files that could not be read at all.
     pub fn count(&self) -> u64 {
-        self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
+        self.state().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
     }
 
     /// The problem of the first skipped row or file, in document order.
     pub fn first(&self) -> Option<String> {
-        let found = self.found();
-        found.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
+        let state = self.state();
+        state.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
     }
 
     /// The skipped rows of sources with [`OnBadInput::Quarantine`], in document order.
@@ -137,11 +137,11 @@ impl SkippedRows {
             unit: key.1,
             problem: problem.clone(),
         };
-        let found = self.found();
-        found
+        let state = self.state();
+        state
             .listed
             .iter()
-            .filter(|((key, number), _)| *number < found.taken(*key))
+            .filter(|((key, number), _)| *number < state.taken(*key))
             .map(skipped_row)
             .collect()
     }
@@ -149,18 +149,18 @@ impl SkippedRows {
     /// The rows that are missing from a unit.
     pub fn in_unit(&self, source: usize, unit: usize) -> UnitSkips {
         let key = (source, Some(unit));
-        let found = self.found();
-        let count = found.taken(key);
-        let first = found.units.get(&key).and_then(|reading| reading.first.clone()).filter(|_| count > 0);
-        let listed = found.listed.range((key, 0)..(key, count)).map(|(_, problem)| problem.clone());
+        let state = self.state();
+        let count = state.taken(key);
+        let first = state.units.get(&key).and_then(|reading| reading.first.clone()).filter(|_| count > 0);
+        let listed = state.listed.range((key, 0)..(key, count)).map(|(_, problem)| problem.clone());
         UnitSkips { count, first, listed: listed.collect() }
     }
 
     /// The missing rows of every unit that has some, with source and unit, in document order.
     pub fn by_unit(&self) -> Vec<(usize, usize, UnitSkips)> {
         let missing_columns: Vec<UnitKey> = {
-            let found = self.found();
-            found.units.iter().filter(|(_, reading)| reading.taken > 0).map(|(&key, _)| key).collect()
+            let state = self.state();
+            state.units.iter().filter(|(_, reading)| reading.taken > 0).map(|(&key, _)| key).collect()
         };
         let units = missing_columns.into_iter().filter_map(|(source, unit)| Some((source, unit?)));
         units.map(|(source, unit)| (source, unit, self.in_unit(source, unit))).collect()
@@ -169,11 +169,11 @@ impl SkippedRows {
     /// Sentences about pass-through columns that some files of a source lack. Each sentence is returned by only one
     /// call.
     pub fn missing_columns(&self) -> Vec<String> {
-        let mut found = self.found();
-        let SkipState { missing_columns, told, .. } = &mut *found;
+        let mut state = self.state();
+        let SkipState { missing_columns, reported, .. } = &mut *state;
         let sentence =
             |((source, column), (files, first)): (&(usize, String), &(BTreeSet<usize>, String))| {
-                let is_new = told.insert((*source, column.clone()));
+                let is_new = reported.insert((*source, column.clone()));
                 let files = counted(to_u64(files.len()), "file");
                 is_new
                     .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
@@ -183,26 +183,30 @@ impl SkippedRows {
 
     /// Records something odd about the files of a source.
     pub(crate) fn add_file_note(&self, source: usize, sentence: String) {
-        self.found().files.insert((source, sentence));
+        self.state().files.insert((source, sentence));
     }
 
     /// Sentences about anything odd in the lists of files, for example files of unknown formats. Each is returned by
     /// only one call.
     pub fn file_notes(&self) -> Vec<String> {
-        let mut found = self.found();
-        let SkipState { files, files_told, .. } = &mut *found;
-        files.iter().filter(|told| files_told.insert((*told).clone())).map(|(_, told)| told.clone()).collect()
+        let mut state = self.state();
+        let SkipState { files, reported_files, .. } = &mut *state;
+        files
+            .iter()
+            .filter(|reported| reported_files.insert((*reported).clone()))
+            .map(|(_, reported)| reported.clone())
+            .collect()
     }
 
     /// All these sentences, including those already returned.
     pub fn all_file_notes(&self) -> Vec<String> {
-        self.found().files.iter().map(|(_, told)| told.clone()).collect()
+        self.state().files.iter().map(|(_, reported)| reported.clone()).collect()
     }
 
     /// A sentence for each source with replaced invalid characters, naming the first file that had any. Each is
     /// returned by only one call.
     pub fn replaced(&self) -> Vec<String> {
-        let replaced = std::mem::take(&mut self.found().replaced);
+        let replaced = std::mem::take(&mut self.state().replaced);
         let sentence =
             |(_, file)| format!("text has U+FFFD in place of invalid characters; the first is in {file}");
         replaced.into_values().map(sentence).collect()
@@ -212,19 +216,19 @@ impl SkippedRows {
     pub fn restore(&self, source: usize, unit: usize, before: &UnitSkips) {
         let key = (source, Some(unit));
         let UnitSkips { count, first, listed } = before;
-        let mut found = self.found();
-        let number = found.begin(key);
+        let mut state = self.state();
+        let number = state.begin(key);
         let reading = UnitState { number, skipped: *count, taken: *count, first: first.clone() };
-        found.units.insert(key, reading);
+        state.units.insert(key, reading);
         for (number, problem) in (0..).zip(listed) {
-            found.list((key, number), problem.clone());
+            state.list((key, number), problem.clone());
         }
     }
 
     /// Adds skipped rows to the reading with this number, unless a later reading of the unit has started.
     fn add(&self, key: UnitKey, reading: u64, lost: &SkippedInput, listed: bool) {
-        let mut found = self.found();
-        let Some(reading) = found.units.get_mut(&key).filter(|latest| latest.number == reading) else {
+        let mut state = self.state();
+        let Some(reading) = state.units.get_mut(&key).filter(|latest| latest.number == reading) else {
             return;
         };
         let number = reading.skipped;
@@ -233,13 +237,13 @@ impl SkippedRows {
             reading.first = Some(lost.problem());
         }
         if listed {
-            found.list((key, number), lost.problem());
+            state.list((key, number), lost.problem());
         }
     }
 
     /// Locks the state.
-    fn found(&self) -> MutexGuard<'_, SkipState> {
-        lock(&self.found)
+    fn state(&self) -> MutexGuard<'_, SkipState> {
+        lock(&self.state)
     }
 }
 
@@ -298,7 +302,7 @@ impl BadInput {
     pub(super) fn begin(&self, unit: Option<usize>) -> BadRows {
         let reading = match self.policy {
             OnBadInput::Fail | OnBadInput::Replace => 0,
-            OnBadInput::Skip | OnBadInput::Quarantine => self.skipped_rows.found().begin((self.source, unit)),
+            OnBadInput::Skip | OnBadInput::Quarantine => self.skipped_rows.state().begin((self.source, unit)),
         };
         BadRows { of: self.clone(), unit, reading, watch: None }
     }
@@ -310,12 +314,12 @@ impl BadInput {
 
     /// The number of rows that the latest reading of a unit has skipped so far.
     pub(super) fn skipped(&self, unit: Option<usize>) -> u64 {
-        self.skipped_rows.found().units.get(&(self.source, unit)).map_or(0, |reading| reading.skipped)
+        self.skipped_rows.state().units.get(&(self.source, unit)).map_or(0, |reading| reading.skipped)
     }
 
     /// Sets how many of the rows skipped by the latest reading of a unit count.
     pub(super) fn taken(&self, unit: Option<usize>, skipped: u64) {
-        if let Some(reading) = self.skipped_rows.found().units.get_mut(&(self.source, unit)) {
+        if let Some(reading) = self.skipped_rows.state().units.get_mut(&(self.source, unit)) {
             reading.taken = skipped.min(reading.skipped);
         }
     }
@@ -334,8 +338,8 @@ impl BadRows {
 
     /// Records that a file, given by index and name, lacks a column.
     pub(super) fn lacks(&self, column: &str, file: usize, name: &str) {
-        let mut found = self.of.skipped_rows.found();
-        let missing_columns = found.missing_columns.entry((self.of.source, column.to_owned()));
+        let mut state = self.of.skipped_rows.state();
+        let missing_columns = state.missing_columns.entry((self.of.source, column.to_owned()));
         let (files, first) = missing_columns.or_insert_with(|| (BTreeSet::new(), name.to_owned()));
         if files.first().is_some_and(|&first| file < first) {
             name.clone_into(first);
@@ -351,8 +355,8 @@ impl BadRows {
     /// Records that invalid characters were replaced in a file.
     pub(super) fn replaced(&self, name: &str) {
         let unit = self.unit.unwrap_or(0);
-        let mut found = self.of.skipped_rows.found();
-        let (first, file) = found.replaced.entry(self.of.source).or_insert_with(|| (unit, name.to_owned()));
+        let mut state = self.of.skipped_rows.state();
+        let (first, file) = state.replaced.entry(self.of.source).or_insert_with(|| (unit, name.to_owned()));
         if unit < *first {
             *first = unit;
             name.clone_into(file);

@@ -101,10 +101,10 @@ fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usiz
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         flat => {
-            let said = parquet.columns().get(*leaf).and_then(|column| column.logical_type_ref());
+            let declared = parquet.columns().get(*leaf).and_then(|column| column.logical_type_ref());
             *leaf += 1;
             let field = Field::clone(field);
-            return Arc::new(match (said, flat) {
+            return Arc::new(match (declared, flat) {
                 (Some(LogicalType::Uuid), DataType::FixedSizeBinary(16))
                     if field.extension_type_name().is_none() =>
                 {
@@ -118,10 +118,12 @@ fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usiz
                 {
                     with_metadata(field, [(ADJUSTED_TO_UTC.to_owned(), String::new())])
                 }
-                (said, _) => match only_parquet(said).filter(|_| field.extension_type_name().is_none()) {
-                    Some(name) => with_metadata(field, [(ONLY_PARQUET.to_owned(), name.to_owned())]),
-                    None => field,
-                },
+                (declared, _) => {
+                    match only_parquet(declared).filter(|_| field.extension_type_name().is_none()) {
+                        Some(name) => with_metadata(field, [(ONLY_PARQUET.to_owned(), name.to_owned())]),
+                        None => field,
+                    }
+                }
             });
         }
     };
@@ -129,8 +131,8 @@ fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usiz
 }
 
 /// The name of an annotation that no output format has, although its values can be read.
-fn only_parquet(said: Option<&LogicalType>) -> Option<&'static str> {
-    match said? {
+fn only_parquet(declared: Option<&LogicalType>) -> Option<&'static str> {
+    match declared? {
         LogicalType::Enum => Some("ENUM"),
         LogicalType::Bson => Some("BSON"),
         LogicalType::Variant(_) => Some("VARIANT"),
@@ -187,7 +189,7 @@ pub(super) fn as_views(
     let asked = |of: fn(&DataType) -> DataType| {
         let mut fields = chosen.with_text(schema.fields(), of);
         let composed = chosen.composed.as_ref().map(|_| chosen.roots()).unwrap_or_default();
-        for &at in chosen.pass.iter().chain(&composed) {
+        for &at in chosen.passed_through.iter().chain(&composed) {
             if let Some(field) = fields.get_mut(at) {
                 *field = with_types(field, shared);
             }
@@ -198,7 +200,7 @@ pub(super) fn as_views(
     let (as_bytes, as_it_is) = (asked(|_| DataType::BinaryView), asked(view_type));
     let file = metadata.metadata().file_metadata();
     // A column of untyped nulls has no values to read.
-    let keeps_type = chosen.passes_text() || chosen.is_untyped(schema.fields());
+    let keeps_type = chosen.text_is_passed() || chosen.is_untyped(schema.fields());
     let described = if keeps_type { None } else { with_bytes_at(file, leaf) };
     let fits = |file: &FileMetaData| {
         let empty = Arc::new(ParquetMetaData::new(file.clone(), Vec::new()));
@@ -282,14 +284,14 @@ mod tests {
     use super::*;
 
     /// The types that a file with this schema is read as, if its text is at the path `text`.
-    fn read_as(message: &str, text: Vec<usize>, pass: Vec<usize>) -> Vec<DataType> {
+    fn read_as(message: &str, text: Vec<usize>, passed_through: Vec<usize>) -> Vec<DataType> {
         let root = Arc::new(parse_message_type(message).expect("a schema"));
         let file = FileMetaData::new(1, 0, None, None, Arc::new(SchemaDescriptor::new(root)), None);
         let file = Arc::new(ParquetMetaData::new(file, Vec::new()));
         let metadata = ArrowReaderMetadata::try_new(file, ArrowReaderOptions::new()).expect("a known schema");
         let schema = Schema::clone(metadata.schema());
         let leaf = leaf_of(schema.fields(), &text);
-        let read = as_views(metadata, &schema, &Projection { text, pass, composed: None }, leaf);
+        let read = as_views(metadata, &schema, &Projection { text, passed_through, composed: None }, leaf);
         read.schema().fields().iter().map(|field| field.data_type().clone()).collect()
     }
 
@@ -297,8 +299,8 @@ mod tests {
     #[test]
     fn strings_are_read_as_bytes_and_nothing_else_is() {
         use DataType::{BinaryView, Decimal128, Null, Utf8, Utf8View};
-        let read = |columns: &str, text: usize, pass: &[usize]| {
-            read_as(&format!("message m {{ {columns} }}"), vec![text], pass.to_vec())
+        let read = |columns: &str, text: usize, passed_through: &[usize]| {
+            read_as(&format!("message m {{ {columns} }}"), vec![text], passed_through.to_vec())
         };
         let two = "optional binary text (STRING); optional binary text (STRING);";
         assert_eq!(read(two, 1, &[]), [Utf8, BinaryView]);

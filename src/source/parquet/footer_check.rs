@@ -296,10 +296,10 @@ impl<R: Read> Thrift<R> {
     ///
     /// # Errors
     /// The data ends first.
-    fn pass(&mut self, bytes: u64) -> Result<()> {
-        let passed = io::copy(&mut self.from.by_ref().take(bytes), &mut io::sink())?;
-        self.taken += passed;
-        if passed == bytes { Ok(()) } else { Err(malformed("it is cut off")) }
+    fn skip_bytes(&mut self, bytes: u64) -> Result<()> {
+        let skipped = io::copy(&mut self.from.by_ref().take(bytes), &mut io::sink())?;
+        self.taken += skipped;
+        if skipped == bytes { Ok(()) } else { Err(malformed("it is cut off")) }
     }
 
     /// The header of a list: the number of items and their type.
@@ -335,14 +335,14 @@ impl<R: Read> Thrift<R> {
     fn skip(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Ok(()),
-            I8 => self.pass(1),
+            I8 => self.skip_bytes(1),
             4 | I32 | I64 => self.varint().map(drop),
-            DOUBLE => self.pass(8),
+            DOUBLE => self.skip_bytes(8),
             BINARY => {
                 let bytes = self.varint()?;
-                self.pass(bytes)
+                self.skip_bytes(bytes)
             }
-            UUID => self.pass(16),
+            UUID => self.skip_bytes(16),
             LIST | SET => {
                 let (count, kind) = self.list()?;
                 (0..count).try_for_each(|_| self.skip_item(kind, level + 1)).map_err(of_list)

@@ -110,8 +110,9 @@ impl Footer {
         }
         let schema = readable(metadata.schema());
         let chosen = Projection::find(name, schema.fields(), spec)?;
-        let said = annotated(&schema, metadata.parquet_schema());
-        let passed = chosen.passed_schema(&said).map_err(|e| SourceError::damaged(name, "its schema", e))?;
+        let declared = annotated(&schema, metadata.parquet_schema());
+        let passed =
+            chosen.passed_schema(&declared).map_err(|e| SourceError::damaged(name, "its schema", e))?;
         let passed = Arc::new(passed);
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let metadata = guarded(name, "its schema", || {
@@ -125,7 +126,7 @@ impl Footer {
             }
             None => {
                 let mut mask = ProjectionMask::leaves(parquet, [leaf]);
-                mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
+                mask.union(&ProjectionMask::roots(parquet, chosen.passed_through.iter().copied()));
                 (Some(leaf), mask)
             }
         };
@@ -182,9 +183,9 @@ impl Footer {
 /// Bytes of text in a column, if known: the number that the writer declared, or otherwise the size of the pages
 /// without the 4-byte length before each value. The outer `None` means that the footer contradicts itself.
 fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<Option<u64>> {
-    let said = column.unencoded_byte_array_data_bytes();
-    let bytes = u64::try_from(said.unwrap_or(column.uncompressed_size())).ok()?;
-    Some(match said {
+    let declared = column.unencoded_byte_array_data_bytes();
+    let bytes = u64::try_from(declared.unwrap_or(column.uncompressed_size())).ok()?;
+    Some(match declared {
         Some(_) => Some(bytes),
         None => has_plain_pages(column).then(|| bytes.saturating_sub(rows.saturating_mul(4))),
     })
@@ -264,7 +265,7 @@ pub(super) fn read(
 fn projected(footer: &Footer) -> Projection {
     let mut chosen = footer.chosen.among_roots();
     // If only one field of a struct is read, the struct has only that field. The same holds on each level.
-    if !chosen.passes_text() {
+    if !chosen.text_is_passed() {
         chosen.text.iter_mut().skip(1).for_each(|at| *at = 0);
     }
     chosen
@@ -657,10 +658,10 @@ mod tests {
         use Encoding::{DELTA_BYTE_ARRAY, PLAIN, RLE, RLE_DICTIONARY};
         let message = parse_message_type("message m { required binary text (STRING); }").expect("a schema");
         let column = SchemaDescriptor::new(Arc::new(message)).column(0);
-        let bytes = |said, encodings: &[Encoding], data_pages: Option<&[Encoding]>| {
+        let bytes = |declared, encodings: &[Encoding], data_pages: Option<&[Encoding]>| {
             let mut chunk = ColumnChunkMetaData::builder(Arc::clone(&column))
                 .set_total_uncompressed_size(1_000)
-                .set_unencoded_byte_array_data_bytes(said)
+                .set_unencoded_byte_array_data_bytes(declared)
                 .set_encodings(encodings.to_vec());
             if let Some(pages) = data_pages {
                 chunk = chunk.set_page_encoding_stats_mask(EncodingMask::new_from_encodings(pages.iter()));

@@ -362,7 +362,7 @@ fn innermost(column: &ArrayRef) -> BinaryViewArray {
 
 /// Values that take little space in a file, by delta encoding or as nulls, are limited by the memory they take.
 #[test]
-fn what_takes_little_room_in_a_file_is_read_a_few_rows_at_a_time() {
+fn data_that_is_small_in_a_file_is_read_a_few_rows_at_a_time() {
     const ROWS: usize = 1_000;
     const NULLS: usize = 3_000;
     let folder = folder();
