@@ -477,7 +477,7 @@ mod tests {
 
     /// Complete sets and other names are not reported; numbers may start at 0 or 1.
     #[test]
-    fn sets_that_are_incomplete_or_mixed_are_told() {
+    fn incomplete_or_mixed_shard_sets_are_reported() {
         let set = |name: &str, files: u32, numbers: &[u32]| {
             numbers.iter().map(|number| format!("{name}-{number:05}-of-{files:05}.txt")).collect::<Vec<_>>()
         };

@@ -458,7 +458,7 @@ mod tests {
 
     /// Texts of many scripts are recognized without a byte order mark, and not in UTF-8.
     #[test]
-    fn wide_encodings_are_told_without_a_mark() {
+    fn utf_16_and_utf_32_are_recognized_without_a_byte_order_mark() {
         for text in [
             "some text\n",
             "text",

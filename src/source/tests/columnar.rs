@@ -699,7 +699,7 @@ fn columns_that_differ_in_what_is_not_kept_or_in_width_are_one() {
 
 /// Columns without a common type are an error that names both types.
 #[test]
-fn columns_of_other_values_are_told_with_both_types() {
+fn columns_without_a_common_type_are_errors_that_name_both_types() {
     let text = || array(StringArray::from(vec!["x"]));
     let at = |zone: &str| array(TimestampMicrosecondArray::from(vec![5]).with_timezone(zone));
     let cases = [
@@ -724,7 +724,7 @@ fn columns_of_other_values_are_told_with_both_types() {
 
 /// A column that only some files have is null in the others, which is reported.
 #[test]
-fn a_column_that_some_files_lack_is_null_there_and_told() {
+fn a_column_that_some_files_lack_is_null_there_and_reported() {
     let text = |text: &str| array(StringArray::from(vec![text]));
     let folder = folder();
     in_parquet(folder.path(), &[text("1"), text("2"), text("3")]);
@@ -750,7 +750,7 @@ fn a_column_that_some_files_lack_is_null_there_and_told() {
 
 /// A field that only some files have is null in the others, which is reported; one that none has is an error.
 #[test]
-fn a_field_that_some_files_lack_is_null_there_and_told() {
+fn a_field_that_some_files_lack_is_null_there_and_reported() {
     let folder = folder();
     written(folder.path(), "a.jsonl", "{\"text\": \"1\"}\n");
     written(folder.path(), "b.jsonl", "{\"text\": \"2\", \"c\": 5}\n{\"text\": \"3\"}\n");
@@ -1164,7 +1164,7 @@ fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
 
 /// Arrow data in big-endian byte order is rejected with the reason.
 #[test]
-fn arrow_data_in_the_other_byte_order_is_told() {
+fn arrow_data_in_the_other_byte_order_is_an_error() {
     use arrow_ipc::convert::IpcSchemaEncoder;
     use arrow_ipc::{Endianness, FooterBuilder, MessageBuilder, MessageHeader, SchemaBuilder};
 
@@ -1203,7 +1203,7 @@ fn arrow_data_in_the_other_byte_order_is_told() {
 
 /// Feather V1 is rejected with the way to convert it.
 #[test]
-fn feather_of_the_first_version_is_told() {
+fn feather_version_1_is_an_error() {
     let folder = folder();
     let path = written(folder.path(), "old.feather", b"FEA1\0\0\0\0 some columns FEA1");
     let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
@@ -1217,7 +1217,7 @@ fn feather_of_the_first_version_is_told() {
 
 /// Text with the name of a Parquet file is recognized as text; other data is not.
 #[test]
-fn a_text_named_parquet_is_told_to_look_like_text() {
+fn text_named_parquet_is_an_error_that_says_so() {
     let folder = folder();
     let path = written(folder.path(), "page.parquet", "Only some lines of text, schön.\n");
     let (kind, message) = failure(opened(&spec(&path), SMALL));
@@ -1477,7 +1477,7 @@ fn what_is_read_ahead_and_not_taken_is_not_left_out() {
 /// Reads a file that pyarrow 26 wrote, with the columns id, text and body. The column text is encrypted, the footer
 /// is not.
 #[test]
-fn encrypted_columns_are_told_and_others_are_read() {
+fn encrypted_columns_are_errors_and_others_are_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/encrypted_column.parquet");
     let (kind, message) = failure(opened(&spec(&path), ReadConfig::default()));
     assert_eq!(kind, ErrorKind::Failed);

@@ -155,7 +155,7 @@ fn compressed_text_reads_as_what_it_holds() {
 
 /// Files and pipes that begin with magic bytes are rejected with the way to read them.
 #[test]
-fn what_is_no_text_is_told_by_its_beginning() {
+fn other_formats_are_recognized_by_their_magic_bytes() {
     let zstd = zstd::encode_all(&b"eins"[..], 1).expect("memory to write to");
     let cases = [
         ("packed.txt", gzip(&[b'a'; 300]), ".gz"),
@@ -649,7 +649,7 @@ fn frames_without_data_are_passed_over() {
 
 /// The content is recognized after decompression too, from files and pipes, in every format.
 #[test]
-fn what_is_no_text_is_told_inside_of_compression() {
+fn other_formats_are_recognized_inside_compressed_files() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let mut tar = vec![0; 1_024];
     tar[..5].copy_from_slice(b"a.txt");
@@ -725,7 +725,7 @@ fn text_that_is_like_something_else_is_text() {
 
 /// Pointers of Git LFS and git-annex are reported with the way to fetch the data.
 #[test]
-fn pointers_to_files_that_were_not_fetched_are_told() {
+fn pointers_to_files_that_were_not_fetched_are_errors() {
     let folder = folder();
     let lfs = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{:064}\nsize 12345\n", 7);
     let old = format!("version https://hawser.github.com/spec/v1\noid sha256:{:064}\nsize 1\n", 7);

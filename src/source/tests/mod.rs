@@ -269,7 +269,7 @@ fn more_is_read_ahead_where_the_consumer_has_to_wait() {
 
 /// Split documents are joined, whatever their lengths, and rows are numbered consecutively.
 #[test]
-fn parts_become_whole_documents() {
+fn parts_become_collected_documents() {
     let text = "ein langer Absatz ohne Ende, schön lang";
     let folder = folder();
     let path = written(folder.path(), "t.txt", format!("a\nb\n{text}\nc\n\n{text}{text}\nd"));
