@@ -51,8 +51,8 @@ fn batches() -> Vec<TokenBatch> {
 
 fn write(batches: &[TokenBatch], compression: Compression, encoders: &Arc<RowGroupEncoders>) -> ShardFacts {
     let schema = output_schema(&[]).expect("no pass-through columns");
-    let shape = FileSpec::new(schema, compression, &Declaration::default()).expect("a legal schema");
-    let mut writer = ShardWriter::new(std::io::sink(), "nowhere", &shape, encoders).expect("a writer");
+    let spec = FileSpec::new(schema, compression, &Declaration::default()).expect("a legal schema");
+    let mut writer = ShardWriter::new(std::io::sink(), "nowhere", &spec, encoders).expect("a writer");
     for batch in batches {
         writer.write(batch.clone()).expect("a written batch");
     }

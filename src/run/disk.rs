@@ -142,7 +142,7 @@ fn written_bytes(
         let facts = encode_batches(documents(parts), &encoder, name, &Silent, |_| Ok(()))?;
         return Ok(facts.tokens * width + encode.format.index_bytes(facts.documents));
     }
-    let shape = dataset_config(plan, encode, &encoder, inputs, String::new())?.shape()?;
+    let shape = dataset_config(plan, encode, &encoder, inputs, String::new())?.file_spec()?;
     let encoders = RowGroupEncoders::start(1)?;
     let mut writer = ShardWriter::new(Vec::new(), Path::new("memory"), &shape, &encoders)?;
     encode_batches(documents(parts), &encoder, name, &Silent, |batch| writer.write(batch))?;

@@ -22,12 +22,12 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 pub(super) fn write(
     folder: &Path,
     plan: &FilePlan,
-    shape: &FileSpec,
+    spec: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
 ) -> Result<HashedFile> {
     let text = match plan.format() {
-        OutputFormat::Parquet => card(plan.split_name(), shape, declaration, data),
+        OutputFormat::Parquet => card(plan.split_name(), spec, declaration, data),
         format => flat_card(format, declaration, data),
     };
     let path = folder.join(CARD_FILE);
@@ -103,7 +103,7 @@ fn added(token: Option<&DeclaredToken>) -> String {
 /// The text of the card for Parquet files. `data` are the files of all splits.
 pub(super) fn card(
     split_name: &str,
-    shape: &FileSpec,
+    spec: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
 ) -> String {
@@ -112,7 +112,7 @@ pub(super) fn card(
     let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
     // The size in memory as `datasets` computes it: ids, list offsets and lengths of 4 bytes each. It is not known
     // for other columns.
-    let in_memory = (shape.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
+    let in_memory = (spec.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
     // `datasets` requires either all three figures of a split or none.
     let mut names: Vec<&str> = data.iter().map(|file| split_of(&file.name)).collect();
     names.dedup();
@@ -146,7 +146,7 @@ pub(super) fn card(
             format!("\nRows of the splits: {}.\n", each.join(", "))
         }
     };
-    let features = match HfFeatures::of(&shape.schema) {
+    let features = match HfFeatures::of(&spec.schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
             format!("  features:\n{lines}")
@@ -157,7 +157,7 @@ pub(super) fn card(
         none if none.is_empty() => none,
         lines => format!("dataset_info:\n{lines}"),
     };
-    let (content, null, what) = match &shape.packing {
+    let (content, null, what) = match &spec.packing {
         None => {
             (format!("{} with", counted(rows, "row")), "; null where the document is null", "passed through")
         }
@@ -172,7 +172,7 @@ pub(super) fn card(
             )
         }
     };
-    let others: String = shape.schema.fields()[2..].iter().map(|field| row(field.name(), what)).collect();
+    let others: String = spec.schema.fields()[2..].iter().map(|field| row(field.name(), what)).collect();
     format!(
         r#"---
 configs:

@@ -104,7 +104,7 @@ pub struct DatasetWriter<'a> {
     config: DatasetConfig,
     /// The key of the journals: a hash of everything that the bytes of files depend on.
     key: String,
-    shape: Arc<FileSpec>,
+    spec: Arc<FileSpec>,
     encoders: Arc<RowGroupEncoders>,
     /// The completed files.
     completed: CompletedFiles,
@@ -168,7 +168,7 @@ impl<'a> DatasetWriter<'a> {
         config: DatasetConfig,
         observer: &dyn Observer,
     ) -> Result<DatasetWriter<'a>> {
-        let shape = config.shape()?;
+        let spec = config.file_spec()?;
         config.check_splits(folder)?;
         let key = config.key();
         folder.remove_manifest()?;
@@ -186,7 +186,7 @@ impl<'a> DatasetWriter<'a> {
             folder,
             config,
             key,
-            shape,
+            spec,
             encoders: RowGroupEncoders::start(rayon::current_num_threads())?,
             reused: reused(&completed, incomplete.as_ref()),
             completed,
@@ -224,7 +224,7 @@ impl<'a> DatasetWriter<'a> {
         let path = self.folder.path().join(self.config.plan.name(span.number));
         let RowTotals { documents, text_bytes, next, .. } = incomplete.totals();
         self.skip = next.token;
-        let writer = ShardWriter::resume(incomplete, path, &self.shape, &self.encoders)?;
+        let writer = ShardWriter::resume(incomplete, path, &self.spec, &self.encoders)?;
         self.current = Some(OpenShard { writer, start, documents, text_bytes });
         let left = span.documents.map(|all| all.saturating_sub(documents));
         Ok(DocumentSpan { from: next, documents: left, ..span })
@@ -252,8 +252,7 @@ impl<'a> DatasetWriter<'a> {
     /// # Errors
     /// The batch is out of order, does not match the columns, or cannot be written.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
-        let place = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
-        self.write_at(place, batch)
+        self.write_at(Position::of(&batch), batch)
     }
 
     /// Appends a batch of a sample, which counts as one unit. `row` is the number of the batch's first document in
@@ -278,8 +277,7 @@ impl<'a> DatasetWriter<'a> {
             }
         }
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
-        let mut rows = OutputBatch::new(batch, &self.shape)?;
-        rows.put_at(place);
+        let mut rows = OutputBatch::new(batch, place, &self.spec)?;
         if count > 0 {
             rows.skip(std::mem::take(&mut self.skip));
         }
@@ -326,7 +324,7 @@ impl<'a> DatasetWriter<'a> {
             let path = self.folder.path().join(self.config.plan.name(self.number));
             let start = self.completed.start(self.number);
             let totals = RowTotals::before(start);
-            let mut writer = ShardWriter::begin(out, path, &self.shape, &self.encoders, totals, Some(log))?;
+            let mut writer = ShardWriter::begin(out, path, &self.spec, &self.encoders, totals, Some(log))?;
             self.remarks.drain(..).for_each(|remark| writer.remark(remark));
             self.current = Some(OpenShard { writer, start, documents: 0, text_bytes: 0 });
         }
@@ -407,13 +405,13 @@ impl<'a> DatasetWriter<'a> {
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
         // The card lists the splits in the order of their files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
-        let card = card::write(self.folder.path(), &plan, &self.shape, &declaration, &all)?;
+        let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all)?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             tool_version: VERSION.to_owned(),
             job,
             tokenizer: declaration.tokenizer.clone(),
-            declaration: self.shape.flat.map(|_| declaration),
+            declaration: self.spec.flat.map(|_| declaration),
             inputs: Vec::new(),
             files,
             tokenizer_files: Vec::new(),
@@ -430,7 +428,7 @@ impl DatasetConfig {
     ///
     /// # Errors
     /// As for [`DatasetWriter::create`], about columns and packing.
-    pub(crate) fn shape(&self) -> Result<Arc<FileSpec>> {
+    pub(crate) fn file_spec(&self) -> Result<Arc<FileSpec>> {
         let schema = output_schema(&self.columns)?;
         FileSpec::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }
@@ -443,7 +441,7 @@ impl DatasetConfig {
     /// - One of their files cannot be read.
     pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
         let Some(others) = folder.other_splits()? else { return Ok(()) };
-        check_fits(folder.path(), &others, &self.declaration, &*self.shape()?)
+        check_fits(folder.path(), &others, &self.declaration, &*self.file_spec()?)
     }
 
     /// Hash of everything that the bytes of data files depend on. The names of inputs are left out, since they depend
@@ -492,7 +490,7 @@ pub(super) fn check_fits(
     output: &Path,
     others: &Manifest,
     declaration: &Declaration,
-    shape: &FileSpec,
+    spec: &FileSpec,
 ) -> Result<()> {
     let Some(file) = others.files.first() else { return Ok(()) };
     let refused = |what| {
@@ -504,7 +502,7 @@ pub(super) fn check_fits(
     }
     let path = output.join(&file.name);
     let is_flat = path.extension().is_some_and(|extension| extension == "bin");
-    if is_flat != shape.flat.is_some() {
+    if is_flat != spec.flat.is_some() {
         return refused("another format");
     }
     let reader = TokenReader::open(&path);
@@ -512,7 +510,7 @@ pub(super) fn check_fits(
     if !same_tokens(declared.as_ref(), Some(declaration)) {
         return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
     }
-    if !is_flat && columns_of(&path)? != *shape.schema.fields() {
+    if !is_flat && columns_of(&path)? != *spec.schema.fields() {
         return refused("other columns");
     }
     Ok(())

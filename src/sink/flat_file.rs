@@ -33,10 +33,10 @@ impl FlatRowGroup {
     /// An id does not fit the width, which is chosen by the largest possible id.
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatRowGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
-        let mut ids = Vec::with_capacity(group.ids().len() * u64_to_usize(width.bytes()));
+        let mut ids = Vec::with_capacity(group.ids.len() * u64_to_usize(width.bytes()));
         match width {
-            IdWidth::Two => group.ids().append_to(&mut ids, |id| narrow(id.get()).to_le_bytes()),
-            IdWidth::Four => group.ids().append_to(&mut ids, |id| id.get().to_le_bytes()),
+            IdWidth::Two => group.ids.append_to(&mut ids, |id| narrow(id.get()).to_le_bytes()),
+            IdWidth::Four => group.ids.append_to(&mut ids, |id| id.get().to_le_bytes()),
         }
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))
@@ -83,6 +83,10 @@ impl<W: Write> FlatFile<W> {
         self.lengths.extend(lengths);
         let there = io::copy(&mut io::repeat(0).take(ids * self.width.bytes()), &mut self.out);
         there.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
+    }
+
+    pub(super) fn width(&self) -> IdWidth {
+        self.width
     }
 
     /// The output so far.

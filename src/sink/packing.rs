@@ -73,9 +73,9 @@ impl Packing {
         }
     }
 
-    /// Number of ids of the next document, which has `document` ids, that go into a window with `ids` ids of
+    /// Number of ids of the next document, which has `document` ids, that fit into a window with `ids` ids of
     /// `documents` documents: all, some, or none.
-    pub(super) fn room(&self, ids: usize, documents: usize, document: usize) -> usize {
+    pub(super) fn ids_that_fit(&self, ids: usize, documents: usize, document: usize) -> usize {
         match self.rule {
             PackRule::Concat => {
                 let full_rows = (self.window / self.length).max(1) * self.length;
@@ -235,11 +235,11 @@ mod tests {
     /// Writes a file in memory. Returns its bytes and its contents.
     fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, RowTotals) {
         let schema = output_schema(&[]).expect("legal columns");
-        let shape = FileSpec::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
+        let spec = FileSpec::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
         let mut writer = ShardWriter::new(
             Vec::new(),
             "memory",
-            &shape,
+            &spec,
             &RowGroupEncoders::start(threads).expect("threads"),
         )
         .expect("a writer");
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn a_window_has_room_for_no_more_documents_than_a_row_group_has_rows() {
         let packing = Packing::new(PackRule::BestFit, 8);
-        let room = |documents| packing.room(GROUP_ROWS, documents, 3);
+        let room = |documents| packing.ids_that_fit(GROUP_ROWS, documents, 3);
         assert_eq!([GROUP_ROWS - 1, GROUP_ROWS].map(room), [3, 0]);
     }
 

@@ -44,7 +44,7 @@ use crate::error::Result;
 pub(super) struct ParquetFile<W: Write + Send> {
     file: SerializedFileWriter<TakeableWriter<HashingWriter<W>>>,
     path: PathBuf,
-    shape: Arc<FileSpec>,
+    spec: Arc<FileSpec>,
     writers: Arc<ArrowRowGroupWriterFactory>,
 }
 
@@ -53,12 +53,12 @@ impl<W: Write + Send> ParquetFile<W> {
     ///
     /// # Errors
     /// `out` cannot be written.
-    pub(super) fn new(out: HashingWriter<W>, path: PathBuf, shape: &Arc<FileSpec>) -> Result<ParquetFile<W>> {
-        let root = shape.columns.root_schema_ptr();
-        let file = SerializedFileWriter::new(TakeableWriter(Some(out)), root, Arc::clone(&shape.properties))
+    pub(super) fn new(out: HashingWriter<W>, path: PathBuf, spec: &Arc<FileSpec>) -> Result<ParquetFile<W>> {
+        let root = spec.columns.root_schema_ptr();
+        let file = SerializedFileWriter::new(TakeableWriter(Some(out)), root, Arc::clone(&spec.properties))
             .map_err(|cause| write_failed(&path, cause))?;
-        let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&shape.schema)));
-        Ok(ParquetFile { file, path, shape: Arc::clone(shape), writers })
+        let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&spec.schema)));
+        Ok(ParquetFile { file, path, spec: Arc::clone(spec), writers })
     }
 
     /// The factory of column writers for this file.
@@ -84,7 +84,7 @@ impl<W: Write + Send> ParquetFile<W> {
     /// Adds a row group whose pages are already in the file, as an earlier run left them.
     pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         let mut append = || {
-            let columns = columns_in_file(metadata, &self.shape.columns)?;
+            let columns = columns_in_file(metadata, &self.spec.columns)?;
             let mut group = self.file.next_row_group()?;
             for close in columns {
                 group.append_column(&ExistingPages, close)?;
@@ -180,27 +180,26 @@ pub(super) struct EncodedColumns {
 /// was encoded in parts takes 4 more bytes per id.
 pub(super) fn encode_columns(
     mut group: RowGroup,
-    shape: &FileSpec,
+    spec: &FileSpec,
     writers: &ArrowRowGroupWriterFactory,
 ) -> Result<EncodedColumns, ParquetError> {
-    let fields = shape.schema.fields();
-    let ids = group.take_ids();
-    let mut chunks = vec![encode_ids(ids, &group, shape)?];
+    let fields = spec.schema.fields();
+    let ids = std::mem::take(&mut group.ids);
+    let mut chunks = vec![encode_ids(ids, &group, spec)?];
     // One writer per leaf column. The first is for the ids, which are written without it.
     let mut writers = writers.create_column_writers(0)?.into_iter().skip(1);
     let lengths: ArrayRef = Arc::new(group.lengths());
     encode_column(&fields[1], &lengths, &mut writers, &mut chunks)?;
-    let columns = group.into_columns();
-    if let Some(first) = columns.first() {
-        let columns: RecordBatch = arrow_select::concat::concat_batches(first.schema_ref(), &columns)?;
+    if let Some(first) = group.columns.first() {
+        let columns: RecordBatch = arrow_select::concat::concat_batches(first.schema_ref(), &group.columns)?;
         for (field, column) in fields[2..].iter().zip(columns.columns()) {
             encode_column(field, column, &mut writers, &mut chunks)?;
         }
     }
-    let metadata = footer_bytes(&chunks, &shape.columns)?;
+    let metadata = footer_bytes(&chunks, &spec.columns)?;
     // A resumed file takes these entries from the journal, which cannot store every field. So use only the fields
     // that can be stored: then the footer is the same with and without an interruption.
-    for (chunk, close) in chunks.iter_mut().zip(columns_from_footer(&metadata, &shape.columns)?) {
+    for (chunk, close) in chunks.iter_mut().zip(columns_from_footer(&metadata, &spec.columns)?) {
         *chunk.close_mut() = close;
     }
     Ok(EncodedColumns { chunks, metadata })
@@ -223,10 +222,10 @@ fn encode_column(
 
 /// Writes the ids, with levels that are made in chunks. The Arrow writer would lay out 8 bytes and two levels for
 /// each id of the row group at once: for a row of 100 MB, that is more than the ids themselves.
-fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileSpec) -> Result<ColumnChunk, ParquetError> {
+fn encode_ids(ids: TokenIds, group: &RowGroup, spec: &FileSpec) -> Result<ColumnChunk, ParquetError> {
     let mut pages = TrackedWrite::new(Vec::new());
     let page_writer = Box::new(SerializedPageWriter::new(&mut pages));
-    let writer = get_column_writer(shape.columns.column(0), Arc::clone(&shape.properties), page_writer);
+    let writer = get_column_writer(spec.columns.column(0), Arc::clone(&spec.properties), page_writer);
     let mut writer = get_typed_column_writer::<Int32Type>(writer);
     let ids = IdValues::new(ids);
     let mut stretch = PendingLevels::default();
@@ -442,7 +441,7 @@ impl ChunkReader for ExistingPages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::row_group::OutputBatch;
+    use crate::sink::row_group::{OutputBatch, Position};
     use crate::sink::tests::{batch_with, some_rows, strings};
     use crate::sink::{Compression, Declaration, output_schema};
 
@@ -454,15 +453,16 @@ mod tests {
         let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
         let schema = output_schema(names.schema().fields()).expect("legal columns");
         for compression in [Compression::Default, Compression::Fast] {
-            let shape = FileSpec::new(schema.clone(), compression, &Declaration::default()).expect("legal");
+            let spec = FileSpec::new(schema.clone(), compression, &Declaration::default()).expect("legal");
             let file =
-                ParquetFile::new(HashingWriter::new(Vec::new()), "memory".into(), &shape).expect("a file");
+                ParquetFile::new(HashingWriter::new(Vec::new()), "memory".into(), &spec).expect("a file");
             let mut group = RowGroup::default();
-            let mut batch = OutputBatch::new(batch_with(&rows, &names), &shape).expect("rows");
+            let mut batch =
+                OutputBatch::new(batch_with(&rows, &names), Position::default(), &spec).expect("rows");
             assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
             let EncodedColumns { chunks, metadata } =
-                encode_columns(group, &shape, file.writers()).expect("columns");
-            let kept = columns_from_footer(&metadata, &shape.columns).expect("the same footer");
+                encode_columns(group, &spec, file.writers()).expect("columns");
+            let kept = columns_from_footer(&metadata, &spec.columns).expect("the same footer");
             assert_eq!(kept.len(), chunks.len());
             for (kept, chunk) in kept.iter().zip(&chunks) {
                 let close = ColumnChunk::close(chunk);

@@ -1,6 +1,4 @@
-//! Collects rows until they fill a row group.
-//!
-//! Describes which part of the input some rows of the output hold.
+//! Collects rows until they fill a row group, and counts what they hold of the input.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,91 +21,68 @@ pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
 /// A token batch whose columns have the types of the output.
 pub(super) struct OutputBatch {
-    ids: TokenIds,
-    /// Where the ids of each row end.
-    ends: Vec<usize>,
-    /// Whether each row is null; empty if none is.
-    nulls: Vec<bool>,
-    /// The pass-through columns, if there are any.
-    columns: Option<RecordBatch>,
-    /// Bytes of pass-through values of each row.
+    /// The batch, with the pass-through columns in the types of the output.
+    batch: TokenBatch,
+    /// Bytes of pass-through values of each row; empty if no column passes through.
     column_bytes: Vec<u64>,
-    /// Bytes of text of each row.
-    text_lengths: Vec<u64>,
-    /// The source from which the documents come.
-    source: usize,
     /// The position of the first row in the input.
     first: Position,
-    /// Ids before this offset have been taken.
+    /// Number of ids at the beginning of the batch that are already in a row group.
     taken: usize,
 }
 
 impl OutputBatch {
-    /// Takes over a batch, and converts its pass-through columns to the types of this shape.
+    /// Takes over a batch whose first row has this position in the input, and converts its pass-through columns to
+    /// the types of the output.
     ///
     /// # Errors
     /// An id or the length of a row exceeds 31 bits, or a column is missing or does not fit its type.
-    pub(super) fn new(batch: TokenBatch, shape: &FileSpec) -> Result<OutputBatch> {
-        let columns = pass_through(&batch, shape)?;
+    pub(super) fn new(batch: TokenBatch, first: Position, spec: &FileSpec) -> Result<OutputBatch> {
+        let columns = pass_through(&batch, spec)?;
         check_lengths(&batch)?;
         check_ids(&batch.ids)?;
-        let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
-        Ok(OutputBatch {
-            source: batch.source,
-            first,
-            taken: 0,
-            text_lengths: batch.text_lengths,
-            ids: batch.ids,
-            ends: batch.ends,
-            nulls: batch.nulls,
-            column_bytes: columns.as_ref().map(row_bytes).unwrap_or_default(),
-            columns,
-        })
-    }
-
-    /// Sets the position of the first row, for a sample, in which rows are counted differently.
-    pub(super) fn put_at(&mut self, first: Position) {
-        self.first = first;
+        let column_bytes = columns.as_ref().map(row_bytes).unwrap_or_default();
+        Ok(OutputBatch { batch: TokenBatch { columns, ..batch }, column_bytes, first, taken: 0 })
     }
 
     /// The offset of the first id of a row.
     fn start(&self, row: usize) -> usize {
-        if row == 0 { 0 } else { self.ends[row - 1] }
+        if row == 0 { 0 } else { self.batch.ends[row - 1] }
     }
 
     /// Skips the first ids of the first row, which have already been written.
     pub(super) fn skip(&mut self, ids: u64) {
-        self.taken = u64_to_usize(ids).min(self.ends.first().copied().unwrap_or(0));
+        self.taken = u64_to_usize(ids).min(self.batch.ends.first().copied().unwrap_or(0));
     }
 
-    /// The offsets of a row's ids that have not been taken.
-    fn left(&self, row: usize) -> Range<usize> {
-        self.start(row).max(self.taken)..self.ends[row]
+    /// The offsets of a row's ids that are not in a row group yet.
+    fn remaining(&self, row: usize) -> Range<usize> {
+        self.start(row).max(self.taken)..self.batch.ends[row]
     }
 
     fn is_null(&self, row: usize) -> bool {
-        self.nulls.get(row).copied().unwrap_or(false)
+        self.batch.nulls.get(row).copied().unwrap_or(false)
     }
 
     fn column_bytes(&self, row: usize) -> u64 {
         self.column_bytes.get(row).copied().unwrap_or(0)
     }
 
-    /// The position of a row in the input, after those of its ids that have been taken.
+    /// The position of a row in the input, after those of its ids that are already in a row group.
     fn position(&self, row: usize) -> Position {
         let token = to_u64(self.taken.saturating_sub(self.start(row)));
         Position { row: self.first.row + to_u64(row), token, ..self.first }
     }
 
-    /// The contents of a range of the rows.
+    /// What a range of the rows holds.
     pub(super) fn totals(&self, range: Range<usize>) -> RowTotals {
         let documents = to_u64(range.len());
         let Position { source, unit, row, .. } = self.first;
-        let tokens = to_u64(self.ends[range.end - 1] - self.start(range.start));
+        let tokens = to_u64(self.batch.ends[range.end - 1] - self.start(range.start));
         let null_documents = to_u64(range.clone().filter(|&row| self.is_null(row)).count());
-        let text_bytes = self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum();
-        let share =
-            SourceShare { source: self.source, documents: documents - null_documents, text_bytes, tokens };
+        let text_bytes = self.batch.text_lengths.get(range.clone()).unwrap_or_default().iter().sum();
+        let with_text = documents - null_documents;
+        let share = SourceShare { source: self.batch.source, documents: with_text, text_bytes, tokens };
         let mut totals = RowTotals {
             rows: documents,
             tokens,
@@ -117,12 +92,8 @@ impl OutputBatch {
             sources: vec![share],
             ..RowTotals::default()
         };
-        totals.add_range(DocumentRange {
-            source,
-            unit,
-            first_row: row + to_u64(range.start),
-            rows: documents,
-        });
+        let first_row = row + to_u64(range.start);
+        totals.add_range(DocumentRange { source, unit, first_row, rows: documents });
         totals
     }
 }
@@ -151,9 +122,9 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
 
 /// The pass-through columns of a batch, converted to the types of the output. `None` if there are none, or if
 /// documents are packed.
-fn pass_through(batch: &TokenBatch, shape: &FileSpec) -> Result<Option<RecordBatch>> {
-    let fields = shape.schema.fields()[2..].to_vec();
-    if fields.is_empty() || shape.packing.is_some() {
+fn pass_through(batch: &TokenBatch, spec: &FileSpec) -> Result<Option<RecordBatch>> {
+    let fields = spec.schema.fields()[2..].to_vec();
+    if fields.is_empty() || spec.packing.is_some() {
         return Ok(None);
     }
     let (source_index, unit) = (batch.source, batch.unit);
@@ -163,45 +134,33 @@ fn pass_through(batch: &TokenBatch, shape: &FileSpec) -> Result<Option<RecordBat
         let Some(given) = given.filter(|given| given.len() == batch.len()) else {
             return Err(SinkError::ColumnMissing { name: field.name().clone(), source_index, unit }.into());
         };
-        columns.push(plain(given, field, source_index, unit)?);
+        columns.push(cast(given, field.data_type()).map_err(|cause| {
+            let (name, data_type) = (field.name().clone(), field.data_type().clone());
+            SinkError::ColumnCast { name, source_index, unit, data_type, cause }
+        })?);
     }
     let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     Ok(Some(columns.expect("as many columns as fields, all as long as the batch, cast to their types")))
-}
-
-/// Converts a column to the type of its field.
-fn plain(
-    given: &ArrayRef,
-    field: &arrow_schema::Field,
-    source_index: usize,
-    unit: usize,
-) -> Result<ArrayRef> {
-    cast(given, field.data_type()).map_err(|cause| {
-        let (name, data_type) = (field.name().clone(), field.data_type().clone());
-        SinkError::ColumnCast { name, source_index, unit, data_type, cause }.into()
-    })
 }
 
 /// Rows that will become one row group. While documents are gathered for packing, each row is a document or a part of
 /// one.
 #[derive(Default)]
 pub(super) struct RowGroup {
-    ids: TokenIds,
+    /// The ids of all rows, one after another.
+    pub(super) ids: TokenIds,
     /// Where the ids of each row end.
     ends: Vec<usize>,
     nulls: Vec<bool>,
     /// The pass-through columns, one batch for each range of rows that was taken.
-    columns: Vec<RecordBatch>,
+    pub(super) columns: Vec<RecordBatch>,
     /// Bytes of pass-through values in all rows.
     column_bytes: u64,
-    totals: RowTotals,
+    /// What the rows hold of the input.
+    pub(super) totals: RowTotals,
 }
 
 impl RowGroup {
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -217,8 +176,8 @@ impl RowGroup {
         let mut stop = range.start;
         while stop < range.end {
             column_bytes += rows.column_bytes(stop);
-            let taken = self.len() + stop - range.start;
-            let ids = self.ids.len() + rows.ends[stop] - begin;
+            let taken = self.ends.len() + stop - range.start;
+            let ids = self.ids.len() + rows.batch.ends[stop] - begin;
             let fits = ids <= GROUP_IDS && taken < GROUP_ROWS && column_bytes <= GROUP_COLUMN_BYTES;
             if !fits && taken > 0 {
                 break;
@@ -234,19 +193,19 @@ impl RowGroup {
 
     /// Appends rows.
     fn append(&mut self, rows: &mut OutputBatch, range: Range<usize>) {
-        let (begin, end) = (rows.start(range.start), rows.ends[range.end - 1]);
+        let (begin, end) = (rows.start(range.start), rows.batch.ends[range.end - 1]);
         self.totals.add(&rows.totals(range.clone()));
         let shift = self.ids.len();
-        self.ends.extend(rows.ends[range.clone()].iter().map(|end| shift + end - begin));
+        self.ends.extend(rows.batch.ends[range.clone()].iter().map(|end| shift + end - begin));
         self.nulls.extend(range.clone().map(|row| rows.is_null(row)));
-        if let Some(columns) = &rows.columns {
+        if let Some(columns) = &rows.batch.columns {
             self.columns.push(columns.slice(range.start, range.len()));
         }
-        if shift == 0 && range == (0..rows.ends.len()) && end == rows.ids.len() {
+        if shift == 0 && range == (0..rows.batch.len()) && end == rows.batch.ids.len() {
             // A huge row comes alone in its batch. Its ids are moved, so that memory holds them once.
-            self.ids = std::mem::take(&mut rows.ids);
+            self.ids = std::mem::take(&mut rows.batch.ids);
         } else {
-            self.ids.extend(&rows.ids, begin..end);
+            self.ids.extend(&rows.batch.ids, begin..end);
         }
     }
 
@@ -255,21 +214,21 @@ impl RowGroup {
     pub(super) fn gather(&mut self, rows: &mut OutputBatch, range: Range<usize>, packing: &Packing) -> usize {
         let before = self.ids.len();
         let mut stop = range.start;
-        let mut part = None;
+        let mut within = None;
         while stop < range.end {
-            let left = rows.left(stop);
-            let at = self.ids.len();
-            let ids = packing.room(at, self.ends.len(), left.len());
+            let remaining = rows.remaining(stop);
+            let offset = self.ids.len();
+            let ids = packing.ids_that_fit(offset, self.ends.len(), remaining.len());
             if ids > 0 {
-                self.ids.extend(&rows.ids, left.start..left.start + ids);
+                self.ids.extend(&rows.batch.ids, remaining.start..remaining.start + ids);
                 self.ends.push(self.ids.len());
             }
-            if ids < left.len() {
-                rows.taken = left.start + ids;
-                part = (ids > 0).then(|| rows.position(stop));
+            if ids < remaining.len() {
+                rows.taken = remaining.start + ids;
+                within = (ids > 0).then(|| rows.position(stop));
                 break;
             }
-            let cut = packing.cuts(at, ids, left.start > rows.start(stop));
+            let cut = packing.cuts(offset, ids, remaining.start > rows.start(stop));
             self.totals.cut_documents += u64::from(cut);
             stop += 1;
         }
@@ -277,12 +236,12 @@ impl RowGroup {
             self.totals.add(&RowTotals { rows: 0, tokens: 0, ..rows.totals(range.start..stop) });
         }
         self.totals.tokens += to_u64(self.ids.len() - before);
-        self.totals.next = part.unwrap_or(self.totals.next);
+        self.totals.next = within.unwrap_or(self.totals.next);
         stop
     }
 
-    /// The ranges of ids of the documents, and parts of documents, that were gathered.
-    fn gathered_documents(&self) -> impl Iterator<Item = Range<usize>> {
+    /// The range of ids of each row.
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
@@ -291,7 +250,7 @@ impl RowGroup {
     ///
     /// **Memory:** about 50 bytes per document, and for best-fit a second copy of the ids.
     pub(super) fn pack(mut self, packing: &Packing) -> RowGroup {
-        let rows = packing.pack(self.gathered_documents());
+        let rows = packing.pack(self.ranges());
         if packing.rule == PackRule::BestFit {
             let mut ids = self.ids.room_for_as_many();
             rows.segments.iter().for_each(|segment| ids.extend(&self.ids, segment.clone()));
@@ -325,27 +284,9 @@ impl RowGroup {
         }
     }
 
-    /// Takes the ids of all rows out of the group.
-    pub(super) fn take_ids(&mut self) -> TokenIds {
-        std::mem::take(&mut self.ids)
-    }
-
-    /// The part of the input that the rows hold.
-    pub(super) fn totals(&self) -> &RowTotals {
-        &self.totals
-    }
-
-    /// The ids of all rows, one after another.
-    pub(super) fn ids(&self) -> &TokenIds {
-        &self.ids
-    }
-
     /// The range of ids of each row; `None` for a null row.
-    pub(super) fn spans(&self) -> impl ExactSizeIterator<Item = Option<Range<usize>>> {
-        self.ends.iter().zip(&self.nulls).enumerate().map(|(row, (&end, &null))| {
-            let start = if row == 0 { 0 } else { self.ends[row - 1] };
-            (!null).then_some(start..end)
-        })
+    pub(super) fn spans(&self) -> impl Iterator<Item = Option<Range<usize>>> {
+        self.ranges().zip(&self.nulls).map(|(range, &null)| (!null).then_some(range))
     }
 
     /// The values of the column `length`.
@@ -353,14 +294,9 @@ impl RowGroup {
         let length = |span: Range<usize>| i32::try_from(span.len()).expect("checked when the row came");
         self.spans().map(|span| span.map(length)).collect()
     }
-
-    /// The pass-through columns.
-    pub(super) fn into_columns(self) -> Vec<RecordBatch> {
-        self.columns
-    }
 }
 
-/// A position between two documents of the input, in the order of encoding.
+/// A position between two documents of the input, in the order of encoding; within a document if packing cuts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// The number of the source.
@@ -373,7 +309,14 @@ pub struct Position {
     pub token: u64,
 }
 
-/// The part of the input that some rows of the output hold.
+impl Position {
+    /// The position of a batch's first row, unless the batch is of a sample, which counts rows differently.
+    pub(super) fn of(batch: &TokenBatch) -> Position {
+        Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 }
+    }
+}
+
+/// What some rows of the output hold: counts, and the documents of the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowTotals {
     /// Number of rows, nulls included. Documents that are yet to be packed have none.
@@ -425,7 +368,7 @@ impl RowTotals {
         RowTotals { next, ..RowTotals::default() }
     }
 
-    /// Adds contents that follow these in the input.
+    /// Adds the totals of rows that follow these in the input.
     pub(super) fn add(&mut self, other: &RowTotals) {
         self.rows += other.rows;
         self.tokens += other.tokens;
@@ -434,18 +377,16 @@ impl RowTotals {
         self.null_documents += other.null_documents;
         self.text_bytes += other.text_bytes;
         other.sources.iter().for_each(|share| self.add_share(share));
-        for part in &other.ranges {
-            self.add_range(*part);
-        }
+        other.ranges.iter().for_each(|range| self.add_range(*range));
         self.next = other.next;
     }
 
     /// Adds a share of a source. Sources stay in ascending order.
     fn add_share(&mut self, share: &SourceShare) {
         match self.sources.binary_search_by_key(&share.source, |own| own.source) {
-            Err(place) => self.sources.insert(place, *share),
-            Ok(found) => {
-                let own = &mut self.sources[found];
+            Err(index) => self.sources.insert(index, *share),
+            Ok(index) => {
+                let own = &mut self.sources[index];
                 own.documents += share.documents;
                 own.text_bytes += share.text_bytes;
                 own.tokens += share.tokens;
@@ -454,12 +395,12 @@ impl RowTotals {
     }
 
     /// Adds documents that follow in the input.
-    pub(super) fn add_range(&mut self, part: DocumentRange) {
+    fn add_range(&mut self, range: DocumentRange) {
+        let DocumentRange { source, unit, first_row, rows } = range;
         match self.ranges.last_mut() {
-            Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,
-            _ => self.ranges.push(part),
+            Some(last) if (last.source, last.unit) == (source, unit) => last.rows += rows,
+            _ => self.ranges.push(range),
         }
-        self.next =
-            Position { source: part.source, unit: part.unit, row: part.first_row + part.rows, token: 0 };
+        self.next = Position { source, unit, row: first_row + rows, token: 0 };
     }
 }

@@ -330,14 +330,14 @@ impl FileSpec {
         compression: Compression,
         declaration: &Declaration,
     ) -> Result<Arc<FileSpec>> {
-        let mut shape = FileSpec::parquet(schema, compression, declaration)?;
-        if shape.packing.is_some() && format != OutputFormat::Parquet {
+        let mut spec = FileSpec::parquet(schema, compression, declaration)?;
+        if spec.packing.is_some() && format != OutputFormat::Parquet {
             let what = "are written to Parquet files only".to_owned();
             return Err(Error::from(SinkError::CannotPack { what })
                 .with_help("leave packing out: files of ids alone are one sequence of tokens"));
         }
-        shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
-        Ok(Arc::new(shape))
+        spec.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
+        Ok(Arc::new(spec))
     }
 
     /// The shape of Parquet files, which is also the base of the other formats.

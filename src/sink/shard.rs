@@ -1,6 +1,4 @@
 //! Writes one file of token ids, in row groups that are encoded in parallel.
-//!
-//! A pool of threads that encode row groups.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -20,7 +18,7 @@ use super::flat_file::{FlatFile, FlatRowGroup};
 use super::parquet_file::{self, EncodedColumns, ParquetFile};
 use super::resume::{IncompleteFile, RowGroupJournal};
 use super::row_group::{OutputBatch, Position, RowGroup, RowTotals};
-use super::schema::FileSpec;
+use super::schema::{FileSpec, IdWidth};
 use crate::base::integrity::HashingWriter;
 use crate::base::pools::spawn_up_to;
 use crate::encode::TokenBatch;
@@ -34,24 +32,25 @@ enum ShardFile<W: Write + Send> {
 
 impl<W: Write + Send> ShardFile<W> {
     /// Begins a file in the format of the shape.
-    fn new(out: HashingWriter<W>, path: PathBuf, shape: &Arc<FileSpec>) -> Result<ShardFile<W>> {
-        Ok(match shape.flat {
-            None => ShardFile::Parquet(Box::new(ParquetFile::new(out, path, shape)?)),
+    fn new(out: HashingWriter<W>, path: PathBuf, spec: &Arc<FileSpec>) -> Result<ShardFile<W>> {
+        Ok(match spec.flat {
+            None => ShardFile::Parquet(Box::new(ParquetFile::new(out, path, spec)?)),
             Some((format, width)) => ShardFile::Flat(FlatFile::new(out, path, format, width)),
         })
     }
 
-    fn writers(&self) -> Option<&Arc<ArrowRowGroupWriterFactory>> {
+    /// What encodes row groups for this file.
+    fn encoding(&self) -> RowGroupEncoding {
         match self {
-            ShardFile::Parquet(file) => Some(file.writers()),
-            ShardFile::Flat(_) => None,
+            ShardFile::Parquet(file) => RowGroupEncoding::Parquet(Arc::clone(file.writers())),
+            ShardFile::Flat(file) => RowGroupEncoding::Flat(file.width()),
         }
     }
 
     /// Appends a row group. Returns the data for [`resume_group`](ShardFile::resume_group).
     fn append(&mut self, group: EncodedRowGroup) -> Result<Vec<u8>> {
         match (self, group) {
-            (ShardFile::Parquet(file), EncodedRowGroup::EncodedColumns(columns)) => file.append(columns),
+            (ShardFile::Parquet(file), EncodedRowGroup::Parquet(columns)) => file.append(columns),
             (ShardFile::Flat(file), EncodedRowGroup::Flat(group)) => file.append(group),
             _ => unreachable!("groups are encoded for their file"),
         }
@@ -133,12 +132,12 @@ impl<W: Write + Send> ShardFile<W> {
 pub struct ShardWriter<W: Write + Send> {
     file: ShardFile<W>,
     path: PathBuf,
-    shape: Arc<FileSpec>,
+    spec: Arc<FileSpec>,
     encoders: Arc<RowGroupEncoders>,
     /// The rows that are being collected.
     group: RowGroup,
     /// The row groups that are being encoded, in the order of the file.
-    in_progress: VecDeque<Receiver<EncodeReply>>,
+    in_progress: VecDeque<Receiver<Encoded>>,
     /// The contents of what has been written.
     totals: RowTotals,
     /// The journal of row groups that have been written.
@@ -186,25 +185,25 @@ impl<W: Write + Send> ShardWriter<W> {
     pub fn new(
         out: W,
         path: impl Into<PathBuf>,
-        shape: &Arc<FileSpec>,
+        spec: &Arc<FileSpec>,
         encoders: &Arc<RowGroupEncoders>,
     ) -> Result<ShardWriter<W>> {
-        ShardWriter::begin(HashingWriter::new(out), path.into(), shape, encoders, RowTotals::default(), None)
+        ShardWriter::begin(HashingWriter::new(out), path.into(), spec, encoders, RowTotals::default(), None)
     }
 
     /// Begins a file whose first document follows `totals`. Row groups are recorded in `log`.
     pub(super) fn begin(
         out: HashingWriter<W>,
         path: PathBuf,
-        shape: &Arc<FileSpec>,
+        spec: &Arc<FileSpec>,
         encoders: &Arc<RowGroupEncoders>,
         totals: RowTotals,
         log: Option<RowGroupJournal>,
     ) -> Result<ShardWriter<W>> {
         Ok(ShardWriter {
-            file: ShardFile::new(out, path.clone(), shape)?,
+            file: ShardFile::new(out, path.clone(), spec)?,
             path,
-            shape: Arc::clone(shape),
+            spec: Arc::clone(spec),
             encoders: Arc::clone(encoders),
             group: RowGroup::default(),
             in_progress: VecDeque::new(),
@@ -218,15 +217,15 @@ impl<W: Write + Send> ShardWriter<W> {
     /// # Errors
     /// The rows do not match the columns, or the file cannot be written. The file is unusable after an error.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
-        let count = batch.len();
-        let mut rows = OutputBatch::new(batch, &self.shape)?;
+        let (count, first) = (batch.len(), Position::of(&batch));
+        let mut rows = OutputBatch::new(batch, first, &self.spec)?;
         self.write_rows(&mut rows, 0..count)
     }
 
     /// Appends a range of rows, and sends row groups to the encoders as they fill.
     pub(super) fn write_rows(&mut self, rows: &mut OutputBatch, mut range: Range<usize>) -> Result<()> {
         while !range.is_empty() {
-            range.start = match &self.shape.packing {
+            range.start = match &self.spec.packing {
                 None => self.group.take(rows, range.clone()),
                 Some(packing) => self.group.gather(rows, range.clone(), packing),
             };
@@ -247,10 +246,11 @@ impl<W: Write + Send> ShardWriter<W> {
     /// Sends the current row group to the encoders. If enough are in progress, waits for the oldest first.
     fn send_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
-        if self.in_progress.len() >= self.encoders.ahead() {
+        if self.in_progress.len() >= self.encoders.max_in_progress() {
             self.append_next()?;
         }
-        self.in_progress.push_back(self.encoders.encode(group, &self.shape, self.file.writers()));
+        let (spec, encoding) = (Arc::clone(&self.spec), self.file.encoding());
+        self.in_progress.push_back(self.encoders.run(move || encode(group, &spec, &encoding)));
         Ok(())
     }
 
@@ -288,9 +288,8 @@ impl<W: Write + Send> ShardWriter<W> {
             self.append_next()?;
         }
         // Documents without tokens that were to be packed, if no document with tokens followed.
-        let last = self.group.totals();
-        if last.documents > 0 {
-            self.totals.add(last);
+        if self.group.totals.documents > 0 {
+            self.totals.add(&self.group.totals);
         }
         let (written, index) = self.file.finish()?;
         Ok(CompletedShard {
@@ -309,12 +308,11 @@ impl ShardWriter<std::fs::File> {
     pub(super) fn resume(
         incomplete: IncompleteFile,
         path: PathBuf,
-        shape: &Arc<FileSpec>,
+        spec: &Arc<FileSpec>,
         encoders: &Arc<RowGroupEncoders>,
     ) -> Result<ShardWriter<std::fs::File>> {
         let IncompleteFile { groups, file, log, .. } = incomplete;
-        let start = RowTotals::before(Position::default());
-        let mut writer = ShardWriter::begin(file, path, shape, encoders, start, Some(log))?;
+        let mut writer = ShardWriter::begin(file, path, spec, encoders, RowTotals::default(), Some(log))?;
         for (totals, metadata) in groups {
             writer.file.resume_group(&metadata)?;
             writer.totals.add(&totals);
@@ -323,37 +321,55 @@ impl ShardWriter<std::fs::File> {
     }
 }
 
-/// An encoded row group with its contents.
-pub(super) type EncodeReply = Result<(RowTotals, EncodedRowGroup), ParquetError>;
+/// What the threads need to encode row groups for a file.
+enum RowGroupEncoding {
+    /// Makes the writers of the columns.
+    Parquet(Arc<ArrowRowGroupWriterFactory>),
+    Flat(IdWidth),
+}
 
 /// A row group as it is written to its file.
-pub(super) enum EncodedRowGroup {
-    EncodedColumns(EncodedColumns),
+enum EncodedRowGroup {
+    Parquet(EncodedColumns),
     Flat(FlatRowGroup),
+}
+
+/// An encoded row group and what it holds.
+type Encoded = Result<(RowTotals, EncodedRowGroup), ParquetError>;
+
+/// Encodes a row group for its file. If the rows are documents to be packed, packs them first.
+fn encode(group: RowGroup, spec: &FileSpec, encoding: &RowGroupEncoding) -> Encoded {
+    let group = match &spec.packing {
+        Some(packing) => group.pack(packing),
+        None => group,
+    };
+    let totals = group.totals.clone();
+    let encoded = match encoding {
+        RowGroupEncoding::Parquet(writers) => {
+            EncodedRowGroup::Parquet(parquet_file::encode_columns(group, spec, writers)?)
+        }
+        RowGroupEncoding::Flat(width) => EncodedRowGroup::Flat(FlatRowGroup::new(&group, *width)),
+    };
+    Ok((totals, encoded))
 }
 
 /// Threads that encode row groups. All files of an output share them.
 ///
-/// They are separate from the rayon pool of the caller: the writing thread waits for them, and may be the only one of its pool.
+/// They are separate from the rayon pool of the caller: the writing thread waits for them, and may be the only one of
+/// its pool.
 pub struct RowGroupEncoders {
     /// The queue of row groups; `None` while the threads are being ended.
-    jobs: Option<Sender<EncodeJob>>,
+    tasks: Option<Sender<EncodeTask>>,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Encodes a row group and sends the result to its file.
+type EncodeTask = Box<dyn FnOnce() + Send>;
+
 impl fmt::Debug for RowGroupEncoders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoders").field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("RowGroupEncoders").field("threads", &self.threads).finish_non_exhaustive()
     }
-}
-
-/// A row group to encode, and the channel for the result.
-struct EncodeJob {
-    group: RowGroup,
-    shape: Arc<FileSpec>,
-    /// Makes the column writers of a Parquet file; `None` for other formats.
-    writers: Option<Arc<ArrowRowGroupWriterFactory>>,
-    reply: Sender<EncodeReply>,
 }
 
 impl RowGroupEncoders {
@@ -362,71 +378,38 @@ impl RowGroupEncoders {
     /// # Errors
     /// The system refuses all of them.
     pub fn start(threads: usize) -> Result<Arc<RowGroupEncoders>> {
-        let (jobs, queue) = unbounded::<EncodeJob>();
+        let (tasks, queue) = unbounded::<EncodeTask>();
         let threads = spawn_up_to(threads.max(1), |_| {
             let queue = queue.clone();
-            thread::Builder::new().spawn(move || run_encoder(&queue))
+            thread::Builder::new().spawn(move || queue.iter().for_each(|encode| encode()))
         })?;
-        Ok(Arc::new(RowGroupEncoders { jobs: Some(jobs), threads }))
+        Ok(Arc::new(RowGroupEncoders { tasks: Some(tasks), threads }))
     }
 
     /// Number of row groups that can usefully be in progress: one per thread, and one that waits.
-    pub(super) fn ahead(&self) -> usize {
+    fn max_in_progress(&self) -> usize {
         self.threads.len() + 1
     }
 
-    /// Submits a row group. The receiver gets the result, or is disconnected if the thread panics.
-    pub(super) fn encode(
-        &self,
-        group: RowGroup,
-        shape: &Arc<FileSpec>,
-        writers: Option<&Arc<ArrowRowGroupWriterFactory>>,
-    ) -> Receiver<EncodeReply> {
+    /// Encodes on one of the threads. The receiver gets the result, or is disconnected if the thread panics.
+    fn run(&self, encode: impl FnOnce() -> Encoded + Send + 'static) -> Receiver<Encoded> {
         let (reply, result) = bounded(1);
-        let job = EncodeJob { group, shape: Arc::clone(shape), writers: writers.cloned(), reply };
-        // If no thread is left, the job is dropped with its sender, and the receiver is disconnected.
-        if let Some(jobs) = &self.jobs {
-            let _ = jobs.send(job);
+        // Nobody listens if the run has failed elsewhere.
+        let task = Box::new(move || drop(reply.send(encode())));
+        // If no thread is left, the task is dropped with its sender, and the receiver is disconnected.
+        if let Some(tasks) = &self.tasks {
+            drop(tasks.send(task));
         }
         result
     }
 }
 
-/// Encodes row groups until the queue is closed. Each thread runs this.
-fn run_encoder(queue: &Receiver<EncodeJob>) {
-    for EncodeJob { group, shape, writers, reply } in queue {
-        // Nobody listens if the run has failed elsewhere.
-        let _ = reply.send(encode_group(group, &shape, writers.as_deref()));
-    }
-}
-
-/// Encodes a row group for its file. If the shape has a packing, packs it first.
-fn encode_group(
-    group: RowGroup,
-    shape: &FileSpec,
-    writers: Option<&ArrowRowGroupWriterFactory>,
-) -> EncodeReply {
-    let group = match &shape.packing {
-        Some(packing) => group.pack(packing),
-        None => group,
-    };
-    let totals = group.totals().clone();
-    let encoded = match (shape.flat, writers) {
-        (Some((_, width)), _) => EncodedRowGroup::Flat(FlatRowGroup::new(&group, width)),
-        (None, Some(writers)) => {
-            EncodedRowGroup::EncodedColumns(parquet_file::encode_columns(group, shape, writers)?)
-        }
-        (None, None) => unreachable!("a Parquet file comes with its writers"),
-    };
-    Ok((totals, encoded))
-}
-
 impl Drop for RowGroupEncoders {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.tasks = None;
         for thread in self.threads.drain(..) {
             // The disconnected receiver has reported the panic.
-            let _ = thread.join();
+            drop(thread.join());
         }
     }
 }

@@ -89,9 +89,9 @@ pub(super) fn write(
 ) -> (Vec<u8>, ShardFacts) {
     let fields = columns.map(|columns| columns.schema().fields().to_vec()).unwrap_or_default();
     let schema = output_schema(&fields).expect("legal columns");
-    let shape = FileSpec::new(schema, compression, &Declaration::default()).expect("legal columns");
+    let spec = FileSpec::new(schema, compression, &Declaration::default()).expect("legal columns");
     let encoders = RowGroupEncoders::start(threads).expect("threads");
-    let mut writer = ShardWriter::new(Vec::new(), "memory", &shape, &encoders).expect("a writer");
+    let mut writer = ShardWriter::new(Vec::new(), "memory", &spec, &encoders).expect("a writer");
     for batch in batches {
         writer.write(batch).expect("a written batch");
     }
@@ -396,12 +396,12 @@ fn columns_that_cannot_be_are_usage_errors() {
 
 #[test]
 fn ids_past_31_bits_are_refused() {
-    let shape =
+    let spec =
         FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
     let mut writer = ShardWriter::new(
         Vec::new(),
         "memory",
-        &shape.expect("legal"),
+        &spec.expect("legal"),
         &RowGroupEncoders::start(1).expect("threads"),
     )
     .expect("a writer");
@@ -429,12 +429,12 @@ impl Write for Room {
 
 #[test]
 fn a_full_disk_is_told_as_one() {
-    let shape =
+    let spec =
         FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let (shape, encoders) = (shape.expect("legal"), RowGroupEncoders::start(1).expect("threads"));
+    let (spec, encoders) = (spec.expect("legal"), RowGroupEncoders::start(1).expect("threads"));
     let rows = some_rows(1_000);
     let write = |room| {
-        let mut writer = ShardWriter::new(Room(room), "out.parquet", &shape, &encoders)?;
+        let mut writer = ShardWriter::new(Room(room), "out.parquet", &spec, &encoders)?;
         writer.write(batch(&rows))?;
         writer.finish().map(|(_, facts)| facts.bytes)
     };
@@ -552,12 +552,12 @@ fn damaged_files_are_errors_or_rows() {
 fn declared_tokens_are_read() {
     let bos = Some(crate::sink::DeclaredToken { id: TokenId::new(3), text: "<s>".to_owned() });
     let declaration = Declaration { bos, tokenizer: "abc".to_owned(), ..Declaration::default() };
-    let shape = FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &declaration);
+    let spec = FileSpec::new(output_schema(&[]).expect("legal"), Compression::Default, &declaration);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.parquet");
     let file = File::create(&path).expect("a file");
     let writer =
-        ShardWriter::new(file, &path, &shape.expect("legal"), &RowGroupEncoders::start(1).expect("threads"))
+        ShardWriter::new(file, &path, &spec.expect("legal"), &RowGroupEncoders::start(1).expect("threads"))
             .expect("a writer");
     writer.finish().expect("a file");
     assert_eq!(TokenReader::open(&path).expect("a file").declaration(), Some(&declaration));
