@@ -21,12 +21,21 @@ pub(crate) fn sha256_of(from: impl Read) -> io::Result<String> {
 }
 
 /// Continues a hash over everything that can be read from `from`, and returns it in hexadecimal.
-pub(crate) fn hash_of(mut hash: impl Digest, mut from: impl Read) -> io::Result<String> {
-    let mut block = vec![0; 1 << 16];
+pub(crate) fn hash_of(mut hash: impl Digest, from: impl Read) -> io::Result<String> {
+    update_from(&mut hash, from)?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// Continues a hash over everything that can be read from `from`. Returns the number of bytes.
+pub(crate) fn update_from(hash: &mut impl Digest, mut from: impl Read) -> io::Result<u64> {
+    let (mut block, mut bytes) = (vec![0; 1 << 16], 0);
     loop {
         match from.read(&mut block) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(read) => hash.update(&block[..read]),
+            Ok(0) => return Ok(bytes),
+            Ok(read) => {
+                hash.update(&block[..read]);
+                bytes += to_u64(read);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -13,7 +13,7 @@ use super::card;
 use super::error::SinkError;
 use super::file_reader::columns_of;
 use super::folder::OutputFolder;
-use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, index_path, rows_that_fit, split_of};
+use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, index_path, is_flat, rows_that_fit, split_of};
 use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
 use super::read::TokenReader;
 use super::resume::{self, CompletedFiles, DocumentSpan, FileRecord, IncompleteFile, RowGroupJournal};
@@ -198,7 +198,7 @@ impl<'a> DatasetWriter<'a> {
         })
     }
 
-    /// What is kept from an earlier run.
+    /// What an earlier run left that is kept.
     pub fn reused(&self) -> &Reused {
         &self.reused
     }
@@ -265,19 +265,19 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// Appends a batch whose first row is at a position of the input, and begins and completes files as planned.
-    fn write_at(&mut self, place: Position, batch: TokenBatch) -> Result<()> {
-        let unit = self.number_of(place)?;
+    fn write_at(&mut self, position: Position, batch: TokenBatch) -> Result<()> {
+        let unit = self.number_of(position)?;
         if let FileBoundaries::Fixed(files) = self.config.plan.layout() {
             let file = files.iter().position(|units| units.contains(&unit));
             let Some(file) = file.filter(|&file| file >= self.number) else {
-                return Err(out_of_order(place));
+                return Err(out_of_order(position));
             };
             while self.number < file {
                 self.finish_file()?;
             }
         }
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
-        let mut rows = OutputBatch::new(batch, place, &self.spec)?;
+        let mut rows = OutputBatch::new(batch, position, &self.spec)?;
         if count > 0 {
             rows.skip(std::mem::take(&mut self.skip));
         }
@@ -304,13 +304,13 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// The number of a position's unit, counted over all sources.
-    fn number_of(&self, place: Position) -> Result<usize> {
+    fn number_of(&self, position: Position) -> Result<usize> {
         let units = &self.config.units;
-        match units.get(place.source) {
-            Some(of_source) if place.unit < of_source.len() => {
-                Ok(units[..place.source].iter().map(Vec::len).sum::<usize>() + place.unit)
+        match units.get(position.source) {
+            Some(of_source) if position.unit < of_source.len() => {
+                Ok(units[..position.source].iter().map(Vec::len).sum::<usize>() + position.unit)
             }
-            _ => Err(out_of_order(place)),
+            _ => Err(out_of_order(position)),
         }
     }
 
@@ -339,7 +339,7 @@ impl<'a> DatasetWriter<'a> {
         self.folder.check_held()?;
         let name = self.config.plan.name(self.number);
         let (path, incomplete_path) = (self.folder.path().join(&name), self.folder.incomplete_file());
-        resume::sync(&done.out, &path)?;
+        done.out.sync_all().map_err(|cause| Error::io("write", &path, cause))?;
         let index = done.index.map(|index| self.publish_index(&name, &index)).transpose()?;
         let file = OutputFile {
             name,
@@ -381,13 +381,13 @@ impl<'a> DatasetWriter<'a> {
             FileBoundaries::Fixed(files) => files.len(),
             FileBoundaries::Rolling(_) => 1,
         };
-        while self.current.is_some() || self.completed.len() < planned {
+        while self.current.is_some() || self.completed.records.len() < planned {
             self.finish_file()?;
         }
         let mut known: Option<(usize, usize, Identity)> = None;
         let mut sum = RowTotals::default();
-        let mut files = Vec::with_capacity(self.completed.len());
-        for FileRecord { mut file, totals, .. } in self.completed.into_records() {
+        let mut files = Vec::with_capacity(self.completed.records.len());
+        for FileRecord { mut file, totals, .. } in self.completed.records {
             for &DocumentRange { source, unit, first_row, rows } in &totals.ranges {
                 let identity = match known.take() {
                     Some((s, u, same)) if (s, u) == (source, unit) => same,
@@ -433,7 +433,7 @@ impl DatasetConfig {
         FileSpec::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }
 
-    /// Checks that the split can be stored beside the other splits of the output.
+    /// Checks that the split fits the other splits of the output: readers expect the same of all splits of a dataset.
     ///
     /// # Errors
     /// - Their tokenizer, format, packing, columns, special-token policy, or tokens around documents differ
@@ -441,7 +441,30 @@ impl DatasetConfig {
     /// - One of their files cannot be read.
     pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
         let Some(others) = folder.other_splits()? else { return Ok(()) };
-        check_fits(folder.path(), &others, &self.declaration, &*self.file_spec()?)
+        let Some(file) = others.files.first() else { return Ok(()) };
+        let spec = self.file_spec()?;
+        let refused = |what| {
+            let (folder, split) = (folder.path().to_owned(), split_of(&file.name).to_owned());
+            Err(SinkError::OtherSplit { folder, split, what }.into())
+        };
+        if others.tokenizer != self.declaration.tokenizer {
+            return refused("another tokenizer");
+        }
+        let path = folder.path().join(&file.name);
+        if is_flat(&path) != spec.flat.is_some() {
+            return refused("another format");
+        }
+        let declared = match spec.flat {
+            Some(_) => others.declaration.clone(),
+            None => TokenReader::open(&path)?.declaration().cloned(),
+        };
+        if !same_tokens(declared.as_ref(), Some(&self.declaration)) {
+            return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
+        }
+        if spec.flat.is_none() && columns_of(&path)? != *spec.schema.fields() {
+            return refused("other columns");
+        }
+        Ok(())
     }
 
     /// Hash of everything that the bytes of data files depend on. The names of inputs are left out, since they depend
@@ -465,53 +488,19 @@ impl OpenShard {
     }
 }
 
-/// What is kept of an earlier run.
+/// What an earlier run left that can be kept.
 fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Reused {
-    let files = completed.there().map(|record| record.totals.text_bytes);
+    let files = completed.undamaged().map(|record| record.totals.text_bytes);
     let rest = incomplete.map_or(0, |file| file.totals().text_bytes);
-    let remarks = completed.there().flat_map(|record| record.remarks.clone());
+    let remarks = completed.undamaged().flat_map(|record| record.remarks.clone());
     Reused {
-        files: completed.there().count(),
+        files: completed.undamaged().count(),
         row_groups: incomplete.map_or(0, |file| file.groups.len()),
         text_bytes: files.sum::<u64>() + rest,
-        remarks: remarks.chain(incomplete.iter().flat_map(|file| file.remarks().to_vec())).collect(),
+        remarks: remarks.chain(incomplete.iter().flat_map(|file| file.log.remarks.clone())).collect(),
     }
 }
 
-fn out_of_order(place: Position) -> Error {
-    SinkError::OutOfOrder { source_index: place.source, unit: place.unit }.into()
-}
-
-/// Checks that a split fits the other splits: readers expect the same of all splits of a dataset.
-///
-/// # Errors
-/// Something differs ([`Usage`](crate::ErrorKind::Usage)), or a file of another split cannot be read.
-pub(super) fn check_fits(
-    output: &Path,
-    others: &Manifest,
-    declaration: &Declaration,
-    spec: &FileSpec,
-) -> Result<()> {
-    let Some(file) = others.files.first() else { return Ok(()) };
-    let refused = |what| {
-        let (folder, split) = (output.to_owned(), split_of(&file.name).to_owned());
-        Err(SinkError::OtherSplit { folder, split, what }.into())
-    };
-    if others.tokenizer != declaration.tokenizer {
-        return refused("another tokenizer");
-    }
-    let path = output.join(&file.name);
-    let is_flat = path.extension().is_some_and(|extension| extension == "bin");
-    if is_flat != spec.flat.is_some() {
-        return refused("another format");
-    }
-    let reader = TokenReader::open(&path);
-    let declared = if is_flat { others.declaration.clone() } else { reader?.declaration().cloned() };
-    if !same_tokens(declared.as_ref(), Some(declaration)) {
-        return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
-    }
-    if !is_flat && columns_of(&path)? != *spec.schema.fields() {
-        return refused("other columns");
-    }
-    Ok(())
+fn out_of_order(position: Position) -> Error {
+    SinkError::OutOfOrder { source_index: position.source, unit: position.unit }.into()
 }

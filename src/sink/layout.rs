@@ -1,8 +1,8 @@
 //! Names of the files and folders of an output, and the plan which documents go into which data file.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -87,9 +87,11 @@ impl FilePlan {
     }
 
     fn new(split_name: &str, layout: FileBoundaries) -> Result<FilePlan> {
-        check_split_name(split_name)?;
-        let (split_name, format) = (split_name.to_owned(), OutputFormat::default());
-        Ok(FilePlan { split_name, format, layout, one_file: false })
+        let name = split_name.to_owned();
+        if !is_split_name(&name) {
+            return Err(Error::from(SinkError::SplitName { name }).with_help(split_name_help(split_name)));
+        }
+        Ok(FilePlan { split_name: name, format: OutputFormat::default(), layout, one_file: false })
     }
 
     /// The same plan for another format. The default is Parquet.
@@ -188,17 +190,6 @@ pub(crate) fn split_name_help(name: &str) -> &'static str {
     }
 }
 
-/// Checks the name of a split.
-///
-/// # Errors
-/// `datasets` does not accept it ([`Usage`](crate::ErrorKind::Usage)).
-fn check_split_name(name: &str) -> Result<()> {
-    if is_split_name(name) {
-        return Ok(());
-    }
-    Err(Error::from(SinkError::SplitName { name: name.to_owned() }).with_help(split_name_help(name)))
-}
-
 /// The data files of an output and their indexes, sorted by name.
 pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
@@ -224,6 +215,16 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
         Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(cause) => Err(failed(cause)),
+    }
+}
+
+/// The first `limit` bytes of a file; `None` if it does not exist.
+pub(super) fn read_up_to(limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(Error::io("read", path, cause)),
+        Ok(_) => Ok(Some(bytes)),
     }
 }
 

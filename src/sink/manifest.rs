@@ -13,12 +13,12 @@ use sha2::{Digest, Sha256};
 
 use super::error::SinkError;
 use super::file_reader::row_count;
-use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, split_of};
+use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, split_of};
 use super::schema::Declaration;
 use super::state::recorded_files;
 use crate::base::hash::Set;
 use crate::base::int::to_u64;
-use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of};
+use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of, update_from};
 use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -26,6 +26,9 @@ use crate::source::{Identity, RowRange};
 
 /// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// Bytes of a file that are verified between two reports of progress (1 MiB).
+const BYTES_PER_REPORT: u64 = 1 << 20;
 
 /// The contents of an output folder and their origin. The manifest is written last: an output with a manifest is
 /// complete.
@@ -342,18 +345,13 @@ fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -
 /// SHA-256 of a file in hex. Reports progress to the observer.
 fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
     loop {
         observer.checkpoint()?;
-        let read = match file.read(&mut buffer) {
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-            read => read.map_err(|cause| Error::io("read", path, cause))?,
-        };
-        if read == 0 {
-            return Ok(hex(&hash.finalize()));
+        let bytes = update_from(&mut hash, (&mut file).take(BYTES_PER_REPORT));
+        match bytes.map_err(|cause| Error::io("read", path, cause))? {
+            0 => return Ok(hex(&hash.finalize())),
+            bytes => observer.advanced(Stage::Verify, bytes),
         }
-        hash.update(&buffer[..read]);
-        observer.advanced(Stage::Verify, to_u64(read));
     }
 }
 
@@ -362,17 +360,11 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
 /// # Errors
 /// It cannot be read, or is larger than [`MAX_MANIFEST_BYTES`].
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|cause| Error::io("read", path, cause))?,
-    };
-    let mut text = Vec::new();
-    let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
-    limited.read_to_end(&mut text).map_err(|cause| Error::io("read", path, cause))?;
-    if to_u64(text.len()) > MAX_MANIFEST_BYTES {
+    let text = read_up_to(MAX_MANIFEST_BYTES + 1, path)?;
+    if text.as_ref().is_some_and(|text| to_u64(text.len()) > MAX_MANIFEST_BYTES) {
         return Err(SinkError::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }.into());
     }
-    Ok(Some(text))
+    Ok(text)
 }
 
 /// Parses a manifest and checks it.
@@ -404,19 +396,10 @@ impl Manifest {
         if !self.files.iter().flat_map(OutputFile::names).all(|name| names.insert(name)) {
             return Some("names a file twice");
         }
-        let sums = self.files.iter().try_fold([0_u64; 4], |sums, file| {
-            let [rows, tokens, text_bytes, bytes] = sums;
-            Some([
-                rows.checked_add(file.rows)?,
-                tokens.checked_add(file.tokens)?,
-                text_bytes.checked_add(file.text_bytes)?,
-                bytes.checked_add(file.bytes)?,
-            ])
-        });
-        if sums.is_none() {
-            return Some("its totals exceed 64 bits");
-        }
-        None
+        let counts: [fn(&OutputFile) -> u64; 4] =
+            [|file| file.rows, |file| file.tokens, |file| file.text_bytes, |file| file.bytes];
+        let fits = |count| self.files.iter().map(count).try_fold(0, u64::checked_add).is_some();
+        (!counts.into_iter().all(fits)).then_some("its totals exceed 64 bits")
     }
 }
 

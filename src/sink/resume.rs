@@ -1,7 +1,7 @@
-//! Keeps a journal of the row groups of an incomplete data file, from which a later run resumes.
-//!
-//! Keeps a journal of completed data files, and finds those that are undamaged.
+//! Records the row groups of the incomplete data file and the completed data files, and finds those that are undamaged,
+//! from which a later run resumes.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -19,8 +19,7 @@ use super::manifest::OutputFile;
 use super::row_group::{Position, RowTotals};
 use super::state::Journal;
 use crate::base::atomic_file;
-use crate::base::int::{to_u64, u64_to_usize};
-use crate::base::integrity::{HashingWriter, hex};
+use crate::base::integrity::{HashingWriter, hex, update_from};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 
@@ -43,21 +42,17 @@ pub(super) struct RowGroupRecord {
 pub(super) struct RowGroupJournal {
     journal: Journal,
     number: usize,
-    /// The caller's remarks since the file was begun, and how many of them are in the journal.
-    remarks: Vec<Value>,
-    recorded_files: usize,
+    /// The caller's remarks since the file was begun. Each is stored with the next row group.
+    pub(super) remarks: Vec<Value>,
+    /// Number of remarks that are in the journal.
+    stored_remarks: usize,
 }
 
 impl RowGroupJournal {
     /// Starts the journal of an empty file.
     pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<RowGroupJournal> {
         let journal = Journal::create(path, key)?;
-        Ok(RowGroupJournal { journal, number, remarks: Vec::new(), recorded_files: 0 })
-    }
-
-    /// Adds a remark, which is stored with the next row group.
-    pub(super) fn remark(&mut self, remark: Value) {
-        self.remarks.push(remark);
+        Ok(RowGroupJournal { journal, number, remarks: Vec::new(), stored_remarks: 0 })
     }
 
     /// Records a row group that has been written to the end of the file.
@@ -73,22 +68,17 @@ impl RowGroupJournal {
             sha256: file.sha256(),
             metadata: BASE64_STANDARD.encode(metadata),
             totals: totals.clone(),
-            remarks: self.remarks[self.recorded_files..].to_vec(),
+            remarks: self.remarks[self.stored_remarks..].to_vec(),
         };
-        self.recorded_files = self.remarks.len();
+        self.stored_remarks = self.remarks.len();
         self.journal.append(&record)
-    }
-
-    /// All remarks of the caller.
-    pub(super) fn into_remarks(self) -> Vec<Value> {
-        self.remarks
     }
 }
 
 /// The undamaged row groups of an incomplete file, with everything that is needed to resume.
 pub(super) struct IncompleteFile {
     pub(super) number: usize,
-    /// The contents of each row group, and its entries for the footer.
+    /// What each row group holds, and its entries for the footer.
     pub(super) groups: Vec<(RowTotals, Vec<u8>)>,
     /// The file, cut off after the last of them.
     pub(super) file: HashingWriter<File>,
@@ -130,16 +120,11 @@ impl IncompleteFile {
             number,
             groups: records.into_iter().map(group).collect(),
             file: HashingWriter::resumed(file, hasher, end),
-            log: RowGroupJournal { journal: log, number, recorded_files: remarks.len(), remarks },
+            log: RowGroupJournal { journal: log, number, stored_remarks: remarks.len(), remarks },
         }))
     }
 
-    /// The caller's remarks.
-    pub(super) fn remarks(&self) -> &[Value] {
-        &self.log.remarks
-    }
-
-    /// The contents of all row groups together.
+    /// What all row groups hold together.
     pub(super) fn totals(&self) -> RowTotals {
         let mut sum = RowTotals::default();
         self.groups.iter().for_each(|(totals, _)| sum.add(totals));
@@ -150,39 +135,20 @@ impl IncompleteFile {
 /// Keeps the records of the row groups that are undamaged in the file. Returns the hash of these row groups.
 fn undamaged(file: &mut File, records: &mut Vec<RowGroupRecord>) -> io::Result<Sha256> {
     let number = records.first().map(|record| record.number);
-    let (mut hasher, mut held) = (Sha256::new(), Sha256::new());
+    let (mut hasher, mut undamaged_hash) = (Sha256::new(), Sha256::new());
     let (mut end, mut good) = (0, 0);
     for record in &*records {
         let length = record.end.saturating_sub(end);
-        if Some(record.number) != number || copy(file, &mut hasher, length)? < length {
+        if Some(record.number) != number || update_from(&mut hasher, (&mut *file).take(length))? < length {
             break;
         }
-        if hex(hasher.clone().finalize().as_slice()) != record.sha256 {
+        if hex(&hasher.clone().finalize()) != record.sha256 {
             break;
         }
-        (end, held, good) = (record.end, hasher.clone(), good + 1);
+        (end, undamaged_hash, good) = (record.end, hasher.clone(), good + 1);
     }
     records.truncate(good);
-    Ok(held)
-}
-
-/// Hashes this number of bytes, or fewer if the file ends. Returns how many.
-fn copy(file: &mut File, hasher: &mut Sha256, length: u64) -> io::Result<u64> {
-    let mut buffer = vec![0; u64_to_usize(length.min(1 << 18))];
-    let mut left = length;
-    while left > 0 {
-        let wanted = buffer.len().min(u64_to_usize(left));
-        match file.read(&mut buffer[..wanted]) {
-            Ok(0) => break,
-            Ok(read) => {
-                hasher.update(&buffer[..read]);
-                left -= to_u64(read);
-            }
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(length - left)
+    Ok(undamaged_hash)
 }
 
 /// A completed data file.
@@ -209,13 +175,13 @@ pub struct DocumentSpan {
     pub documents: Option<u64>,
 }
 
-/// The completed data files, and whether each is undamaged.
+/// The completed data files.
 pub(super) struct CompletedFiles {
     journal: Journal,
     /// The files in the order of their numbers.
-    records: Vec<FileRecord>,
-    /// For each record, whether its file exists and is undamaged.
-    good: Vec<bool>,
+    pub(super) records: Vec<FileRecord>,
+    /// The numbers of files that are missing or damaged.
+    damaged: BTreeSet<usize>,
 }
 
 impl CompletedFiles {
@@ -226,83 +192,62 @@ impl CompletedFiles {
     /// A file cannot be read or written, or the observer asks to stop.
     pub(super) fn find(folder: &OutputFolder, key: &str, observer: &dyn Observer) -> Result<CompletedFiles> {
         let (journal, listed) = Journal::open::<FileRecord>(folder.file_journal(), key)?;
-        let mut records: Vec<FileRecord> = Vec::new();
+        let mut files = CompletedFiles { journal, records: Vec::new(), damaged: BTreeSet::new() };
         for record in listed {
-            match record.number {
-                again if again < records.len() => records[again] = record,
-                next if next == records.len() => records.push(record),
-                _ => break,
+            if record.number > files.records.len() {
+                break;
             }
+            files.insert(record);
         }
-        if let Some(last) = records.last() {
+        if let Some(last) = files.records.last() {
             publish_if_complete(folder, last, observer)?;
         }
-        let good = check(folder.path(), &records, observer)?;
-        Ok(CompletedFiles { journal, records, good })
+        files.damaged = damaged_files(folder.path(), &files.records, observer)?;
+        Ok(files)
     }
 
     /// The documents that must still be encoded: those of damaged files, then all after the last file.
     pub(super) fn missing(&self) -> Vec<DocumentSpan> {
-        let damaged = self.records.iter().zip(&self.good).filter(|(_, good)| !**good);
-        let again = |(record, _): (&FileRecord, _)| DocumentSpan {
-            number: record.number,
-            from: record.start,
-            documents: Some(record.totals.documents),
+        let again = |&number: &usize| {
+            let FileRecord { start, totals, .. } = &self.records[number];
+            DocumentSpan { number, from: *start, documents: Some(totals.documents) }
         };
-        let rest = DocumentSpan { number: self.records.len(), from: self.end(), documents: None };
-        damaged.map(again).chain([rest]).collect()
+        let next = self.records.len();
+        let rest = DocumentSpan { number: next, from: self.start(next), documents: None };
+        self.damaged.iter().map(again).chain([rest]).collect()
     }
 
     /// The position in the input where a file begins.
     pub(super) fn start(&self, number: usize) -> Position {
-        match number {
-            0 => Position::default(),
-            _ => self.records.get(number - 1).map_or_else(Position::default, |before| before.totals.next),
-        }
+        let before = number.checked_sub(1).and_then(|before| self.records.get(before));
+        before.map_or_else(Position::default, |before| before.totals.next)
     }
 
-    /// The position after the last file.
-    fn end(&self) -> Position {
-        self.start(self.records.len())
-    }
-
-    /// Whether a file of this name is complete and undamaged.
+    /// Whether an undamaged file or its index has this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.records
-            .iter()
-            .zip(&self.good)
-            .any(|(record, good)| *good && record.file.names().any(|known| known == name))
+        self.undamaged().any(|record| record.file.names().any(|known| known == name))
     }
 
-    /// The complete and undamaged files.
-    pub(super) fn there(&self) -> impl Iterator<Item = &FileRecord> {
-        self.records.iter().zip(&self.good).filter(|(_, good)| **good).map(|(record, _)| record)
+    /// The undamaged files.
+    pub(super) fn undamaged(&self) -> impl Iterator<Item = &FileRecord> {
+        self.records.iter().filter(|record| !self.damaged.contains(&record.number))
     }
 
     /// Records a file that is about to be given its name.
     pub(super) fn push(&mut self, record: FileRecord) -> Result<()> {
         self.journal.append(&record)?;
         self.journal.sync()?;
-        match record.number {
-            again if again < self.records.len() => {
-                self.good[again] = true;
-                self.records[again] = record;
-            }
-            _ => {
-                self.good.push(true);
-                self.records.push(record);
-            }
-        }
+        self.damaged.remove(&record.number);
+        self.insert(record);
         Ok(())
     }
 
-    /// Number of files, including damaged ones.
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    pub(super) fn into_records(self) -> Vec<FileRecord> {
-        self.records
+    /// Inserts a record after those of the files before it, or in place of an earlier one of the same file.
+    fn insert(&mut self, record: FileRecord) {
+        match self.records.get_mut(record.number) {
+            Some(earlier) => *earlier = record,
+            None => self.records.push(record),
+        }
     }
 }
 
@@ -313,11 +258,8 @@ fn publish_if_complete(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
     if path.exists() || !incomplete_path.exists() {
         return Ok(());
     }
-    let name = incomplete_path
-        .strip_prefix(folder.path())
-        .unwrap_or(&incomplete_path)
-        .to_string_lossy()
-        .into_owned();
+    let name = incomplete_path.strip_prefix(folder.path()).unwrap_or(&incomplete_path);
+    let name = name.to_string_lossy().into_owned();
     let not_yet_named = OutputFile { name, ..last.file.clone() };
     match not_yet_named.verify_bytes(folder.path(), observer) {
         Ok(()) => publish(&incomplete_path, &path),
@@ -332,23 +274,18 @@ pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
     atomic_file::sync_folder(atomic_file::folder_of(path))
 }
 
-/// Waits until the contents of a file are on disk.
-pub(super) fn sync(file: &File, path: &Path) -> Result<()> {
-    file.sync_all().map_err(|cause| Error::io("write", path, cause))
-}
-
-/// Whether each file is as it was recorded. A file that cannot be read is an error: it may be undamaged, and must not
-/// be replaced.
-fn check(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<Vec<bool>> {
+/// The numbers of the files that are not as they were recorded. A file that cannot be read is an error: it may be
+/// undamaged, and must not be replaced.
+fn damaged_files(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<BTreeSet<usize>> {
     if records.is_empty() {
-        return Ok(Vec::new());
+        return Ok(BTreeSet::new());
     }
     observer.started(Stage::Verify, Some(records.iter().map(|record| record.file.bytes).sum()));
-    let check = |record: &FileRecord| match record.file.verify(folder, observer) {
-        Err(error) if error.kind() != ErrorKind::Mismatch => Err(error),
-        compared => Ok(compared.is_ok()),
+    let damaged = |record: &FileRecord| match record.file.verify(folder, observer) {
+        Err(error) if error.kind() == ErrorKind::Mismatch => Some(Ok(record.number)),
+        verified => verified.err().map(Err),
     };
-    let good = records.par_iter().with_max_len(1).map(check).collect();
+    let damaged = records.par_iter().with_max_len(1).filter_map(damaged).collect();
     observer.finished(Stage::Verify);
-    good
+    damaged
 }

@@ -239,7 +239,7 @@ impl<W: Write + Send> ShardWriter<W> {
     /// Stores a remark for a run that resumes from the row groups that are written after this.
     pub(super) fn remark(&mut self, remark: Value) {
         if let Some(log) = &mut self.log {
-            log.remark(remark);
+            log.remarks.push(remark);
         }
     }
 
@@ -298,7 +298,7 @@ impl<W: Write + Send> ShardWriter<W> {
             bytes: written.bytes(),
             sha256: written.sha256(),
             out: written.into_inner(),
-            remarks: self.log.map(RowGroupJournal::into_remarks).unwrap_or_default(),
+            remarks: self.log.map(|log| log.remarks).unwrap_or_default(),
         })
     }
 }

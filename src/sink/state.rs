@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{STATE_FOLDER, entries, split_files, split_of};
+use super::layout::{STATE_FOLDER, entries, read_up_to, split_files, split_of};
 use crate::base::atomic_file;
 use crate::base::hash::Set;
 use crate::base::int::to_u64;
@@ -61,12 +61,7 @@ impl Journal {
     /// The records at `path` that can be parsed, for any key, valid or not. They are traces of what was done, and
     /// must not be relied on for more. Empty if there is no journal.
     pub(super) fn parsable_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
-        let mut text = Vec::new();
-        match File::open(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            opened => opened.and_then(|file| file.take(MAX_JOURNAL_BYTES).read_to_end(&mut text)),
-        }
-        .map_err(|cause| Error::io("read", path, cause))?;
+        let text = read_up_to(MAX_JOURNAL_BYTES, path)?.unwrap_or_default();
         let lines = text.split(|&byte| byte == b'\n');
         let json = lines.filter_map(|line| line.split_at_checked(HASH_CHARS).map(|(_, json)| json));
         Ok(json.filter_map(|json| serde_json::from_slice(json).ok()).collect())
@@ -183,8 +178,7 @@ fn first_split(state: &Path) -> Option<String> {
 /// Reads the job file of a state folder; `None` if there is none, or if it is not as it was written: a changed one
 /// would let a run continue the output of another job, or put its state and reports elsewhere.
 pub(crate) fn read_job<T: DeserializeOwned>(state: &Path) -> Option<T> {
-    let mut text = Vec::new();
-    File::open(state.join(JOB_FILE)).ok()?.take(MAX_JOB_BYTES).read_to_end(&mut text).ok()?;
+    let text = read_up_to(MAX_JOB_BYTES, &state.join(JOB_FILE)).ok()??;
     if JSON_CHECKSUM.holds(&text) == Some(true) { serde_json::from_slice(&text).ok() } else { None }
 }
 
