@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let pack = Some(Packing::new(PackRule::BestFit, 1024));
     let declaration = Declaration { pack, ..Declaration::of(&encoder) };
-    let spec = FileSpec::new(output_schema(&[])?, Compression::Default, &declaration)?;
+    let file_spec = FileSpec::new(output_schema(&[])?, Compression::Default, &declaration)?;
     let encoders = RowGroupEncoders::start(2)?;
 
     let spec = SourceSpec { uri: text.clone(), documents: DocumentRule::Line, ..SourceSpec::default() };
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let name = |_, unit: usize| source.units()[unit].name.clone();
     let documents = source::collected_documents(source::in_order(vec![Arc::clone(&source)], 2));
     let facts = publish(file, |out| {
-        let mut writer = ShardWriter::new(out, file, &spec, &encoders)?;
+        let mut writer = ShardWriter::new(out, file, &file_spec, &encoders)?;
         encode_batches(documents, &encoder, name, &Silent, |batch| writer.write(batch))?;
         writer.finish().map(|(_, facts)| facts)
     })?;

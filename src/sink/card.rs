@@ -66,7 +66,24 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
          Each `.bin` in `data` has only ids, little-endian; the `.idx` beside it has {index}.\n\
          Null documents are empty here.\n\
          \n\
-         Token before each document: {bos}; after it: {eos}. Special tokens within the text: \
+         {ending}",
+        rows = counted(rows, "row"),
+        text = ByteCount(sum(|file| file.text_bytes)),
+        ending = ending(declaration, code),
+    )
+}
+
+/// The end of a card: the origin of the tokens, and code that reads them.
+fn ending(declaration: &Declaration, code: &str) -> String {
+    let Declaration { special, tokenizer, tool_version, .. } = declaration;
+    let (bos, eos) = (added(declaration.bos.as_ref()), added(declaration.eos.as_ref()));
+    // Bytes without a token are mentioned unless they are an error.
+    let missing = match declaration.missing_bytes {
+        MissingBytes::Hf => "; bytes without a token: `hf`",
+        _ => "",
+    };
+    format!(
+        "Token before each document: {bos}; after it: {eos}. Special tokens within the text: \
          `{special}`{missing}.\n\
          The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes \
          and the\n\
@@ -76,15 +93,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
          {code}\n\
          ```\n\
          \n\
-         Written by tokenmill {version}.\n",
-        rows = counted(rows, "row"),
-        text = ByteCount(sum(|file| file.text_bytes)),
-        bos = added(declaration.bos.as_ref()),
-        eos = added(declaration.eos.as_ref()),
-        special = declaration.special,
-        missing = missing_bytes(declaration),
-        tokenizer = declaration.tokenizer,
-        version = declaration.tool_version,
+         Written by tokenmill {tool_version}.\n"
     )
 }
 
@@ -172,6 +181,10 @@ pub(super) fn card(
             )
         }
     };
+    let code = format!(
+        "from datasets import load_dataset\n\n\
+         tokens = load_dataset(\"path/to/this/folder\", split=\"{split_name}\")"
+    );
     let others: String = spec.schema.fields()[2..].iter().map(|field| row(field.name(), what)).collect();
     format!(
         r#"---
@@ -189,34 +202,10 @@ configs:
 | `input_ids` | token ids{null} |
 | `length` | how many token ids the row has |
 {others}
-Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`{missing}.
-The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the
-input that each holds.
-
-```python
-from datasets import load_dataset
-
-tokens = load_dataset("path/to/this/folder", split="{split_name}")
-```
-
-Written by tokenmill {version}.
-"#,
+{ending}"#,
         text = ByteCount(text_bytes),
         per_token = ratio(text_bytes, tokens),
         counted = if declaration.adds_tokens() { ", BOS/EOS counted" } else { "" },
-        bos = added(declaration.bos.as_ref()),
-        eos = added(declaration.eos.as_ref()),
-        special = declaration.special,
-        missing = missing_bytes(declaration),
-        tokenizer = declaration.tokenizer,
-        version = declaration.tool_version,
+        ending = ending(declaration, &code),
     )
-}
-
-/// A note about bytes without a token; empty if they are an error.
-fn missing_bytes(declaration: &Declaration) -> &'static str {
-    match declaration.missing_bytes {
-        MissingBytes::Hf => "; bytes without a token: `hf`",
-        _ => "",
-    }
 }

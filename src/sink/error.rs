@@ -7,7 +7,7 @@ use parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorKind};
 
-/// An error of an output, with the file or column that is affected.
+/// An error of an output, with the file or column that is affected. As an [`Error`], it has a kind and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SinkError {
     #[error("{} holds the split {split:?}, which has {what}", folder.display())]

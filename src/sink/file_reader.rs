@@ -227,22 +227,16 @@ impl ParquetFileReader {
                 return Err(SinkError::BadId { path: self.path.clone(), row: row_of(place), id }.into());
             }
         };
-        let nulls = match list.nulls() {
-            Some(nulls) => nulls.iter().map(|valid| !valid).collect(),
-            None => Vec::new(),
-        };
-        Ok(TokenBatch {
-            source: 0,
-            unit: self.number,
-            first_row: self.row,
-            ids,
-            ends: offsets[1..].iter().map(|end| end.as_usize() - first).collect(),
-            nulls,
-            text_bytes: 0,
-            text_lengths: vec![0; list.len()],
-            columns: None,
-        })
+        let nulls = list.nulls().map_or_else(Vec::new, |valid| valid.iter().map(|valid| !valid).collect());
+        let ends = offsets[1..].iter().map(|end| end.as_usize() - first).collect();
+        Ok(batch_of(self.number, self.row, ids, ends, nulls))
     }
+}
+
+/// A batch of the rows of a file: its text and pass-through columns are not known.
+fn batch_of(unit: usize, first_row: u64, ids: TokenIds, ends: Vec<usize>, nulls: Vec<bool>) -> TokenBatch {
+    let text_lengths = vec![0; ends.len()];
+    TokenBatch { source: 0, unit, first_row, ids, ends, nulls, text_bytes: 0, text_lengths, columns: None }
 }
 
 /// The columns of a Parquet file.
@@ -366,16 +360,6 @@ impl FlatFileReader {
             }
         };
         self.row += ends.len();
-        Ok(Some(TokenBatch {
-            source: 0,
-            unit: self.number,
-            first_row: to_u64(first),
-            ids,
-            nulls: Vec::new(),
-            text_bytes: 0,
-            text_lengths: vec![0; ends.len()],
-            ends,
-            columns: None,
-        }))
+        Ok(Some(batch_of(self.number, to_u64(first), ids, ends, Vec::new())))
     }
 }

@@ -20,6 +20,9 @@ use crate::observer::{Observer, Silent};
 /// The files of an output besides its folders. The last two are the report, which another module writes.
 const ROOT_FILES: [&str; 4] = [CARD_FILE, MANIFEST, "report.json", "report.html"];
 
+/// The beginning of the name of the data file that is being written. The number of the run follows.
+const INCOMPLETE: &str = "incomplete-";
+
 /// An output folder that only this process may write, until this value is dropped.
 ///
 /// A lock on a file keeps other processes out. Where file systems have no locks, or machines do not share them, a file
@@ -47,9 +50,6 @@ pub struct OutputFolder {
     /// The locked file, which stays open to keep the lock.
     _lock: File,
 }
-
-/// The beginning of the name of the data file that is being written. The number of the run follows.
-const INCOMPLETE: &str = "incomplete-";
 
 impl OutputFolder {
     /// Takes a folder for writing: creates it if it does not exist, locks it, and removes temporary files that an
@@ -427,14 +427,14 @@ mod tests {
 
     /// The index alone exists if a run is killed before it names the data file.
     #[test]
-    fn an_index_without_its_file_is_known_while_that_is_unfinished() {
+    fn an_index_without_its_file_is_known_while_the_file_is_incomplete() {
         let folder = tempfile::tempdir().expect("a folder");
         drop(OutputFolder::open(folder.path()).expect("a first run"));
         fs::create_dir(folder.path().join("data")).expect("a folder");
         fs::write(folder.path().join(".tokenmill/job.json"), "{}").expect("a file");
         let index = folder.path().join("data/train-00000.idx");
         fs::write(&index, "x").expect("a file");
-        let error = OutputFolder::open(folder.path()).expect_err("nothing is unfinished");
+        let error = OutputFolder::open(folder.path()).expect_err("no file is incomplete");
         assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("train-00000.idx"), "{error}");
         fs::write(folder.path().join(".tokenmill/incomplete-1"), "").expect("a file");
         OutputFolder::open(folder.path()).expect("it is the next file's");
@@ -498,8 +498,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         drop(OutputFolder::open(folder.path()).expect("a first run"));
         let at = |name: &str| folder.path().join(".tokenmill").join(name);
-        for (alive, names) in [(false, ["incomplete-1"; 1]), (true, ["incomplete-1"; 1])] {
-            let mut old = fs::File::create(at(names[0])).expect("a file");
+        for alive in [false, true] {
+            let mut old = fs::File::create(at("incomplete-1")).expect("a file");
             fs::write(at("files.journal"), "").expect("a file");
             let mut journal = fs::OpenOptions::new().append(true).open(at("files.journal")).expect("a file");
             if alive {
@@ -514,7 +514,7 @@ mod tests {
                 .expect("it is free");
             old.write_all(b"late").and_then(|()| journal.write_all(b"late")).expect("written");
             let late = |path: &std::path::Path| fs::read(path).is_ok_and(|text| text == b"late");
-            assert_eq!(late(&at(&format!("unfinished-{}", next.number()))), !alive);
+            assert_eq!(late(&at(&format!("incomplete-{}", next.number()))), !alive);
             assert_eq!(late(&at("files.journal")), !alive);
             drop(next);
         }

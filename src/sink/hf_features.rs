@@ -24,12 +24,7 @@ impl HfFeatures {
     /// The features of a schema; `None` if `datasets` has no name for one of the types. It then infers the types
     /// itself.
     pub(super) fn of(schema: &Schema) -> Option<HfFeatures> {
-        HfFeatures::of_fields(schema.fields())
-    }
-
-    fn of_fields(fields: &[FieldRef]) -> Option<HfFeatures> {
-        let feature = |field: &FieldRef| Some((field.name().clone(), HfFeature::of(field)?));
-        fields.iter().map(feature).collect::<Option<_>>().map(HfFeatures)
+        named_features(schema.fields()).map(HfFeatures)
     }
 
     /// The features in the form of the file metadata.
@@ -42,6 +37,11 @@ impl HfFeatures {
     pub(super) fn yaml_lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|named| format!("- {}", printable(&named_yaml(named).to_string())))
     }
+}
+
+/// The names of fields with their features; `None` if `datasets` has no name for one of the types.
+fn named_features(fields: &[FieldRef]) -> Option<Vec<(String, HfFeature)>> {
+    fields.iter().map(|field| Some((field.name().clone(), HfFeature::of(field)?))).collect()
 }
 
 /// A column that `datasets` does not read like others.
@@ -114,12 +114,7 @@ impl HfFeature {
             DataType::List(item) => HfFeature::List(boxed(item)?),
             DataType::LargeList(item) => HfFeature::LargeList(boxed(item)?),
             DataType::FixedSizeList(item, length) => HfFeature::FixedList(boxed(item)?, *length),
-            DataType::Struct(fields) => HfFeature::Struct(
-                fields
-                    .iter()
-                    .map(|field| Some((field.name().clone(), HfFeature::of(field)?)))
-                    .collect::<Option<_>>()?,
-            ),
+            DataType::Struct(fields) => HfFeature::Struct(named_features(fields)?),
             DataType::FixedSizeBinary(16) if field.extension_type_name() == Some(Uuid::NAME) => {
                 HfFeature::Value("fixed_size_binary[16]".to_owned())
             }

@@ -244,9 +244,7 @@ impl Manifest {
         observer.finished(Stage::Verify);
         Ok(())
     }
-}
 
-impl Manifest {
     /// Whether the dataset card differs from the one that was written. People add to it what a program cannot know.
     ///
     /// # Errors

@@ -1,9 +1,13 @@
-//! Writes Parquet files from encoded row groups.
+//! Encodes row groups into Parquet column chunks, and writes them to a file that another process can continue.
 //!
-//! Encodes a row group into Parquet column chunks.
+//! A row group goes three ways:
 //!
-//! Stores the footer entries of a row group separately. With these and the bytes of its pages, a Parquet file that
-//! another process began can be continued.
+//! 1. [`encode_columns`] encodes and compresses its columns in memory, on any thread.
+//! 2. [`ParquetFile::append`] copies the encoded pages to the file. Parquet keeps the entries for the footer, with sizes
+//!    and offsets of the pages, in memory until the file ends.
+//! 3. For a process that resumes the file, these entries are stored in a journal, in the form of the footer of a file
+//!    with only this row group. [`ParquetFile::resume_group`] reads them, and so continues as if it had written the
+//!    pages itself.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -97,13 +101,13 @@ impl<W: Write + Send> ParquetFile<W> {
 
     /// The output so far.
     pub(super) fn written(&self) -> &HashingWriter<W> {
-        self.file.inner().0.as_ref().expect("it is taken out at the end alone")
+        self.file.inner().0.as_ref().expect("only `finish` takes it out")
     }
 
     /// Writes the footer, and returns the output.
     pub(super) fn finish(mut self) -> Result<HashingWriter<W>> {
         self.file.finish().map_err(|cause| write_failed(&self.path, cause))?;
-        Ok(self.file.inner_mut().0.take().expect("it is taken out here alone"))
+        Ok(self.file.inner_mut().0.take().expect("only `finish` takes it out"))
     }
 }
 
@@ -112,18 +116,18 @@ impl<W: Write + Send> ParquetFile<W> {
 struct TakeableWriter<W>(Option<W>);
 
 impl<W: Write> TakeableWriter<W> {
-    fn lent(&mut self) -> io::Result<&mut W> {
+    fn inner(&mut self) -> io::Result<&mut W> {
         self.0.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 }
 
 impl<W: Write> Write for TakeableWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.lent()?.write(bytes)
+        self.inner()?.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.lent()?.flush()
+        self.inner()?.flush()
     }
 }
 
@@ -228,18 +232,18 @@ fn encode_ids(ids: TokenIds, group: &RowGroup, spec: &FileSpec) -> Result<Column
     let writer = get_column_writer(spec.columns.column(0), Arc::clone(&spec.properties), page_writer);
     let mut writer = get_typed_column_writer::<Int32Type>(writer);
     let ids = IdValues::new(ids);
-    let mut stretch = PendingLevels::default();
+    let mut levels = PendingLevels::default();
     for span in group.spans() {
         match span {
-            None => stretch.push_level(Level::Null),
-            Some(span) if span.is_empty() => stretch.push_level(Level::Empty),
-            Some(span) => stretch.push_ids(span.len()),
+            None => levels.push_level(Level::Null),
+            Some(span) if span.is_empty() => levels.push_level(Level::Empty),
+            Some(span) => levels.push_ids(span.len()),
         }
-        if stretch.definitions.len() >= LEVELS_PER_WRITE {
-            stretch.flush(&ids, &mut writer)?;
+        if levels.definitions.len() >= LEVELS_PER_WRITE {
+            levels.flush(&ids, &mut writer)?;
         }
     }
-    stretch.flush(&ids, &mut writer)?;
+    levels.flush(&ids, &mut writer)?;
     let close = Box::new(writer.close()?);
     Ok(ColumnChunk::IdValues { pages: pages.into_inner()?.into(), close })
 }
@@ -286,11 +290,12 @@ struct PendingLevels {
     definitions: Vec<i16>,
     /// Per level, 0 for the first of a row and 1 for a further id of the same row.
     repetitions: Vec<i16>,
-    /// Number of ids that have been written, and number of ids whose levels wait.
+    /// Number of ids that have been written.
     written: usize,
-    waiting: usize,
-    /// Buffer for ids that are widened.
-    room: Vec<i32>,
+    /// Number of ids whose levels are collected here.
+    pending: usize,
+    /// Buffer for ids that are widened from 16 to 32 bits.
+    widened: Vec<i32>,
 }
 
 impl PendingLevels {
@@ -306,7 +311,7 @@ impl PendingLevels {
         let end = self.definitions.len() + count - 1;
         self.definitions.resize(end, Level::Id.definition());
         self.repetitions.resize(end, 1);
-        self.waiting += count;
+        self.pending += count;
     }
 
     /// Writes the waiting ids with their levels.
@@ -315,18 +320,18 @@ impl PendingLevels {
         ids: &IdValues,
         writer: &mut ColumnWriterImpl<'_, Int32Type>,
     ) -> Result<(), ParquetError> {
-        let range = self.written..self.written + self.waiting;
+        let range = self.written..self.written + self.pending;
         let ids = match ids {
             IdValues::Signed(ids) => &ids[range],
             IdValues::Narrow(ids) => {
-                self.room.clear();
-                self.room.extend(ids[range].iter().map(|&id| i32::from(id)));
-                &self.room
+                self.widened.clear();
+                self.widened.extend(ids[range].iter().map(|&id| i32::from(id)));
+                &self.widened
             }
         };
         writer.write_batch(ids, Some(&self.definitions), Some(&self.repetitions))?;
-        self.written += self.waiting;
-        self.waiting = 0;
+        self.written += self.pending;
+        self.pending = 0;
         self.definitions.clear();
         self.repetitions.clear();
         Ok(())
@@ -414,7 +419,7 @@ pub(super) fn columns_in_file(
     columns_from_footer(bytes, columns)?.into_iter().map(placed).collect()
 }
 
-/// Stands for the bytes of pages that are already in the file. It yields zeros, which
+/// Takes the place of pages that are already in the file. It yields zeros, which
 /// [`HashingWriter`](crate::base::integrity::HashingWriter) does not write.
 pub(super) struct ExistingPages;
 
