@@ -15,8 +15,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::arena::{Occurrence, Place, Store};
-use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::pairs::{AHEAD, NOT_KEPT, PairId, Pairs};
+use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, fetch_around};
+use super::pairs::{AHEAD, Pairs};
 use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Buffers of merge steps, which are kept from step to step.
@@ -210,7 +210,7 @@ impl Side {
 }
 
 /// Replaces every occurrence of `pair` by `token`, from left to right without overlap, and updates the pairs
-/// around it. `corpus` must already have the span of `token`, and `lengths` its length. Afterwards
+/// around it. `corpus` must already know `token`. Afterwards
 /// `scratch.born` has the new pairs that are kept.
 ///
 /// Returns the position of the first replacement.
@@ -219,7 +219,6 @@ pub(super) fn apply<W: Weight + Default>(
     token: u32,
     corpus: &mut Corpus<W>,
     pairs: &mut Pairs<W>,
-    lengths: &[u32],
     scratch: &mut Scratch<W>,
 ) -> usize {
     let Scratch { parts, most_parts, born } = scratch;
@@ -232,13 +231,12 @@ pub(super) fn apply<W: Weight + Default>(
         parts.resize_with(number, Part::default);
     }
     let parts = &mut parts[..number];
-    parts.iter_mut().for_each(|part| part.begin(lengths.len()));
+    parts.iter_mut().for_each(|part| part.begin(corpus.lengths.len()));
     replace(pair, token, corpus, pairs, &cuts, parts);
     pairs.free_rooms(pair);
     born.clear();
-    let length = to_usize(lengths[to_usize(token)]);
-    let longest = pairs.keep.longest;
-    let fits = |other: u32| to_usize(lengths[to_usize(other)]) + length <= longest;
+    let (length, longest) = (corpus.length(token), pairs.keep.longest);
+    let fits = |other: u32| corpus.length(other) + length <= longest;
     settle(parts, |part| &mut part.left, |left| (left, token), pairs, fits, born);
     settle(parts, |part| &mut part.right, |right| (token, right), pairs, fits, born);
     // In a run of one token, the merged pair is itself among the pairs that `settle` lowers, so its count is

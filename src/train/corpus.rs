@@ -2,9 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::pairs::{NOT_KEPT, PairId};
 use super::scan::BETWEEN;
-use super::{Merges, TokenSequences};
+use super::{Merge, Merges};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::count::PretokenCounts;
@@ -13,6 +12,13 @@ use crate::observer::Observer;
 
 /// Marks the positions before, between and after the sequences. No token has this id.
 pub(super) const SEPARATOR: u32 = u32::MAX;
+
+/// Id of a pair in [`Pairs`](super::pairs::Pairs). [`NOT_KEPT`] means no pair.
+pub(super) type PairId = u32;
+
+/// Pair id at positions where no kept pair begins: at the last token of a sequence, inside a token, and at
+/// pairs that occur too seldom to matter.
+pub(super) const NOT_KEPT: PairId = 0;
 
 /// Positions between two checks whether the observer asks to stop: some tens of milliseconds.
 const POSITIONS_A_CHECK: usize = 1 << 22;
@@ -28,6 +34,13 @@ pub(super) struct Cell {
     pub(super) pair: PairId,
 }
 
+impl Cell {
+    /// A position at which no kept pair begins.
+    fn new(token: u32) -> Cell {
+        Cell { token, pair: NOT_KEPT }
+    }
+}
+
 /// Prefetches the cells that merging a pair at `position` reads: its start, the token before it, and the token
 /// after its span.
 #[inline]
@@ -36,6 +49,23 @@ pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
     const BEFORE: usize = 4;
     huge_pages::fetch(cells, position.saturating_sub(BEFORE));
     huge_pages::fetch(cells, position + span);
+}
+
+/// Weighted sequences of tokens, in the order in which they first appear in the corpus: pre-tokens or documents
+/// that a vocabulary has encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenSequences {
+    /// The tokens of all sequences, one sequence after the other, with the ids of training.
+    pub tokens: Vec<u32>,
+    /// End of each sequence in `tokens`.
+    pub ends: Vec<usize>,
+    /// Weight of each sequence: how often it occurs.
+    pub counts: Vec<Count>,
+    /// Number of bytes in the corpus: the sum over sequences of weight × length in bytes.
+    pub bytes: u64,
+    /// Number of further tokens in the corpus that are whole sequences by themselves. They are not in `tokens`,
+    /// because no merge applies to them.
+    pub alone: u64,
 }
 
 /// The weighted sequences laid end to end, with a separator around every sequence.
@@ -49,13 +79,17 @@ pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
 /// **Memory:** 8 bytes per position.
 pub(super) struct Corpus<W> {
     pub(super) cells: Vec<Cell>,
-    /// Number of positions that each token spans.
+    /// Number of positions that each token spans: 1 if the text was laid out with it, otherwise the sum over its
+    /// two tokens.
     pub(super) spans: Vec<u32>,
+    /// Length of each token in bytes.
+    pub(super) lengths: Vec<u32>,
     /// Weight of each sequence.
     weights: Vec<W>,
-    /// Weights too large for a [`Weighted`].
+    /// Weights too large for a [`CompactWeight`].
     pub(super) heavy: Vec<u64>,
-    /// Number of tokens in the text: the sum over sequences of weight × tokens.
+    /// Number of tokens in the corpus: the sum over sequences of weight × tokens, and the tokens that were left
+    /// out because they are a whole sequence each.
     pub(super) tokens: u64,
 }
 
@@ -73,29 +107,29 @@ pub(super) trait Weight: Copy + Send + Sync {
 
 /// Weight 1, for corpora in which every sequence has it. Takes no memory.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Once;
+pub(super) struct UnitWeight;
 
-impl Weight for Once {
+impl Weight for UnitWeight {
     const ONCE: bool = true;
 
     fn value(self, _heavy: &[u64]) -> u64 {
         1
     }
 
-    fn keep(_weight: u64, _heavy: &mut Vec<u64>) -> Once {
-        Once
+    fn keep(_weight: u64, _heavy: &mut Vec<u64>) -> UnitWeight {
+        UnitWeight
     }
 }
 
 /// A weight below 2³¹, or [`HEAVY`] plus an index into the heavy weights. Occurrences carry it, and 4 bytes are
 /// cheaper to move than 8.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Weighted(u32);
+pub(super) struct CompactWeight(u32);
 
 /// Values from here on are indices of heavy weights.
 const HEAVY: u32 = 1 << 31;
 
-impl Weight for Weighted {
+impl Weight for CompactWeight {
     const ONCE: bool = false;
 
     #[inline]
@@ -103,12 +137,12 @@ impl Weight for Weighted {
         if self.0 < HEAVY { u64::from(self.0) } else { heavy[to_usize(self.0 - HEAVY)] }
     }
 
-    fn keep(weight: u64, heavy: &mut Vec<u64>) -> Weighted {
+    fn keep(weight: u64, heavy: &mut Vec<u64>) -> CompactWeight {
         match u32::try_from(weight) {
-            Ok(light) if light < HEAVY => Weighted(light),
+            Ok(light) if light < HEAVY => CompactWeight(light),
             _ => {
                 heavy.push(weight);
-                Weighted(HEAVY + truncate_to_u32(heavy.len() - 1))
+                CompactWeight(HEAVY + truncate_to_u32(heavy.len() - 1))
             }
         }
     }
@@ -121,71 +155,163 @@ impl<W: Weight> Corpus<W> {
     /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count. After the
     /// second check no count of a pair can overflow.
     pub(super) fn new(pretokens: &PretokenCounts) -> Result<Corpus<W>> {
-        let mut corpus = Corpus::with_room(pretokens.bytes(), pretokens.len(), 256)?;
-        let mut tokens = Count::ZERO;
+        let mut corpus = Corpus::with_capacity(pretokens.bytes(), pretokens.len(), vec![1; 256])?;
         for (pretoken, count) in pretokens.iter() {
-            corpus.push_sequence(pretoken.iter().map(|&byte| u32::from(byte)), count.get());
-            tokens = count
-                .checked_mul(to_u64(pretoken.len()))
-                .and_then(|weighted| tokens.checked_add(weighted))
-                .ok_or_else(|| Fault::overflow(pretoken))?;
+            let tokens = pretoken.iter().map(|&byte| u32::from(byte));
+            corpus.push_sequence(tokens, count).ok_or_else(|| Fault::overflow(pretoken))?;
         }
-        corpus.tokens = tokens.get();
         Ok(corpus)
     }
 
-    /// Takes over a text that is already merged in part: tokens below `kinds`, each at one position, in
-    /// sequences of weight 1. `tokens` is their number, without the [`BETWEEN`]s.
+    /// Lays out sequences of tokens, which are bytes or made by `merges`.
+    ///
+    /// # Errors
+    /// The same as [`new`](Corpus::new).
+    pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Corpus<W>> {
+        let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
+        let mut corpus = Corpus::with_capacity(tokens.len(), ends.len(), token_lengths(merges))?;
+        corpus.tokens = alone;
+        let mut start = 0;
+        for (end, weight) in ends.into_iter().zip(counts) {
+            let sequence = tokens[start..end].iter().copied();
+            corpus.push_sequence(sequence, weight).ok_or_else(Fault::overflow_of_tokens)?;
+            start = end;
+        }
+        Ok(corpus)
+    }
+
+    /// Takes over a text to which `merges` have been applied: one token at each position, in sequences of
+    /// weight 1. `tokens` is their number, without the [`BETWEEN`]s.
     ///
     /// # Errors
     /// The text has more positions than 32 bits can number.
-    pub(super) fn of_tokens(text: Vec<u16>, tokens: u64, kinds: usize) -> Result<Corpus<W>> {
+    pub(super) fn of_scanned(text: Vec<u16>, tokens: u64, merges: &[Merge]) -> Result<Corpus<W>> {
         let sequences = 1 + text.par_iter().filter(|token| **token == BETWEEN).count();
-        let mut corpus = Corpus::with_room(u64_to_usize(tokens), sequences, kinds)?;
+        let mut corpus = Corpus::with_capacity(u64_to_usize(tokens), sequences, token_lengths(merges))?;
         // In parallel, because the first access to this much new memory is slow.
-        corpus.cells.par_extend(text.par_iter().map(|&token| Cell {
-            token: if token == BETWEEN { SEPARATOR } else { u32::from(token) },
-            pair: NOT_KEPT,
-        }));
-        corpus.cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
+        corpus.cells.par_extend(
+            text.par_iter()
+                .map(|&token| Cell::new(if token == BETWEEN { SEPARATOR } else { u32::from(token) })),
+        );
+        corpus.cells.push(Cell::new(SEPARATOR));
         corpus.weights.resize(sequences, W::keep(1, &mut Vec::new()));
         corpus.tokens = tokens;
         Ok(corpus)
     }
 
-    /// An empty corpus with capacity for `sequences` sequences of `tokens` tokens in all, from a vocabulary of
-    /// `kinds` tokens.
-    fn with_room(tokens: usize, sequences: usize, kinds: usize) -> Result<Corpus<W>> {
+    /// An empty corpus with capacity for `sequences` sequences of `tokens` tokens in all. `lengths` has the
+    /// length of each token of the vocabulary.
+    fn with_capacity(tokens: usize, sequences: usize, lengths: Vec<u32>) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if to_u64(positions) >= u64::from(u32::MAX) {
             return Err(Fault::too_many(positions));
         }
         let mut cells = huge_pages::with_capacity(positions);
-        cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
-        let weights = Vec::with_capacity(sequences);
-        Ok(Corpus { cells, spans: vec![1; kinds], weights, heavy: Vec::new(), tokens: 0 })
+        cells.push(Cell::new(SEPARATOR));
+        let (spans, weights) = (vec![1; lengths.len()], Vec::with_capacity(sequences));
+        Ok(Corpus { cells, spans, lengths, weights, heavy: Vec::new(), tokens: 0 })
     }
 
-    /// Appends a sequence and the separator after it.
-    fn push_sequence(&mut self, tokens: impl Iterator<Item = u32>, weight: u64) {
-        self.cells.extend(tokens.map(|token| Cell { token, pair: NOT_KEPT }));
-        self.cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
-        self.weights.push(W::keep(weight, &mut self.heavy));
+    /// Appends a sequence and the separator after it. Returns `None` if the number of tokens no longer fits 64
+    /// bits.
+    fn push_sequence(&mut self, tokens: impl ExactSizeIterator<Item = u32>, weight: Count) -> Option<()> {
+        let added = weight.checked_mul(to_u64(tokens.len()))?;
+        self.tokens = self.tokens.checked_add(added.get())?;
+        self.cells.extend(tokens.map(Cell::new));
+        self.cells.push(Cell::new(SEPARATOR));
+        self.weights.push(W::keep(weight.get(), &mut self.heavy));
+        Some(())
     }
 
-    /// Takes over a text in which every token spans one position.
-    ///
-    /// # Errors
-    /// The text has more positions than 32 bits can number.
-    pub(super) fn of_text(text: &Text) -> Result<Corpus<W>> {
-        let sequences = text.sequences().count();
-        let tokens = text.tokens.len() - sequences - 1;
-        let mut corpus = Corpus::with_room(tokens, sequences, text.counts.len())?;
-        for (sequence, weight) in text.sequences() {
-            corpus.push_sequence(sequence.iter().copied(), weight);
+    /// Adds the token made of `left` and `right`, which does not occur in the text yet, and returns its id.
+    pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
+        let token = truncate_to_u32(self.lengths.len());
+        let [left, right] = [left, right].map(to_usize);
+        self.lengths.push(self.lengths[left].saturating_add(self.lengths[right]));
+        self.spans.push(self.spans[left].saturating_add(self.spans[right]));
+        token
+    }
+
+    /// Length of a token in bytes.
+    pub(super) fn length(&self, token: u32) -> usize {
+        to_usize(self.lengths[to_usize(token)])
+    }
+
+    /// Number of positions that a token spans.
+    fn span(&self, token: u32) -> usize {
+        to_usize(self.spans[to_usize(token)])
+    }
+
+    /// Index of the sequence at each position.
+    pub(super) fn sequence_numbers(&self) -> Vec<u32> {
+        let mut numbers = Vec::with_capacity(self.cells.len());
+        // The separator before the first sequence.
+        numbers.push(0);
+        let mut sequence = 0;
+        for cell in &self.cells[1..] {
+            numbers.push(sequence);
+            sequence += u32::from(cell.token == SEPARATOR);
         }
-        corpus.tokens = text.total;
-        Ok(corpus)
+        numbers
+    }
+
+    /// Weight of the sequence with this index.
+    pub(super) fn weight(&self, sequence: u32) -> u64 {
+        self.weights[to_usize(sequence)].value(&self.heavy)
+    }
+
+    /// Start of the token before `position`, or `None` at the start of a sequence.
+    pub(super) fn before(&self, position: usize) -> Option<usize> {
+        let token = self.cells[position - 1].token;
+        (token != SEPARATOR).then(|| position - self.span(token))
+    }
+
+    /// The tokens of the pair that begins at `position`, which must be the start of a token or a separator.
+    /// `None` if no token of the same sequence follows.
+    pub(super) fn pair_at(&self, position: usize) -> Option<(u32, u32)> {
+        let left = self.cells[position].token;
+        if left == SEPARATOR {
+            return None;
+        }
+        let right = self.cells[position + self.span(left)].token;
+        (right != SEPARATOR).then_some((left, right))
+    }
+
+    /// Writes `token` over the pair at `position`, which begins with the token `left`. Clears and returns the
+    /// ids of the pairs that end there: the pair itself, and those with the tokens before and after it.
+    pub(super) fn replace(&mut self, position: usize, left: u32, token: u32) -> [PairId; 3] {
+        let starts = [self.before(position).unwrap_or(position), position, position + self.span(left)];
+        let ended = starts.map(|start| std::mem::replace(&mut self.cells[start].pair, NOT_KEPT));
+        let end = position + self.span(token);
+        self.cells[position].token = token;
+        self.cells[end - 1].token = token;
+        ended
+    }
+
+    /// Lays the text out again, with every token at one position and without pair ids.
+    pub(super) fn compact(&mut self) {
+        let (mut position, mut length) = (0, 0);
+        while let Some(&Cell { token, .. }) = self.cells.get(position) {
+            self.cells[length] = Cell::new(token);
+            length += 1;
+            position += if token == SEPARATOR { 1 } else { self.span(token) };
+        }
+        self.cells.truncate(length);
+        self.cells.shrink_to_fit();
+        self.spans.fill(1);
+    }
+
+    /// Number of occurrences of a pair, by weight. Walks through the whole text.
+    pub(super) fn count_of(&self, pair: (u32, u32)) -> Count {
+        let (mut position, mut sequence, mut count) = (1, 0, 0);
+        while let Some(&Cell { token, .. }) = self.cells.get(position) {
+            if self.pair_at(position) == Some(pair) {
+                count += self.weight(sequence);
+            }
+            sequence += u32::from(token == SEPARATOR);
+            position += if token == SEPARATOR { 1 } else { self.span(token) };
+        }
+        Count::new(count)
     }
 
     /// The tokens of the current text in order, with the separators.
@@ -248,6 +374,15 @@ impl<W: Weight> Corpus<W> {
     }
 }
 
+/// Length in bytes of each token: of the 256 bytes, then of those that `merges` make.
+fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
+    let mut lengths: Vec<u32> = vec![1; 256];
+    for merge in merges {
+        lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
+    }
+    lengths
+}
+
 /// Two adjacent tokens of the same sequence.
 pub(super) struct Neighbours<'a, W> {
     pub(super) position: usize,
@@ -269,210 +404,6 @@ pub(super) fn bytes_by_position(pretokens: &PretokenCounts) -> Vec<u8> {
         bytes.push(0);
     }
     bytes
-}
-
-/// Overwrites the start of a token that became the right token of another one. No token has this id.
-const DEAD: u32 = u32::MAX - 1;
-
-/// The weighted sequences laid end to end, without the pair ids of [`Corpus`](super::corpus::Corpus). Scores,
-/// replay and verification work on this type.
-///
-/// A token that spans positions p..q has its id at p and at q − 1; positions in between are stale or [`DEAD`].
-/// So the next token begins at p + span, and the token before ends at p − 1.
-///
-/// **Memory:** 8 bytes per position.
-pub(super) struct Text {
-    /// Token ids by position.
-    pub(super) tokens: Vec<u32>,
-    /// Index of the sequence at each position.
-    sequences: Vec<u32>,
-    /// Weight of each sequence.
-    weights: Vec<u64>,
-    /// Number of positions that each token spans: 1 if the text was laid out with it, otherwise the sum over
-    /// its two tokens.
-    spans: Vec<u32>,
-    /// Length of each token in bytes.
-    lengths: Vec<u32>,
-    /// Number of occurrences of each token: the sum over sequences of weight × occurrences.
-    pub(super) counts: Vec<u64>,
-    /// Number of tokens in the corpus: the sum of `counts`, and the tokens that were left out because they are a
-    /// whole sequence each.
-    pub(super) total: u64,
-}
-
-impl Text {
-    /// Lays out byte sequences.
-    ///
-    /// # Errors
-    /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count.
-    pub(super) fn new(pretokens: &PretokenCounts) -> Result<Text> {
-        let positions = pretokens.bytes() + pretokens.len() + 1;
-        if to_u64(positions) >= u64::from(DEAD) {
-            return Err(Fault::too_many(positions));
-        }
-        let mut text = Text {
-            tokens: Vec::with_capacity(positions),
-            sequences: Vec::with_capacity(positions),
-            weights: Vec::with_capacity(pretokens.len()),
-            spans: vec![1; 256],
-            lengths: vec![1; 256],
-            counts: vec![0; 256],
-            total: 0,
-        };
-        text.tokens.push(SEPARATOR);
-        text.sequences.push(0);
-        for (pretoken, count) in pretokens.iter() {
-            text.push(pretoken, count).ok_or_else(|| Fault::overflow(pretoken))?;
-        }
-        Ok(text)
-    }
-
-    /// Lays out sequences of tokens, which are bytes or made by `merges`.
-    ///
-    /// # Errors
-    /// The same as [`new`](Text::new).
-    pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Text> {
-        let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
-        let positions = tokens.len() + ends.len() + 1;
-        if to_u64(positions) >= u64::from(DEAD) {
-            return Err(Fault::too_many(positions));
-        }
-        let mut text = Text {
-            tokens: Vec::with_capacity(positions),
-            sequences: Vec::with_capacity(positions),
-            weights: Vec::with_capacity(ends.len()),
-            spans: Vec::new(),
-            lengths: vec![1; 256],
-            counts: vec![0; 256 + merges.len()],
-            total: alone,
-        };
-        for merge in merges {
-            let length = |token| text.lengths[to_usize(token)];
-            text.lengths.push(length(merge.left).saturating_add(length(merge.right)));
-        }
-        text.spans = vec![1; text.lengths.len()];
-        text.tokens.push(SEPARATOR);
-        text.sequences.push(0);
-        let mut start = 0;
-        for (end, weight) in ends.into_iter().zip(counts) {
-            let sequence = &tokens[start..end];
-            text.push(sequence, weight).ok_or_else(Fault::overflow_of_tokens)?;
-            start = end;
-        }
-        Ok(text)
-    }
-
-    /// Appends a sequence. Returns `None` if the number of tokens no longer fits 64 bits.
-    fn push<T: Copy + Into<u32>>(&mut self, pretoken: &[T], weight: Count) -> Option<()> {
-        let tokens = weight.checked_mul(to_u64(pretoken.len()))?;
-        self.total = self.total.checked_add(tokens.get())?;
-        for token in pretoken.iter().map(|&token| token.into()) {
-            self.tokens.push(token);
-            self.counts[to_usize(token)] += weight.get();
-        }
-        self.tokens.push(SEPARATOR);
-        self.sequences.extend(std::iter::repeat_n(truncate_to_u32(self.weights.len()), pretoken.len() + 1));
-        self.weights.push(weight.get());
-        Some(())
-    }
-
-    /// Weight of the sequence at a position.
-    pub(super) fn weight(&self, position: usize) -> u64 {
-        self.weights[to_usize(self.sequences[position])]
-    }
-
-    /// Number of positions that a token spans.
-    pub(super) fn span(&self, token: u32) -> usize {
-        to_usize(self.spans[to_usize(token)])
-    }
-
-    /// Length of a token in bytes.
-    pub(super) fn length(&self, token: u32) -> usize {
-        to_usize(self.lengths[to_usize(token)])
-    }
-
-    /// Length of each token in bytes.
-    pub(super) fn into_lengths(self) -> Vec<u32> {
-        self.lengths
-    }
-
-    /// Start of the token before `position`, or `None` at the start of a sequence.
-    pub(super) fn before(&self, position: usize) -> Option<usize> {
-        let token = self.tokens[position - 1];
-        (token != SEPARATOR).then(|| position - self.span(token))
-    }
-
-    /// Whether a pair that began at `position` earlier still does.
-    pub(super) fn stands(&self, (left, right): (u32, u32), position: usize) -> bool {
-        self.tokens[position] == left && self.tokens[position + self.span(left)] == right
-    }
-
-    /// The pair that begins at `position`, which must be the start of a token or a separator. `None` if no
-    /// token of the same sequence follows.
-    pub(super) fn pair_at(&self, position: usize) -> Option<(u32, u32)> {
-        let left = self.tokens[position];
-        if left == SEPARATOR {
-            return None;
-        }
-        let right = self.tokens[position + self.span(left)];
-        (right != SEPARATOR).then_some((left, right))
-    }
-
-    /// Adds the token made of `left` and `right`, which does not occur in the text yet, and returns its id.
-    pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
-        let token = truncate_to_u32(self.lengths.len());
-        self.spans.push(self.spans[to_usize(left)].saturating_add(self.spans[to_usize(right)]));
-        self.lengths.push(self.lengths[to_usize(left)].saturating_add(self.lengths[to_usize(right)]));
-        self.counts.push(0);
-        token
-    }
-
-    /// Replaces the pair at `position` by `token`, and updates the counts of the three tokens.
-    pub(super) fn replace(&mut self, position: usize, (left, right): (u32, u32), token: u32) {
-        let weight = self.weight(position);
-        let inner = position + self.span(left);
-        let end = position + self.span(token);
-        self.tokens[inner] = DEAD;
-        self.tokens[position] = token;
-        self.tokens[end - 1] = token;
-        self.counts[to_usize(left)] -= weight;
-        self.counts[to_usize(right)] -= weight;
-        self.counts[to_usize(token)] += weight;
-        self.total -= weight;
-    }
-
-    /// The same text laid out again, with every token at one position.
-    pub(super) fn compacted(mut self) -> Text {
-        let (mut position, mut kept) = (0, 0);
-        while let Some(&token) = self.tokens.get(position) {
-            self.tokens[kept] = token;
-            self.sequences[kept] = self.sequences[position];
-            kept += 1;
-            position += if token == SEPARATOR { 1 } else { self.span(token) };
-        }
-        self.tokens.truncate(kept);
-        self.sequences.truncate(kept);
-        self.spans.fill(1);
-        self
-    }
-
-    /// The sequences of tokens with their weights. Every token must span one position.
-    pub(super) fn sequences(&self) -> impl Iterator<Item = (&[u32], u64)> {
-        let inner = self.tokens.get(1..self.tokens.len() - 1).unwrap_or_default();
-        inner.split(|&token| token == SEPARATOR).zip(self.weights.iter().copied())
-    }
-
-    /// Number of occurrences of a pair, by weight. Walks through the whole text.
-    pub(super) fn count_of(&self, pair: (u32, u32)) -> Count {
-        let (mut position, mut count) = (0, 0);
-        while let Some(&token) = self.tokens.get(position) {
-            if self.pair_at(position) == Some(pair) {
-                count += self.weight(position);
-            }
-            position += if token == SEPARATOR { 1 } else { self.span(token) };
-        }
-        Count::new(count)
-    }
 }
 
 /// What can go wrong in training.

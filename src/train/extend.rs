@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::corpus::Text;
-use super::learn::go_on;
-use super::{HistoryPoint, Learned, Merge, Merges, Score, TrainConfig, learn_merges, scores};
+use super::corpus::{CompactWeight, Corpus, NOT_KEPT, PairId, TokenSequences};
+use super::scores::ScoreTrainer;
+use super::{Learned, Merge, MergeLog, Merges, Score, TrainConfig, learn, learn_merges};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;
 use crate::error::Result;
@@ -16,7 +16,7 @@ use crate::observer::{Observer, Stage};
 ///
 /// On the sequences from which `base` was learned, the result is that of one longer training.
 ///
-/// **Memory:** while `base` is applied, 8 bytes per byte of the sequences and 4 per occurrence of a pair that
+/// **Memory:** while `base` is applied, 12 bytes per byte of the sequences and 4 per occurrence of a pair that
 /// it merges; after that, the memory for learning from the merged text.
 /// [`extend_memory_estimate`](super::extend_memory_estimate) estimates the maximum.
 ///
@@ -47,26 +47,9 @@ pub fn extend_merges(
         return learn_merges(pretokens, config, observer);
     }
     observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
-    let replayed = replay(&pretokens, base, config, Stage::Train, observer)?;
+    let (corpus, log) = replay(&pretokens, base, config, Stage::Train, observer)?;
     drop(pretokens);
-    learn_on(replayed, config, observer)
-}
-
-/// Weighted sequences of tokens, in the order in which they first appear in the corpus: pre-tokens or documents
-/// that a vocabulary has encoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TokenSequences {
-    /// The tokens of all sequences, one sequence after the other, with the ids of training.
-    pub tokens: Vec<u32>,
-    /// End of each sequence in `tokens`.
-    pub ends: Vec<usize>,
-    /// Weight of each sequence: how often it occurs.
-    pub counts: Vec<Count>,
-    /// Number of bytes in the corpus: the sum over sequences of weight × length in bytes.
-    pub bytes: u64,
-    /// Number of further tokens in the corpus that are whole sequences by themselves. They are not in `tokens`,
-    /// because no merge applies to them.
-    pub alone: u64,
+    learn_on(corpus, log, observer)
 }
 
 /// Continues training from sequences that a vocabulary has encoded: the merges of `base` come first, as given,
@@ -87,104 +70,117 @@ pub fn extend_sequences(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
-    let replayed = Replayed::of_sequences(sequences, base)?;
+    let (corpus, log) = replayed(sequences, base, config)?;
     observer.advanced(Stage::Train, to_u64(base.len()));
-    learn_on(replayed, config, observer)
-}
-
-impl Replayed {
-    /// The state after `base`, for sequences that already consist of its tokens.
-    pub(super) fn of_sequences(sequences: TokenSequences, base: &Merges) -> Result<Replayed> {
-        let bytes = sequences.bytes;
-        let text = Text::of_sequences(sequences, base)?;
-        let mut history = vec![HistoryPoint { merges: 0, tokens: bytes }];
-        if !base.is_empty() {
-            history.push(HistoryPoint { merges: to_u64(base.len()), tokens: text.total });
-        }
-        Ok(Replayed { text, merges: base.iter().copied().collect(), history })
-    }
+    learn_on(corpus, log, observer)
 }
 
 /// Continues with lists of occurrences where the score and the tie rule allow it, otherwise by scores.
-fn learn_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
-    match config.score {
-        Score::Count if !config.tie_break.looks_at_bytes() => go_on(replayed, config, observer),
-        _ => scores::go_on(replayed, config, observer),
+fn learn_on(corpus: Corpus<CompactWeight>, log: MergeLog<'_>, observer: &dyn Observer) -> Result<Learned> {
+    if log.config.score == Score::Count && !log.config.tie_break.looks_at_bytes() {
+        learn::learn_on(corpus, log, &[], observer)
+    } else {
+        ScoreTrainer::new(corpus, log).run(observer)
     }
 }
 
-/// A text to which merges have been applied, as the state from which training continues.
+/// The state after `base`, for sequences that already consist of its tokens.
 ///
-/// Training by count continues with [`Corpus::of_text`](super::corpus::Corpus::of_text), training by scores and
-/// verification with the text itself.
-pub(super) struct Replayed {
-    /// The merged text, with every token at one position.
-    pub(super) text: Text,
-    /// The applied merges, with the counts that their pairs had in this text.
-    pub(super) merges: Vec<Merge>,
-    /// History points before the first merge and where [`TrainConfig`] asks for them.
-    pub(super) history: Vec<HistoryPoint>,
+/// # Errors
+/// The same as [`Corpus::of_sequences`].
+pub(super) fn replayed<'a>(
+    sequences: TokenSequences,
+    base: &Merges,
+    config: &'a TrainConfig,
+) -> Result<(Corpus<CompactWeight>, MergeLog<'a>)> {
+    let mut log = MergeLog::new(config, sequences.bytes);
+    let corpus = Corpus::of_sequences(sequences, base)?;
+    if !base.is_empty() {
+        log.merges.extend(base);
+        log.record(corpus.tokens);
+    }
+    Ok((corpus, log))
 }
 
-/// Applies merges to sequences of bytes one after the other, whether or not a better pair exists.
+/// Applies merges to sequences of bytes one after the other, whether or not a better pair exists. Returns the
+/// text after them, with every token at one position, and the merges with the counts that their pairs had in
+/// this text.
 ///
-/// The occurrences of each pair that the list merges are noted under the number of the merge. A merge creates
-/// only pairs that come later in the list, so one walk through the numbers is enough.
+/// The id of a pair is the number of its merge, counted from 1. A merge creates only pairs that come later in
+/// the list, so one walk through the numbers is enough.
 ///
 /// Progress is reported for `stage`.
 ///
-/// **Memory:** 8 bytes per byte of the sequences, and at most 4 per noted occurrence.
+/// **Memory:** 12 bytes per byte of the sequences, and 4 per listed occurrence of a pair that `base` merges.
 ///
 /// # Errors
-/// The same as [`Text::new`], or the observer asks to stop.
-pub(super) fn replay(
+/// The same as [`Corpus::new`], or the observer asks to stop.
+pub(super) fn replay<'a>(
     pretokens: &PretokenCounts,
     base: &Merges,
-    config: &TrainConfig,
+    config: &'a TrainConfig,
     stage: Stage,
     observer: &dyn Observer,
-) -> Result<Replayed> {
-    let mut text = Text::new(pretokens)?;
-    let numbers: FxHashMap<(u32, u32), usize> =
-        base.iter().enumerate().map(|(number, merge)| ((merge.left, merge.right), number)).collect();
-    let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); base.len()];
-    for position in 0..text.tokens.len() {
-        wait(&text, position, &numbers, &mut waiting);
+) -> Result<(Corpus<CompactWeight>, MergeLog<'a>)> {
+    let mut corpus = Corpus::new(pretokens)?;
+    let sequences = corpus.sequence_numbers();
+    let mut log = MergeLog::new(config, corpus.tokens);
+    let mut occurrences = MergeOccurrences::new(base);
+    for position in 0..corpus.cells.len() {
+        occurrences.add(&mut corpus, position);
     }
-    let mut history = vec![HistoryPoint { merges: 0, tokens: text.total }];
-    let mut merges = Vec::with_capacity(base.len());
-    for (number, merge) in base.iter().enumerate() {
+    for (merge, id) in base.iter().zip(1..) {
         observer.checkpoint()?;
-        let pair = (merge.left, merge.right);
-        let token = text.add_token(merge.left, merge.right);
-        let mut positions = std::mem::take(&mut waiting[number]);
+        let token = corpus.add_token(merge.left, merge.right);
+        let mut positions = std::mem::take(&mut occurrences.lists[to_usize(id)]);
         positions.sort_unstable();
         positions.dedup();
-        positions.retain(|&position| text.stands(pair, to_usize(position)));
+        let is_live = |corpus: &Corpus<_>, position| corpus.cells[to_usize(position)].pair == id;
+        let weight = |corpus: &Corpus<_>, position| corpus.weight(sequences[to_usize(position)]);
+        positions.retain(|&position| is_live(&corpus, position));
         // Overlapping occurrences count each, so they are counted before any of them is replaced.
-        let count = positions.iter().map(|&position| text.weight(to_usize(position))).sum();
-        merges.push(Merge { count: Count::new(count), ..*merge });
+        let count = positions.iter().map(|&position| weight(&corpus, position)).sum();
         positions.retain(|&position| {
-            let stands = text.stands(pair, to_usize(position));
-            if stands {
-                text.replace(to_usize(position), pair, token);
+            let live = is_live(&corpus, position);
+            if live {
+                corpus.replace(to_usize(position), merge.left, token);
+                corpus.tokens -= weight(&corpus, position);
             }
-            stands
+            live
         });
         for position in positions.into_iter().map(to_usize) {
-            text.before(position).into_iter().for_each(|before| wait(&text, before, &numbers, &mut waiting));
-            wait(&text, position, &numbers, &mut waiting);
+            if let Some(before) = corpus.before(position) {
+                occurrences.add(&mut corpus, before);
+            }
+            occurrences.add(&mut corpus, position);
         }
-        if config.records_after(merges.len()) {
-            history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: text.total });
-        }
+        log.push(Merge { count: Count::new(count), ..*merge }, corpus.tokens);
         observer.advanced(stage, 1);
     }
-    Ok(Replayed { text: text.compacted(), merges, history })
+    corpus.compact();
+    Ok((corpus, log))
 }
 
-/// Notes the pair that begins at `position`, if the list merges it.
-fn wait(text: &Text, position: usize, numbers: &FxHashMap<(u32, u32), usize>, waiting: &mut [Vec<u32>]) {
-    let number = text.pair_at(position).and_then(|pair| numbers.get(&pair));
-    number.into_iter().for_each(|&number| waiting[number].push(truncate_to_u32(position)));
+/// Where the pairs occur that a list of merges merges.
+struct MergeOccurrences {
+    /// Id of each pair.
+    ids: FxHashMap<(u32, u32), PairId>,
+    /// Positions by pair id. A position is live as long as the text has the id there.
+    lists: Vec<Vec<u32>>,
+}
+
+impl MergeOccurrences {
+    fn new(merges: &Merges) -> MergeOccurrences {
+        let ids = merges.iter().map(|merge| (merge.left, merge.right)).zip(1..).collect();
+        MergeOccurrences { ids, lists: vec![Vec::new(); merges.len() + 1] }
+    }
+
+    /// Adds the pair that begins at `position`, if the list merges it.
+    fn add(&mut self, corpus: &mut Corpus<CompactWeight>, position: usize) {
+        let id = corpus.pair_at(position).and_then(|pair| self.ids.get(&pair)).copied();
+        if let Some(id) = id {
+            self.lists[to_usize(id)].push(truncate_to_u32(position));
+        }
+        corpus.cells[position].pair = id.unwrap_or(NOT_KEPT);
+    }
 }

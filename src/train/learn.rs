@@ -4,18 +4,16 @@
 //! that this creates. Apart from one count of the text per round, the time grows with the number of merged
 //! occurrences and not with the length of the text.
 
-use super::apply::is_long;
-use super::apply::{Scratch, apply};
-use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
-use super::extend::Replayed;
+use super::apply::{Scratch, apply, is_long};
+use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
 use super::occurrences::find;
-use super::pairs::{AT_FIRST, Keep, PairId, Pairs};
+use super::pairs::{Keep, Pair, Pairs};
 use super::queue::{Queue, Rank};
 use super::scan::{self, Scanned};
 use super::tie_break::{ByBytes, ByFirstPosition, ById, Order, Reversed};
-use super::unique_tail::Unique;
-use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scores};
-use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use super::unique_tail::UniqueTail;
+use super::{Learned, Merge, MergeLog, Score, TieBreak, TrainConfig, scores};
+use crate::base::int::{Count, to_u64};
 use crate::base::pools::in_busy_pool;
 use crate::count::PretokenCounts;
 use crate::error::Result;
@@ -56,49 +54,25 @@ pub fn learn_merges(
         return scores::learn(pretokens, config, observer);
     }
     observer.started(Stage::Train, Some(to_u64(config.merges)));
-    if let Some(order) = by_id(config).filter(|_| scan::suits(&pretokens, config)) {
-        return learn_after_scanning(pretokens, config, order, observer);
+    if scan::suits(&pretokens, config) {
+        let Scanned { text, log, tokens } = scan::learn_by_scanning(pretokens, config, observer)?;
+        let Some(text) = text else {
+            observer.finished(Stage::Train);
+            return Ok(log.finish(tokens));
+        };
+        let corpus = Corpus::<UnitWeight>::of_scanned(text, tokens, &log.merges)?;
+        return learn_on(corpus, log, &[], observer);
     }
     if pretokens.iter().all(|(_, count)| count == Count::ONE) {
-        learn_by::<Once>(pretokens, config, observer)
+        learn_with_lists::<UnitWeight>(pretokens, config, observer)
     } else {
-        learn_by::<Weighted>(pretokens, config, observer)
+        learn_with_lists::<CompactWeight>(pretokens, config, observer)
     }
 }
 
-/// The tie rule as an order by ids, or `None` if the rule looks at anything else.
-fn by_id(config: &TrainConfig) -> Option<ById> {
-    match config.tie_break {
-        TieBreak::Ids => Some(ById::value()),
-        TieBreak::Hf => Some(ById::gpt2_alphabet()),
-        TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => None,
-    }
-}
-
-/// Learns the first merges by scanning, then continues with occurrence lists once these are cheaper.
-fn learn_after_scanning(
-    pretokens: PretokenCounts,
-    config: &TrainConfig,
-    order: ById,
-    observer: &dyn Observer,
-) -> Result<Learned> {
-    let Scanned { text, merges, history, tokens } =
-        scan::learn_by_scanning(pretokens, config, &order.byte_order, observer)?;
-    let Some(text) = text else {
-        observer.finished(Stage::Train);
-        return Ok(Learned::new(merges, history, tokens));
-    };
-    let mut lengths = vec![1; 256];
-    for merge in &merges {
-        lengths.push(lengths[to_usize(merge.left)] + lengths[to_usize(merge.right)]);
-    }
-    let corpus = Corpus::<Once>::of_tokens(text, tokens, lengths.len())?;
-    Trainer { corpus, order, config: config.clone(), lengths, merges, history }.run(observer)
-}
-
-/// Learns all merges with occurrence lists. `W` can be [`Once`] if every sequence has weight 1, which halves
-/// the memory of the lists.
-pub(super) fn learn_by<W: Weight + Default>(
+/// Learns all merges with occurrence lists. `W` can be [`UnitWeight`] if every sequence has weight 1, which
+/// halves the memory of the lists.
+pub(super) fn learn_with_lists<W: Weight + Default>(
     pretokens: PretokenCounts,
     config: &TrainConfig,
     observer: &dyn Observer,
@@ -107,46 +81,35 @@ pub(super) fn learn_by<W: Weight + Default>(
     let by_bytes = config.tie_break.looks_at_bytes();
     let bytes = if by_bytes { bytes_by_position(&pretokens) } else { Vec::new() };
     drop(pretokens);
-    match config.tie_break {
-        TieBreak::Ids => Trainer::new(corpus, ById::value(), config).run(observer),
-        TieBreak::Hf => Trainer::new(corpus, ById::gpt2_alphabet(), config).run(observer),
-        TieBreak::First => Trainer::new(corpus, ByFirstPosition, config).run(observer),
-        TieBreak::BytesSmallest => Trainer::new(corpus, ByBytes::new(&bytes), config).run(observer),
-        TieBreak::BytesGreatest => Trainer::new(corpus, Reversed(ByBytes::new(&bytes)), config).run(observer),
-    }
+    let log = MergeLog::new(config, corpus.tokens);
+    learn_on(corpus, log, &bytes, observer)
 }
 
-/// Continues training on a text to which merges have been applied, for [`Score::Count`] and tie rules that do
-/// not look at bytes.
-pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
-    match config.tie_break {
-        TieBreak::Hf => Trainer::after(replayed, ById::gpt2_alphabet(), config)?.run(observer),
-        TieBreak::First => Trainer::after(replayed, ByFirstPosition, config)?.run(observer),
-        TieBreak::Ids => Trainer::after(replayed, ById::value(), config)?.run(observer),
-        TieBreak::BytesGreatest | TieBreak::BytesSmallest => unreachable!("by bytes it is gone on by scores"),
-    }
-}
-
-impl<O: Order> Trainer<Weighted, O> {
-    /// The state after the given merges have been replayed.
-    fn after(replayed: Replayed, order: O, config: &TrainConfig) -> Result<Trainer<Weighted, O>> {
-        let Replayed { text, merges, history } = replayed;
-        let corpus = Corpus::of_text(&text)?;
-        Ok(Trainer { corpus, order, config: config.clone(), lengths: text.into_lengths(), merges, history })
+/// Continues with occurrence lists on a text in which every token has one position, after the merges in `log`.
+/// If the tie rule looks at bytes, the tokens must be single bytes, and `bytes` has the byte at each position.
+pub(super) fn learn_on<W: Weight + Default>(
+    corpus: Corpus<W>,
+    log: MergeLog<'_>,
+    bytes: &[u8],
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    match log.config.tie_break {
+        rule @ (TieBreak::Ids | TieBreak::Hf) => {
+            Trainer { corpus, log, order: ById::new(rule) }.run(observer)
+        }
+        TieBreak::First => Trainer { corpus, log, order: ByFirstPosition }.run(observer),
+        TieBreak::BytesSmallest => Trainer { corpus, log, order: ByBytes::new(bytes) }.run(observer),
+        TieBreak::BytesGreatest => {
+            Trainer { corpus, log, order: Reversed(ByBytes::new(bytes)) }.run(observer)
+        }
     }
 }
 
 /// State of the training loop with occurrence lists.
-struct Trainer<W, O> {
+struct Trainer<'a, W, O> {
     corpus: Corpus<W>,
     order: O,
-    config: TrainConfig,
-    /// Length of each token in bytes.
-    lengths: Vec<u32>,
-    /// The merges so far, including those that were given at the start.
-    merges: Vec<Merge>,
-    /// The history so far.
-    history: Vec<HistoryPoint>,
+    log: MergeLog<'a>,
 }
 
 /// The pairs that are kept between one threshold and the next, and the queue that orders them.
@@ -175,26 +138,14 @@ impl<W: Weight + Default, O: Order> Rank for View<'_, W, O> {
     }
 }
 
-impl<W: Weight + Default, O: Order> Trainer<W, O> {
-    fn new(corpus: Corpus<W>, order: O, config: &TrainConfig) -> Trainer<W, O> {
-        let mut trainer = Trainer {
-            corpus,
-            order,
-            config: config.clone(),
-            lengths: vec![1; 256],
-            merges: Vec::with_capacity(config.merges.min(AT_FIRST)),
-            history: Vec::new(),
-        };
-        trainer.record();
-        trainer
-    }
-
+impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
     /// Learns in rounds, each of which keeps only the pairs that occur at least `threshold` times. Rare pairs
     /// are by far the most numerous and are merged last, if at all; the text is counted again, with a lower
     /// threshold, only when a round has no pair left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
-        let last = self.config.min_frequency.get().max(2);
-        let mut threshold = first_threshold(self.corpus.tokens, &self.config);
+        let config = self.log.config;
+        let last = config.min_frequency.get().max(2);
+        let mut threshold = first_threshold(self.corpus.tokens, config);
         loop {
             threshold = self.learn_down_to(threshold.max(last), observer)?;
             if self.is_done() || threshold == last {
@@ -202,11 +153,11 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             }
             threshold /= THRESHOLD_STEP;
         }
-        if self.config.min_frequency <= Count::ONE {
+        if config.min_frequency <= Count::ONE {
             self.learn_unique(observer)?;
         }
         observer.finished(Stage::Train);
-        Ok(Learned::new(self.merges, self.history, self.corpus.tokens))
+        Ok(self.log.finish(self.corpus.tokens))
     }
 
     /// Merges until there are enough merges or no pair occurs `threshold` times or more. Returns the threshold
@@ -215,9 +166,8 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         if self.is_done() {
             return Ok(threshold);
         }
-        let keep = Keep { threshold, longest: self.longest() };
-        let merges = self.config.merges - self.merges.len();
-        let pairs = find(&mut self.corpus, &self.lengths, keep, merges, observer)?;
+        let keep = Keep { threshold, longest: self.log.config.max_bytes() };
+        let pairs = find(&mut self.corpus, keep, self.log.remaining(), observer)?;
         let threshold = pairs.keep.threshold;
         let mut queue = Queue::new(threshold);
         for id in pairs.ids() {
@@ -259,7 +209,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         Ok(())
     }
 
-    /// Merges the pairs that occur once, after all others. Rules by ids use [`Unique`], which needs no queue;
+    /// Merges the pairs that occur once, after all others. Rules by ids use [`UniqueTail`], which needs no queue;
     /// other rules run a round with threshold 1.
     fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
@@ -268,52 +218,28 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         if self.is_done() {
             return Ok(());
         }
-        let limit = self.config.merges - self.merges.len();
-        let longest = self.longest();
-        let mut unique = Unique::new(&self.corpus, &byte_order, longest, &mut self.lengths);
+        let (limit, longest) = (self.log.remaining(), self.log.config.max_bytes());
+        let tokens = self.corpus.live_tokens();
+        let mut unique = UniqueTail::new(tokens, &byte_order, longest, &mut self.corpus.lengths);
         unique.merge(limit, observer, |left, right| {
             self.corpus.tokens -= 1;
-            self.merges.push(Merge { left, right, count: Count::ONE });
-            if self.config.records_after(self.merges.len()) {
-                self.history
-                    .push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.corpus.tokens });
-            }
+            self.log.push(Merge { left, right, count: Count::ONE }, self.corpus.tokens);
         })
     }
 
     /// Whether there are enough merges.
     fn is_done(&self) -> bool {
-        self.merges.len() >= self.config.merges
-    }
-
-    /// Maximum length of a token in bytes.
-    fn longest(&self) -> usize {
-        self.config.max_token_bytes.unwrap_or(usize::MAX)
+        self.log.remaining() == 0
     }
 
     /// Merges a pair in the whole text, and records the merge.
     fn merge(&mut self, pair: PairId, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
-        let parts = pairs.pair(pair);
-        let (left, right) = (to_usize(parts.left), to_usize(parts.right));
-        let token = truncate_to_u32(self.lengths.len());
-        let length = self.lengths[left] + self.lengths[right];
-        self.lengths.push(length);
-        self.corpus.spans.push(self.corpus.spans[left] + self.corpus.spans[right]);
-        self.merges.push(Merge {
-            left: parts.left,
-            right: parts.right,
-            count: Count::new(pairs.count(pair)),
-        });
-        let position = apply(pair, token, &mut self.corpus, pairs, &self.lengths, scratch);
-        self.order.made(position, length);
-        if self.config.records_after(self.merges.len()) {
-            self.record();
-        }
-    }
-
-    /// Records a history point for the present number of merges.
-    fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.corpus.tokens });
+        let Pair { left, right, .. } = pairs.pair(pair);
+        let count = Count::new(pairs.count(pair));
+        let token = self.corpus.add_token(left, right);
+        let position = apply(pair, token, &mut self.corpus, pairs, scratch);
+        self.order.made(position, self.corpus.length(token));
+        self.log.push(Merge { left, right, count }, self.corpus.tokens);
     }
 }
 

@@ -33,7 +33,8 @@ mod verify;
 
 use super::base::int::{Count, to_u64, to_usize};
 
-pub use extend::{TokenSequences, extend_merges, extend_sequences};
+pub use corpus::TokenSequences;
+pub use extend::{extend_merges, extend_sequences};
 pub use learn::learn_merges;
 pub use memory::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
 #[doc(hidden)]
@@ -85,6 +86,16 @@ impl TrainConfig {
             history_every: (merges / DEFAULT_HISTORY_POINTS).max(1),
             history_at: Vec::new(),
         }
+    }
+
+    /// Minimum count at which a pair is merged.
+    fn min_count(&self) -> u64 {
+        self.min_frequency.get().max(1)
+    }
+
+    /// Maximum length in bytes of a token that a merge makes.
+    fn max_bytes(&self) -> usize {
+        self.max_token_bytes.unwrap_or(usize::MAX)
     }
 
     /// Whether a [`HistoryPoint`] is recorded after this number of merges.
@@ -183,13 +194,47 @@ pub struct Learned {
     pub history: Vec<HistoryPoint>,
 }
 
-impl Learned {
-    /// Appends a final history point with `tokens`, unless the last point is for the same number of merges.
-    pub(self) fn new(merges: Vec<Merge>, mut history: Vec<HistoryPoint>, tokens: u64) -> Learned {
-        let last = HistoryPoint { merges: to_u64(merges.len()), tokens };
-        if history.last().is_none_or(|before| before.merges != last.merges) {
-            history.push(last);
+/// The merges so far, and the history so far.
+struct MergeLog<'a> {
+    config: &'a TrainConfig,
+    /// The merges so far, including those that were given at the start.
+    merges: Vec<Merge>,
+    /// The history so far, with a point at the start and wherever [`TrainConfig`] asks for one.
+    history: Vec<HistoryPoint>,
+}
+
+impl<'a> MergeLog<'a> {
+    /// No merge, on a corpus of `tokens` tokens.
+    fn new(config: &'a TrainConfig, tokens: u64) -> MergeLog<'a> {
+        /// Unused capacity costs nothing, and growing step by step would copy.
+        const INITIAL_CAPACITY: usize = 1 << 16;
+        let merges = Vec::with_capacity(config.merges.min(INITIAL_CAPACITY));
+        MergeLog { config, merges, history: vec![HistoryPoint { merges: 0, tokens }] }
+    }
+
+    /// Records a merge that leaves `tokens` tokens in the corpus.
+    fn push(&mut self, merge: Merge, tokens: u64) {
+        self.merges.push(merge);
+        if self.config.records_after(self.merges.len()) {
+            self.record(tokens);
         }
-        Learned { merges: Merges::new(merges), history }
+    }
+
+    /// Records a history point for the present number of merges.
+    fn record(&mut self, tokens: u64) {
+        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens });
+    }
+
+    /// Number of merges that may still be learned.
+    fn remaining(&self) -> usize {
+        self.config.merges.saturating_sub(self.merges.len())
+    }
+
+    /// The result, with a last history point for the `tokens` tokens that are left.
+    fn finish(mut self, tokens: u64) -> Learned {
+        if self.history.last().is_none_or(|last| last.merges != to_u64(self.merges.len())) {
+            self.record(tokens);
+        }
+        Learned { merges: Merges::new(self.merges), history: self.history }
     }
 }

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::arena::{Occurrence, Place, Room, Store};
-use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
-use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
+use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight};
+use super::pairs::{Keep, Pairs};
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
@@ -20,7 +20,7 @@ const DENSE: usize = 512;
 const DENSE_IN_CHUNKS: usize = 1280;
 
 /// Counts the pairs of the current text, keeps those worth keeping when `merges` more merges are wanted, and
-/// writes their ids at their positions. `lengths` has the length of each token in bytes.
+/// writes their ids at their positions.
 ///
 /// Small vocabularies use a square table, which needs no hashing. Large texts without weights are counted by
 /// all threads.
@@ -29,18 +29,17 @@ const DENSE_IN_CHUNKS: usize = 1280;
 /// The observer asks to stop.
 pub(super) fn find<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    lengths: &[u32],
     keep: Keep,
     merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
-    if W::ONCE && lengths.len() <= DENSE_IN_CHUNKS && corpus.is_large() && corpus.is_dense() {
-        find_in_chunks(corpus, lengths, keep, merges, observer)
-    } else if lengths.len() <= DENSE {
-        let mut tallies = Square::new(lengths.len());
-        find_with(corpus, &mut tallies, lengths, keep, merges, observer)
+    let tokens = corpus.lengths.len();
+    if W::ONCE && tokens <= DENSE_IN_CHUNKS && corpus.is_large() && corpus.is_dense() {
+        find_in_chunks(corpus, keep, merges, observer)
+    } else if tokens <= DENSE {
+        find_with(corpus, &mut Square::new(tokens), keep, merges, observer)
     } else {
-        find_with(corpus, &mut Hashed::default(), lengths, keep, merges, observer)
+        find_with(corpus, &mut Hashed::default(), keep, merges, observer)
     }
 }
 
@@ -48,7 +47,6 @@ pub(super) fn find<W: Weight + Default>(
 fn find_with<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     tallies: &mut impl Tallies,
-    lengths: &[u32],
     keep: Keep,
     merges: usize,
     observer: &dyn Observer,
@@ -59,7 +57,7 @@ fn find_with<W: Weight + Default>(
         tally.occurrences += 1;
         *pair.pair = number;
     })?;
-    let (mut pairs, mut places) = kept(tallies, lengths, keep, merges);
+    let (mut pairs, mut places) = kept(tallies, &corpus.lengths, keep, merges);
     let store = &mut pairs.stores[0];
     corpus.for_each_pair(observer, |pair| {
         let id = tallies.id(*pair.pair);
@@ -220,12 +218,11 @@ const CHUNKS: usize = 8;
 /// The observer asks to stop.
 pub(super) fn find_in_chunks<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    lengths: &[u32],
     keep: Keep,
     merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
-    let (tokens, size) = (lengths.len(), corpus.cells.len().div_ceil(CHUNKS));
+    let (tokens, size) = (corpus.lengths.len(), corpus.cells.len().div_ceil(CHUNKS));
     let tables = {
         let cells = &corpus.cells[..];
         let starts = (0..cells.len()).into_par_iter().step_by(size);
@@ -234,7 +231,7 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
         starts.map(|start| tally(chunk(start), tokens)).collect::<Vec<_>>()
     };
     observer.checkpoint()?;
-    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, lengths, keep, merges);
+    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, &corpus.lengths, keep, merges);
     drop(tables);
     let firsts = corpus.cells.iter().step_by(size).map(|cell| cell.token);
     let nexts: Vec<u32> = firsts.skip(1).chain([SEPARATOR]).collect();

@@ -4,16 +4,9 @@ use std::ops::Range;
 
 use super::arena::{Occurrence, Store};
 use super::arena::{Place, Room};
-use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
+use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, fetch_around};
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
-
-/// Id of a pair in [`Pairs`]. [`NOT_KEPT`] means no pair.
-pub(super) type PairId = u32;
-
-/// Pair id at positions where no kept pair begins: at the last token of a sequence, inside a token, and at
-/// pairs that occur too seldom to matter.
-pub(super) const NOT_KEPT: PairId = 0;
 
 /// Occurrences by which cells are prefetched ahead: about the latency of memory divided by the time that one
 /// occurrence takes.
@@ -92,17 +85,17 @@ pub(super) struct Pairs<W> {
     pub(super) stores: Vec<Store<W>>,
 }
 
-/// Initial capacity in pairs or merges. Unused capacity costs nothing, and growing step by step would copy.
-pub(super) const AT_FIRST: usize = 1 << 16;
+/// Initial capacity in pairs. Unused capacity costs nothing, and growing step by step would copy.
+const INITIAL_CAPACITY: usize = 1 << 16;
 
 impl<W: Weight + Default> Pairs<W> {
     /// No pair except the placeholder [`NOT_KEPT`], with memory for `occurrences` occurrences.
     pub(super) fn with_room(keep: Keep, occurrences: usize) -> Pairs<W> {
         let mut pairs = Pairs {
             keep,
-            pairs: Vec::with_capacity(AT_FIRST),
-            counts: Vec::with_capacity(AT_FIRST),
-            rooms: Vec::with_capacity(AT_FIRST),
+            pairs: Vec::with_capacity(INITIAL_CAPACITY),
+            counts: Vec::with_capacity(INITIAL_CAPACITY),
+            rooms: Vec::with_capacity(INITIAL_CAPACITY),
             stores: vec![Store::default()],
         };
         pairs.stores[0].push(huge_pages::with_capacity(occurrences));

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::pairs::PairId;
+use super::corpus::PairId;
 use crate::base::int::{to_u64, u64_to_usize};
 
 /// Counts below this have a level each in a plain table; higher counts are in a tree.

@@ -12,10 +12,9 @@ use std::str::FromStr;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{SEPARATOR, Text};
-use super::extend::Replayed;
+use super::corpus::{Cell, CompactWeight, Corpus, NOT_KEPT, PairId, SEPARATOR};
 use super::tie_break::ById;
-use super::{HistoryPoint, Learned, Merge, TieBreak, TrainConfig};
+use super::{Learned, Merge, MergeLog, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;
 use crate::error::{Error, ErrorKind, Result};
@@ -237,9 +236,6 @@ fn wide_product(factors: &[u64; FACTORS]) -> [u64; FACTORS] {
     product
 }
 
-/// Marks positions where no kept pair begins.
-const NO_PAIR: u32 = u32::MAX;
-
 /// Does what [`learn_merges`](super::learn_merges) does, for any score.
 ///
 /// **Memory:** about [`memory_estimate`](super::memory_estimate).
@@ -252,20 +248,14 @@ pub(super) fn learn(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     observer.started(Stage::Train, Some(to_u64(config.merges)));
-    let text = Text::new(&pretokens)?;
-    let history = vec![HistoryPoint { merges: 0, tokens: text.total }];
+    let corpus = Corpus::new(&pretokens)?;
     drop(pretokens);
-    Learner::new(text, Vec::new(), history, config).run(observer)
-}
-
-/// Continues training from a text to which merges have been applied.
-pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
-    let Replayed { text, merges, history } = replayed;
-    Learner::new(text, merges, history, config).run(observer)
+    let log = MergeLog::new(config, corpus.tokens);
+    ScoreTrainer::new(corpus, log).run(observer)
 }
 
 /// A pair of tokens that may be merged.
-struct Pair {
+struct ScoredPair {
     left: u32,
     right: u32,
     count: u64,
@@ -275,9 +265,16 @@ struct Pair {
     live: usize,
 }
 
-/// What decides about the place of a pair in the heap.
+impl ScoredPair {
+    /// A pair without occurrences.
+    fn new(left: u32, right: u32) -> ScoredPair {
+        ScoredPair { left, right, count: 0, positions: Vec::new(), live: 0 }
+    }
+}
+
+/// What decides about the position of a pair in the heap.
 #[derive(Clone, Copy)]
-struct Key {
+struct ScoredKey {
     /// The quantities from which the score is computed.
     measures: Measures,
     /// The data that decide between equal scores.
@@ -289,266 +286,251 @@ struct Key {
 /// A step takes time for the occurrences that it merges, and logarithmic time for each pair that moves in the
 /// heap. Without dependence on tokens, only pairs next to a merged occurrence move. With it, all pairs that
 /// contain one of the two merged tokens move, which can be many.
-pub(super) struct Learner<'a> {
-    config: &'a TrainConfig,
-    /// The text as it is now.
-    text: Text,
-    /// Number of the pair that begins at each position, or [`NO_PAIR`].
-    at: Vec<u32>,
+pub(super) struct ScoreTrainer<'a> {
+    log: MergeLog<'a>,
+    /// The text as it is now, with the ids of the kept pairs.
+    corpus: Corpus<CompactWeight>,
+    /// Index of the sequence at each position.
+    sequences: Vec<u32>,
+    /// Number of occurrences of each token: the sum over sequences of weight × occurrences.
+    counts: Vec<u64>,
     /// Data that the tie rule compares.
     ties: Ties,
-    /// All pairs that were ever kept, by number.
-    pairs: Vec<Pair>,
-    /// Present key of each pair, by number.
-    keys: Vec<Key>,
+    /// All pairs that were ever kept, by id. The first is a placeholder for [`NOT_KEPT`].
+    pairs: Vec<ScoredPair>,
+    /// Present key of each pair, by id.
+    keys: Vec<ScoredKey>,
     /// The pairs that may be merged, the best first.
     heap: Heap,
     /// For each token, the pairs that begin with it. Empty unless the score depends on the counts of left tokens.
-    begun: Vec<Vec<u32>>,
+    by_left: Vec<Vec<PairId>>,
     /// For each token, the pairs that end with it. Empty unless the score depends on the counts of right tokens.
-    ended: Vec<Vec<u32>>,
-    /// Numbers of the pairs that lost occurrences in this step.
-    fallen: Vec<u32>,
-    /// The merges so far, including those that were given at the start.
-    merges: Vec<Merge>,
-    history: Vec<HistoryPoint>,
+    by_right: Vec<Vec<PairId>>,
+    /// The pairs that lost occurrences in this step.
+    lowered: Vec<PairId>,
 }
 
-impl<'a> Learner<'a> {
-    /// Begins with a text in which each token spans one position, the merges that made its tokens, and the
-    /// history so far.
-    pub(super) fn new(
-        text: Text,
-        merges: Vec<Merge>,
-        history: Vec<HistoryPoint>,
-        config: &'a TrainConfig,
-    ) -> Learner<'a> {
-        let mut learner = Learner {
-            config,
-            ties: Ties::new(config.tie_break, &text, &merges),
-            at: vec![NO_PAIR; text.tokens.len()],
-            begun: vec![Vec::new(); text.counts.len()],
-            ended: vec![Vec::new(); text.counts.len()],
-            text,
+impl<'a> ScoreTrainer<'a> {
+    /// Starts on a text in which each token has one position, after the merges in `log`.
+    pub(super) fn new(corpus: Corpus<CompactWeight>, log: MergeLog<'a>) -> ScoreTrainer<'a> {
+        let (sequences, tokens) = (corpus.sequence_numbers(), corpus.lengths.len());
+        let mut counts = vec![0; tokens];
+        for (cell, &sequence) in
+            corpus.cells.iter().zip(&sequences).filter(|(cell, _)| cell.token != SEPARATOR)
+        {
+            counts[to_usize(cell.token)] += corpus.weight(sequence);
+        }
+        let mut trainer = ScoreTrainer {
+            ties: Ties::new(log.config.tie_break, &corpus.cells, &log.merges),
+            log,
+            corpus,
+            sequences,
+            counts,
             pairs: Vec::new(),
             keys: Vec::new(),
             heap: Heap::default(),
-            fallen: Vec::new(),
-            merges,
-            history,
+            by_left: vec![Vec::new(); tokens],
+            by_right: vec![Vec::new(); tokens],
+            lowered: Vec::new(),
         };
-        learner.find_pairs(0..learner.at.len());
-        learner
+        trainer.add(ScoredPair::new(SEPARATOR, SEPARATOR));
+        trainer.find_pairs(0..trainer.corpus.cells.len());
+        trainer
     }
 
     /// Merges the best pair until there are enough merges or no pair is left that may be merged.
-    fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
-        while self.merges.len() < self.config.merges {
+    pub(super) fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
+        while self.log.remaining() > 0 {
             observer.checkpoint()?;
             let Some(best) = self.best() else { break };
             self.merge(best);
-            if self.config.records_after(self.merges.len()) {
-                self.record();
-            }
             observer.advanced(Stage::Train, 1);
         }
         observer.finished(Stage::Train);
-        Ok(Learned::new(self.merges, self.history, self.text.total))
+        Ok(self.log.finish(self.corpus.tokens))
     }
 
-    /// Records a history point for the present number of merges.
-    fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.text.total });
-    }
-
-    /// Number of the pair to merge next.
-    pub(super) fn best(&self) -> Option<u32> {
+    /// The pair to merge next.
+    pub(super) fn best(&self) -> Option<PairId> {
         self.heap.first()
     }
 
-    /// Number of pairs that were ever kept; these have the numbers below it.
-    pub(super) fn known(&self) -> u32 {
+    /// Number of pairs that were ever kept, with the placeholder. They have the ids below it.
+    pub(super) fn pair_count(&self) -> u32 {
         truncate_to_u32(self.pairs.len())
     }
 
     /// The tokens of a pair.
-    pub(super) fn tokens(&self, pair: u32) -> (u32, u32) {
+    pub(super) fn tokens(&self, pair: PairId) -> (u32, u32) {
         (self.pairs[to_usize(pair)].left, self.pairs[to_usize(pair)].right)
     }
 
     /// How often a pair occurs now.
-    pub(super) fn count(&self, pair: u32) -> Count {
+    pub(super) fn count(&self, pair: PairId) -> Count {
         Count::new(self.pairs[to_usize(pair)].count)
     }
 
     /// Whether a pair still occurs often enough to be merged, and no pair has a greater score.
-    pub(super) fn is_best(&self, pair: u32) -> bool {
-        let measures = |pair: u32| self.keys[to_usize(pair)].measures;
-        let score = self.config.score;
-        self.pairs[to_usize(pair)].count >= least(self.config)
+    pub(super) fn is_best(&self, pair: PairId) -> bool {
+        let measures = |pair: PairId| self.keys[to_usize(pair)].measures;
+        let TrainConfig { score, .. } = self.log.config;
+        self.pairs[to_usize(pair)].count >= self.log.config.min_count()
             && self.best().is_some_and(|best| score.compare(&measures(pair), &measures(best)).is_eq())
     }
 
     /// How often two tokens are adjacent, whether or not they are kept as a pair. Walks through the whole text.
     pub(super) fn count_of(&self, tokens: (u32, u32)) -> Count {
-        self.text.count_of(tokens)
+        self.corpus.count_of(tokens)
     }
 
-    /// Merges a pair, and moves all pairs with a changed score to their new places in the heap.
-    pub(super) fn merge(&mut self, best: u32) {
-        let Pair { left, right, count, .. } = self.pairs[to_usize(best)];
-        self.merges.push(Merge { left, right, count: Count::new(count) });
-        let token = self.text.add_token(left, right);
-        self.begun.push(Vec::new());
-        self.ended.push(Vec::new());
+    /// Merges a pair, and moves all pairs with a changed score in the heap.
+    pub(super) fn merge(&mut self, best: PairId) {
+        let ScoredPair { left, right, count, .. } = self.pairs[to_usize(best)];
+        let token = self.corpus.add_token(left, right);
+        self.counts.push(0);
+        self.by_left.push(Vec::new());
+        self.by_right.push(Vec::new());
         let sites = self.replace(best, token);
-        self.ties.made(sites[0], self.text.length(token));
-        let mut fallen = std::mem::take(&mut self.fallen);
-        fallen.sort_unstable();
-        fallen.dedup();
-        fallen.into_iter().for_each(|pair| self.place_anew(pair));
-        let (look_left, look_right) = self.config.score.depends_on_tokens();
-        for token in [left, right].into_iter().take(if left == right { 1 } else { 2 }) {
-            if look_left {
-                let begun = std::mem::take(&mut self.begun[to_usize(token)]);
-                self.begun[to_usize(token)] = self.place_all_anew(begun);
+        self.log.push(Merge { left, right, count: Count::new(count) }, self.corpus.tokens);
+        self.ties.made(sites[0], self.corpus.length(token));
+        let mut lowered = std::mem::take(&mut self.lowered);
+        lowered.sort_unstable();
+        lowered.dedup();
+        lowered.into_iter().for_each(|pair| self.update(pair));
+        let (by_left, by_right) = self.log.config.score.depends_on_tokens();
+        for token in [left, right].into_iter().take(if left == right { 1 } else { 2 }).map(to_usize) {
+            if by_left {
+                let pairs = std::mem::take(&mut self.by_left[token]);
+                self.by_left[token] = self.update_all(pairs);
             }
-            if look_right {
-                let ended = std::mem::take(&mut self.ended[to_usize(token)]);
-                self.ended[to_usize(token)] = self.place_all_anew(ended);
+            if by_right {
+                let pairs = std::mem::take(&mut self.by_right[token]);
+                self.by_right[token] = self.update_all(pairs);
             }
         }
-        self.find_pairs(changed_positions(&self.text, &sites, token).into_iter());
+        self.find_pairs(changed_positions(&self.corpus, &sites, token).into_iter());
     }
 
     /// Writes the token over the occurrences of its pair, from left to right without overlap, and lowers the
     /// counts of the pairs that end there. Returns the positions.
-    fn replace(&mut self, best: u32, token: u32) -> Vec<usize> {
-        let Pair { left, right, live, .. } = self.pairs[to_usize(best)];
+    fn replace(&mut self, best: PairId, token: u32) -> Vec<usize> {
+        let ScoredPair { left, right, live, .. } = self.pairs[to_usize(best)];
         let positions = std::mem::take(&mut self.pairs[to_usize(best)].positions);
         let mut sites = Vec::new();
         for position in positions[live..].iter().map(|&position| to_usize(position)) {
-            if self.at[position] != best {
+            if self.corpus.cells[position].pair != best {
                 continue;
             }
-            // If the token before is the new one, its pair with this token has ended already: it began at that
-            // occurrence's right token.
-            let before = self.text.before(position).filter(|&before| self.text.tokens[before] != token);
-            before.into_iter().for_each(|before| self.end_pair(before));
-            self.end_pair(position);
-            self.end_pair(position + self.text.span(left));
-            self.text.replace(position, (left, right), token);
+            let weight = self.corpus.weight(self.sequences[position]);
+            for pair in self.corpus.replace(position, left, token) {
+                if pair != NOT_KEPT {
+                    self.pairs[to_usize(pair)].count -= weight;
+                    self.lowered.push(pair);
+                }
+            }
+            self.counts[to_usize(left)] -= weight;
+            self.counts[to_usize(right)] -= weight;
+            self.counts[to_usize(token)] += weight;
+            self.corpus.tokens -= weight;
             sites.push(position);
         }
         sites
     }
 
-    /// Ends the pair that begins at this position, if any.
-    fn end_pair(&mut self, position: usize) {
-        let pair = std::mem::replace(&mut self.at[position], NO_PAIR);
-        if pair != NO_PAIR {
-            self.pairs[to_usize(pair)].count -= self.text.weight(position);
-            self.fallen.push(pair);
-        }
-    }
-
-    /// Moves a pair to the place that its present score gives it, or out of the heap if it occurs too seldom.
-    fn place_anew(&mut self, pair: u32) {
-        let Learner { config, text, at, ties, pairs, keys, heap, .. } = self;
-        let Pair { left, right, count, positions, live } = &mut pairs[to_usize(pair)];
-        if *count < least(config) {
+    /// Moves a pair to the position in the heap that its present score gives it, or out of the heap if it
+    /// occurs too seldom.
+    fn update(&mut self, pair: PairId) {
+        let ScoreTrainer { log, corpus, counts, ties, pairs, keys, heap, .. } = self;
+        let (config, number) = (log.config, to_usize(pair));
+        let ScoredPair { left, right, count, positions, live } = &mut pairs[number];
+        if *count < config.min_count() {
             heap.remove(pair, |one, two| comes_before(config, ties, keys, one, two));
             *positions = Vec::new();
             return;
         }
-        while at[to_usize(positions[*live])] != pair {
+        while corpus.cells[to_usize(positions[*live])].pair != pair {
             *live += 1;
         }
         let tied = Tied { left: *left, right: *right, first: positions[*live] };
         let measures = Measures {
             count: *count,
-            left: text.counts[to_usize(*left)],
-            right: text.counts[to_usize(*right)],
-            bytes: to_u64(text.length(*left) + text.length(*right)),
+            left: counts[to_usize(*left)],
+            right: counts[to_usize(*right)],
+            bytes: to_u64(corpus.length(*left) + corpus.length(*right)),
         };
-        keys[to_usize(pair)] = Key { measures, tied };
+        keys[number] = ScoredKey { measures, tied };
         heap.put(pair, |one, two| comes_before(config, ties, keys, one, two));
     }
 
-    /// Moves pairs to their new places, and returns those that still occur often enough.
-    fn place_all_anew(&mut self, mut pairs: Vec<u32>) -> Vec<u32> {
-        pairs.retain(|&pair| self.pairs[to_usize(pair)].count >= least(self.config));
-        for &pair in &pairs {
-            self.place_anew(pair);
-        }
+    /// Moves pairs in the heap, and returns those that still occur often enough.
+    fn update_all(&mut self, mut pairs: Vec<PairId>) -> Vec<PairId> {
+        let least = self.log.config.min_count();
+        pairs.retain(|&pair| self.pairs[to_usize(pair)].count >= least);
+        pairs.iter().for_each(|&pair| self.update(pair));
         pairs
     }
 
     /// Finds the pairs that begin at these positions, all of them new, and keeps those that may ever be merged.
     /// The others never can be, because counts only fall.
     fn find_pairs(&mut self, positions: impl Iterator<Item = usize>) {
-        let mut found: Vec<Pair> = Vec::new();
+        let mut found: Vec<ScoredPair> = Vec::new();
         let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         for position in positions {
-            let Some((left, right)) = self.text.pair_at(position) else { continue };
+            let Some((left, right)) = self.corpus.pair_at(position) else { continue };
             let number = *numbers.entry((left, right)).or_insert_with(|| {
-                found.push(Pair { left, right, count: 0, positions: Vec::new(), live: 0 });
+                found.push(ScoredPair::new(left, right));
                 found.len() - 1
             });
-            found[number].count += self.text.weight(position);
+            found[number].count += self.corpus.weight(self.sequences[position]);
             found[number].positions.push(truncate_to_u32(position));
         }
+        let (least, longest) = (self.log.config.min_count(), self.log.config.max_bytes());
         for pair in found {
-            if pair.count >= least(self.config) && self.fits(&pair) {
+            let bytes = self.corpus.length(pair.left) + self.corpus.length(pair.right);
+            if pair.count >= least && bytes <= longest {
                 self.keep(pair);
             }
         }
     }
 
-    /// Whether the token of a pair is short enough.
-    fn fits(&self, pair: &Pair) -> bool {
-        let bytes = self.text.length(pair.left) + self.text.length(pair.right);
-        self.config.max_token_bytes.is_none_or(|most| bytes <= most)
+    /// Adds a pair and puts it into the heap.
+    fn keep(&mut self, pair: ScoredPair) {
+        let id = self.pair_count();
+        for &position in &pair.positions {
+            self.corpus.cells[to_usize(position)].pair = id;
+        }
+        let (by_left, by_right) = self.log.config.score.depends_on_tokens();
+        if by_left {
+            self.by_left[to_usize(pair.left)].push(id);
+        }
+        if by_right {
+            self.by_right[to_usize(pair.right)].push(id);
+        }
+        self.add(pair);
+        self.update(id);
     }
 
-    /// Adds a pair and puts it into the heap.
-    fn keep(&mut self, pair: Pair) {
-        let number = truncate_to_u32(self.pairs.len());
-        for &position in &pair.positions {
-            self.at[to_usize(position)] = number;
-        }
-        let (look_left, look_right) = self.config.score.depends_on_tokens();
-        if look_left {
-            self.begun[to_usize(pair.left)].push(number);
-        }
-        if look_right {
-            self.ended[to_usize(pair.right)].push(number);
-        }
-        let (measures, tied) = (Measures::default(), Tied { left: pair.left, right: pair.right, first: 0 });
-        self.keys.push(Key { measures, tied });
+    /// Adds a pair with an empty key.
+    fn add(&mut self, pair: ScoredPair) {
+        let tied = Tied { left: pair.left, right: pair.right, first: 0 };
+        self.keys.push(ScoredKey { measures: Measures::default(), tied });
         self.pairs.push(pair);
-        self.place_anew(number);
     }
 }
 
 /// Whether pair `one` is merged before pair `two`: by the greater score, then by the tie rule.
-fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[Key], one: u32, two: u32) -> bool {
+fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[ScoredKey], one: PairId, two: PairId) -> bool {
     let (one, two) = (&keys[to_usize(one)], &keys[to_usize(two)]);
     let by_score = config.score.compare(&two.measures, &one.measures);
     by_score.then_with(|| ties.compare(&one.tied, &two.tied)) == Ordering::Less
 }
 
-/// Minimum count at which a pair is merged.
-fn least(config: &TrainConfig) -> u64 {
-    config.min_frequency.get().max(1)
-}
-
 /// Positions where pairs with the new token begin, ascending: at the token, and at the token before it.
-fn changed_positions(text: &Text, sites: &[usize], token: u32) -> Vec<usize> {
+fn changed_positions(corpus: &Corpus<CompactWeight>, sites: &[usize], token: u32) -> Vec<usize> {
     let mut positions = Vec::with_capacity(sites.len() * 2);
     for &site in sites {
         // If the token before is the new token too, it is a site itself.
-        positions.extend(text.before(site).filter(|&before| text.tokens[before] != token));
+        positions.extend(corpus.before(site).filter(|&before| corpus.cells[before].token != token));
         positions.push(site);
     }
     positions
@@ -562,7 +544,7 @@ const ABSENT: u32 = u32::MAX;
 /// Each call gets the order as a function `before`. The order of all numbers must be the same as in earlier
 /// calls, except for the number that the call is about.
 #[derive(Default)]
-pub(self) struct Heap {
+struct Heap {
     /// The heap: number 0 is the first, and the children of place i are at 2i + 1 and 2i + 2.
     numbers: Vec<u32>,
     /// Place of each number in `numbers`, or [`ABSENT`].
@@ -571,12 +553,12 @@ pub(self) struct Heap {
 
 impl Heap {
     /// The number that comes before all others.
-    pub(self) fn first(&self) -> Option<u32> {
+    fn first(&self) -> Option<u32> {
         self.numbers.first().copied()
     }
 
     /// Adds a number, or moves it to its new place if the heap has it already.
-    pub(self) fn put(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
+    fn put(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
         if self.places.len() <= to_usize(number) {
             self.places.resize(to_usize(number) + 1, ABSENT);
         }
@@ -590,7 +572,7 @@ impl Heap {
     }
 
     /// Removes a number, if the heap has it.
-    pub(self) fn remove(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
+    fn remove(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
         let at = self.places.get(to_usize(number)).copied().filter(|at| *at != ABSENT);
         let Some(at) = at.map(to_usize) else { return };
         self.places[to_usize(number)] = ABSENT;
@@ -634,7 +616,7 @@ impl Heap {
 /// The data that a tie rule compares, for training by any score.
 ///
 /// The bytes of a new token are a slice of the text, at its first occurrence, so they are not copied.
-pub(self) struct Ties {
+struct Ties {
     rule: TieBreak,
     /// Ranks of the bytes in GPT-2's byte alphabet.
     gpt2: ById,
@@ -649,31 +631,31 @@ pub(self) struct Ties {
 
 /// A pair, as tie rules compare it.
 #[derive(Clone, Copy)]
-pub(self) struct Tied {
-    pub(self) left: u32,
-    pub(self) right: u32,
+struct Tied {
+    left: u32,
+    right: u32,
     /// Position of its first occurrence.
-    pub(self) first: u32,
+    first: u32,
 }
 
 impl Ties {
     /// For a text in which every token spans one position; the tokens are bytes or made by `merges`.
-    pub(self) fn new(rule: TieBreak, text: &Text, merges: &[Merge]) -> Ties {
+    fn new(rule: TieBreak, cells: &[Cell], merges: &[Merge]) -> Ties {
         let mut ties = Ties {
             rule,
-            gpt2: ById::gpt2_alphabet(),
+            gpt2: ById::new(TieBreak::Hf),
             bytes: Vec::new(),
             tokens: Vec::new(),
             places: Vec::new(),
         };
         if rule.looks_at_bytes() {
-            ties.lay_out(text, merges);
+            ties.lay_out(cells, merges);
         }
         ties
     }
 
     /// Writes out the bytes of all tokens and of the text.
-    fn lay_out(&mut self, text: &Text, merges: &[Merge]) {
+    fn lay_out(&mut self, cells: &[Cell], merges: &[Merge]) {
         self.bytes.extend(0..=255);
         self.tokens.extend((0..256).map(|byte| (byte, 1)));
         for merge in merges {
@@ -681,7 +663,7 @@ impl Ties {
             self.tokens.push((self.bytes.len(), token.len()));
             self.bytes.extend(token);
         }
-        for &token in &text.tokens {
+        for &Cell { token, .. } in cells {
             self.places.push(self.bytes.len());
             if token == SEPARATOR {
                 self.bytes.push(0);
@@ -693,14 +675,14 @@ impl Ties {
     }
 
     /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
-    pub(self) fn made(&mut self, position: usize, length: usize) {
+    fn made(&mut self, position: usize, length: usize) {
         if let Some(&place) = self.places.get(position) {
             self.tokens.push((place, length));
         }
     }
 
     /// Compares two pairs by the rule; the lesser is merged first.
-    pub(self) fn compare(&self, one: &Tied, two: &Tied) -> Ordering {
+    fn compare(&self, one: &Tied, two: &Tied) -> Ordering {
         let gpt2 = |pair: &Tied| (self.gpt2.place_of(pair.left), self.gpt2.place_of(pair.right));
         let by_bytes =
             || (self.of(one.left), self.of(one.right)).cmp(&(self.of(two.left), self.of(two.right)));

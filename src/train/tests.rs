@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::apply::cuts;
-use super::corpus::{Corpus, Once};
+use super::corpus::{Corpus, UnitWeight};
 use super::occurrences::{find, find_in_chunks};
 use super::pairs::{Keep, Pairs};
 use super::scores::{self, Measures};
@@ -102,7 +102,7 @@ proptest! {
 type FoundPair = (u32, u32, u64, Vec<u32>);
 
 /// The kept pairs, and the pair ids at all positions.
-fn found(corpus: &Corpus<Once>, pairs: &Pairs<Once>) -> (Vec<FoundPair>, Vec<u32>) {
+fn found(corpus: &Corpus<UnitWeight>, pairs: &Pairs<UnitWeight>) -> (Vec<FoundPair>, Vec<u32>) {
     let of = |id| {
         let pair = pairs.pair(id);
         let positions = pairs.occurrences(id).flatten().map(|occurrence| occurrence.position).collect();
@@ -134,11 +134,11 @@ fn chunks_find_the_pairs_that_one_walk_finds() {
     let inputs = (vec(sequence(), 1..12), 1..4u64, 1..4usize, 0..40usize);
     one_case_in(4, &inputs, |(sequences, threshold, longest, merges)| {
         let pretokens: PretokenCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
-        let (lengths, keep) = ([1; 256], Keep { threshold, longest });
-        let mut corpus = Corpus::<Once>::new(&pretokens).unwrap();
-        let pairs = find(&mut corpus, &lengths, keep, merges, &Silent).unwrap();
-        let mut chunked = Corpus::<Once>::new(&pretokens).unwrap();
-        let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, merges, &Silent).unwrap();
+        let keep = Keep { threshold, longest };
+        let mut corpus = Corpus::<UnitWeight>::new(&pretokens).unwrap();
+        let pairs = find(&mut corpus, keep, merges, &Silent).unwrap();
+        let mut chunked = Corpus::<UnitWeight>::new(&pretokens).unwrap();
+        let in_chunks = find_in_chunks(&mut chunked, keep, merges, &Silent).unwrap();
         prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
         Ok(())
     });
@@ -148,9 +148,9 @@ fn chunks_find_the_pairs_that_one_walk_finds() {
 fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
     let cut = |text: &str, most| {
         let pretokens: PretokenCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
-        let mut corpus = Corpus::<Once>::new(&pretokens).unwrap();
+        let mut corpus = Corpus::<UnitWeight>::new(&pretokens).unwrap();
         let keep = Keep { threshold: 2, longest: 9 };
-        let pairs = find(&mut corpus, &[1; 256], keep, 0, &Silent).unwrap();
+        let pairs = find(&mut corpus, keep, 0, &Silent).unwrap();
         let is_ab = |id: &u32| (pairs.pair(*id).left, pairs.pair(*id).right) == (97, 98);
         cuts(pairs.ids().find(is_ab).unwrap(), &corpus, &pairs, most).len()
     };

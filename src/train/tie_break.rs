@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{Cell, Weight};
-use super::pairs::{Pair, PairId, Pairs};
-use crate::base::int::to_usize;
+use super::corpus::{Cell, PairId, Weight};
+use super::pairs::{Pair, Pairs};
+use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
 /// the pairs, so the result never depends on threads or hash order.
@@ -72,7 +72,7 @@ pub(super) trait Order: Send {
     }
 
     /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
-    fn made(&mut self, _position: usize, _length: u32) {}
+    fn made(&mut self, _position: usize, _length: usize) {}
 }
 
 /// Order by (left id, right id), with the single bytes ranked by a table.
@@ -82,14 +82,18 @@ pub(super) struct ById {
 }
 
 impl ById {
-    /// Bytes ordered by value.
-    pub(super) fn value() -> ById {
-        ById { byte_order: std::array::from_fn(|byte| u32::try_from(byte).expect("a byte")) }
+    /// The order of the rule: [`TieBreak::Hf`] ranks the bytes as GPT-2's byte alphabet does, any other rule by
+    /// value.
+    pub(super) fn new(rule: TieBreak) -> ById {
+        match rule {
+            TieBreak::Hf => ById::gpt2_alphabet(),
+            _ => ById { byte_order: std::array::from_fn(truncate_to_u32) },
+        }
     }
 
     /// Bytes ordered by their code points in GPT-2's byte alphabet: 33–126, 161–172 and 174–255 map to
     /// themselves and come first; the other 68 map to code points above them, in ascending order.
-    pub(super) fn gpt2_alphabet() -> ById {
+    fn gpt2_alphabet() -> ById {
         let stays = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
         let first = (0..=255u8).filter(stays);
         let then = (0..=255u8).filter(|byte| !stays(byte));
@@ -177,8 +181,8 @@ impl<'a> Order for ByBytes<'a> {
         (self.of(left), self.of(right))
     }
 
-    fn made(&mut self, position: usize, length: u32) {
-        self.made.push((position, to_usize(length)));
+    fn made(&mut self, position: usize, length: usize) {
+        self.made.push((position, length));
     }
 }
 
@@ -192,7 +196,7 @@ impl<O: Order> Order for Reversed<O> {
         Reverse(self.0.key(id, pairs, cells))
     }
 
-    fn made(&mut self, position: usize, length: u32) {
+    fn made(&mut self, position: usize, length: usize) {
         self.0.made(position, length);
     }
 }

@@ -1,6 +1,6 @@
 //! The last phase of training by ids: the pairs that occur once.
 
-use super::corpus::{Corpus, SEPARATOR, Weight};
+use super::corpus::SEPARATOR;
 use crate::base::int::{to_u64, to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -22,8 +22,8 @@ const NONE: u32 = u32::MAX;
 /// x) is too long as well.
 ///
 /// **Memory:** 12 bytes per token of the current text, and 20 to 44 per merge.
-pub(super) struct Unique<'a> {
-    /// Tokens at both ends of their spans, as in [`Corpus`], but laid out again without stale positions.
+pub(super) struct UniqueTail<'a> {
+    /// Tokens at both ends of their spans, as in [`Corpus`](super::corpus::Corpus), but laid out again without stale positions.
     text: Vec<u32>,
     /// Number of positions that each token spans.
     spans: Vec<u32>,
@@ -77,17 +77,17 @@ struct Later {
     next: u32,
 }
 
-impl<'a> Unique<'a> {
-    /// Lays out the current text of `corpus` again and files its pairs. `longest` is the maximum length of a
-    /// token in bytes; `lengths` grows with each merge.
-    pub(super) fn new<W: Weight>(
-        corpus: &Corpus<W>,
+impl<'a> UniqueTail<'a> {
+    /// Files the pairs of a text, which is given as its tokens with the separators around the sequences.
+    /// `longest` is the maximum length of a token in bytes; `lengths` grows with each merge.
+    pub(super) fn new(
+        text: Vec<u32>,
         byte_order: &[u32; 256],
         longest: usize,
         lengths: &'a mut Vec<u32>,
-    ) -> Unique<'a> {
-        let mut unique = Unique {
-            text: corpus.live_tokens(),
+    ) -> UniqueTail<'a> {
+        let mut unique = UniqueTail {
+            text,
             spans: vec![1; lengths.len()],
             longest,
             byte_order: *byte_order,

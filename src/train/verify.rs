@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::corpus::Text;
-use super::extend::{Replayed, replay};
-use super::scores::Learner;
-use super::{Merges, TokenSequences, TrainConfig};
+use super::corpus::{CompactWeight, Corpus, TokenSequences};
+use super::extend::{replay, replayed};
+use super::scores::ScoreTrainer;
+use super::{MergeLog, Merges, TrainConfig};
 use crate::base::int::{Count, to_u64};
 use crate::count::PretokenCounts;
 use crate::error::Result;
@@ -73,11 +73,14 @@ pub fn verify_from(
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
     observer.started(Stage::Replay, Some(to_u64(merges.len())));
-    let replayed = match given {
-        0 => Replayed { text: Text::new(pretokens)?, merges: Vec::new(), history: Vec::new() },
-        _ => replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?,
+    let (corpus, log) = if given == 0 {
+        let corpus = Corpus::new(pretokens)?;
+        let log = MergeLog::new(config, corpus.tokens);
+        (corpus, log)
+    } else {
+        replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?
     };
-    verify(replayed, merges, config, observer)
+    verify(corpus, log, merges, observer)
 }
 
 /// Like [`verify_from`], for sequences that the first `given` merges have already encoded.
@@ -92,37 +95,36 @@ pub fn verify_sequences(
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
     observer.started(Stage::Replay, Some(to_u64(merges.len())));
-    let replayed = Replayed::of_sequences(sequences, &merges.first(given))?;
+    let (corpus, log) = replayed(sequences, &merges.first(given), config)?;
     observer.advanced(Stage::Replay, to_u64(given));
-    verify(replayed, merges, config, observer)
+    verify(corpus, log, merges, observer)
 }
 
 /// Checks the merges after those that have been applied.
 fn verify(
-    replayed: Replayed,
+    corpus: Corpus<CompactWeight>,
+    log: MergeLog<'_>,
     merges: &Merges,
-    config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    let Replayed { text, merges: given, .. } = replayed;
-    let first = given.len();
-    let mut learner = Learner::new(text, given, Vec::new(), config);
+    let first = log.merges.len();
+    let mut trainer = ScoreTrainer::new(corpus, log);
     let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
     let mut listed = 0;
     for (number, merge) in merges.iter().enumerate().skip(first) {
         observer.checkpoint()?;
-        numbers.extend((listed..learner.known()).map(|pair| (learner.tokens(pair), pair)));
-        listed = learner.known();
+        numbers.extend((listed..trainer.pair_count()).map(|pair| (trainer.tokens(pair), pair)));
+        listed = trainer.pair_count();
         let chosen = (merge.left, merge.right);
-        match numbers.get(&chosen).copied().filter(|&pair| learner.is_best(pair)) {
-            Some(pair) => learner.merge(pair),
+        match numbers.get(&chosen).copied().filter(|&pair| trainer.is_best(pair)) {
+            Some(pair) => trainer.merge(pair),
             None => {
-                let better = learner.best().map(|best| (learner.tokens(best), learner.count(best)));
+                let better = trainer.best().map(|best| (trainer.tokens(best), trainer.count(best)));
                 observer.finished(Stage::Replay);
                 return Ok(Some(Deviation {
                     merge: number,
                     chosen,
-                    count: learner.count_of(chosen),
+                    count: trainer.count_of(chosen),
                     better,
                 }));
             }

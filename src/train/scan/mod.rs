@@ -1,6 +1,6 @@
 //! Learns the first merges of a long text without lists of occurrences.
 //!
-//! Takes unweighted sequences; gives the text as tokens and the [merges](Scanned::merges) so far, from which
+//! Takes unweighted sequences; gives the text as tokens and the [merges](Scanned::log) so far, from which
 //! the trainer with lists continues. The text is kept in place as one-byte codes (two bytes once these run
 //! out), and a dense table holds the count of every pair. A round chooses an exact [batch] of pairs, merges it
 //! in one [pass] over the text, and records the merges. The pass also compacts the text and counts the
@@ -21,8 +21,9 @@ use pass::apply;
 use rayon::prelude::*;
 use text::{Code, Layout, MOST_CODES, PairCounts, Rare, Text, count, lay_out, set_aside};
 
-use super::{HistoryPoint, Merge, Merges, Score, TieBreak, TrainConfig};
-use crate::base::int::{Count, to_u64, truncate_to_u32};
+use super::tie_break::ById;
+use super::{Merge, MergeLog, Merges, Score, TieBreak, TrainConfig};
+use crate::base::int::{Count, to_u64};
 use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -33,15 +34,12 @@ pub use simd::Engine;
 pub(super) const BETWEEN: u16 = u16::MAX;
 
 /// State after the merges that were learned by scanning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Scanned {
+pub(super) struct Scanned<'a> {
     /// Token ids of training, one per token, with [`BETWEEN`] between sequences. `None` if training is
     /// complete: there are enough merges, or no pair is left that may be merged.
     pub(super) text: Option<Vec<u16>>,
-    /// The merges so far, with exact counts.
-    pub(super) merges: Vec<Merge>,
-    /// The history so far, with a point at the start and wherever [`TrainConfig`] asks for one.
-    pub(super) history: Vec<HistoryPoint>,
+    /// The merges so far, with exact counts, and the history so far.
+    pub(super) log: MergeLog<'a>,
     /// Number of tokens in the text, without the separators.
     pub(super) tokens: u64,
 }
@@ -91,7 +89,7 @@ const CACHED_BYTES: u64 = 1 << 24;
 /// Learns merges by scanning for as long as that is cheaper than lists, or until there are enough merges or no
 /// pair is left that may be merged.
 ///
-/// `byte_order` has the rank of each byte in the tie order. The text is scanned on all threads of the current
+/// The text is scanned on all threads of the current
 /// pool; the result does not depend on their number.
 ///
 /// **Memory:** 1 byte per byte of the text, 1 more per token once more than 256 codes are needed, and 2 per
@@ -99,14 +97,13 @@ const CACHED_BYTES: u64 = 1 << 24;
 ///
 /// # Errors
 /// The observer asks to stop.
-pub(super) fn learn_by_scanning(
+pub(super) fn learn_by_scanning<'a>(
     pretokens: PretokenCounts,
-    config: &TrainConfig,
-    byte_order: &[u32; 256],
-    observer: &dyn Observer,
-) -> Result<Scanned> {
+    config: &'a TrainConfig,
+    observer: &'a dyn Observer,
+) -> Result<Scanned<'a>> {
     let tuning = Tuning::new(Engine::best(), pretokens.bytes());
-    Rounds::new(pretokens, config, byte_order, tuning, observer)?.run()
+    Rounds::new(pretokens, config, tuning, observer)?.run()
 }
 
 /// The merges that are learned by scanning alone, even where lists would be cheaper. For tests and benchmarks.
@@ -120,8 +117,7 @@ pub fn merges_by_scanning(
     observer: &dyn Observer,
 ) -> Result<Merges> {
     let tuning = Tuning { codes_a_merge: NEVER, ..Tuning::new(engine, pretokens.bytes()) };
-    let byte_order = std::array::from_fn(truncate_to_u32);
-    Ok(Merges::new(Rounds::new(pretokens, config, &byte_order, tuning, observer)?.run()?.merges))
+    Ok(Merges::new(Rounds::new(pretokens, config, tuning, observer)?.run()?.log.merges))
 }
 
 /// Whether [`learn_by_scanning`] supports these settings and pays off for these sequences.
@@ -151,9 +147,8 @@ fn is_for(config: &TrainConfig, bytes: u64) -> bool {
 /// When these run out, or when no pair is left that is more frequent than the rare bytes, the text gets codes
 /// of two bytes and each rare byte a code of its own. If no value is left for the separator, codes have two
 /// bytes from the start. The scan ends when the two-byte codes run out as well.
-pub(self) struct Rounds<'a> {
-    config: &'a TrainConfig,
-    byte_order: &'a [u32; 256],
+struct Rounds<'a> {
+    order: ById,
     tuning: Tuning,
     observer: &'a dyn Observer,
     /// The text as it is now.
@@ -170,10 +165,7 @@ pub(self) struct Rounds<'a> {
     rare: Option<Rare>,
     /// Number of tokens in the text now.
     in_text: u64,
-    /// The merges so far.
-    merges: Vec<Merge>,
-    /// The history so far.
-    history: Vec<HistoryPoint>,
+    log: MergeLog<'a>,
     /// Decides when lists become cheaper.
     worth: Worth,
 }
@@ -183,10 +175,9 @@ impl<'a> Rounds<'a> {
     ///
     /// # Errors
     /// The observer asks to stop.
-    pub(self) fn new(
+    fn new(
         pretokens: PretokenCounts,
         config: &'a TrainConfig,
-        byte_order: &'a [u32; 256],
         tuning: Tuning,
         observer: &'a dyn Observer,
     ) -> Result<Rounds<'a>> {
@@ -205,8 +196,7 @@ impl<'a> Rounds<'a> {
         let kept = |byte: &u8| Some(*byte) == between || rare.as_ref().is_some_and(|rare| rare.code == *byte);
         let free = (0..=255).rev().filter(|byte| !frequent(byte) && !kept(byte)).map(Code::from);
         let mut rounds = Rounds {
-            config,
-            byte_order,
+            order: ById::new(config.tie_break),
             tuning,
             observer,
             text,
@@ -216,8 +206,7 @@ impl<'a> Rounds<'a> {
             free: free.take(tuning.narrow_merges).collect(),
             rare: None,
             in_text,
-            merges: Vec::new(),
-            history: Vec::new(),
+            log: MergeLog::new(config, in_text),
             worth: Worth::default(),
         };
         (0..=255).filter(frequent).for_each(|byte| rounds.add_byte(byte, Code::from(byte)));
@@ -226,15 +215,15 @@ impl<'a> Rounds<'a> {
             rounds.widen();
             rounds.mark_gaps(&gaps);
         }
-        rounds.record();
         Ok(rounds)
     }
 
     /// Merges in rounds until there are enough merges, no pair is left that may be merged, the codes run out,
     /// or lists are cheaper.
-    pub(self) fn run(mut self) -> Result<Scanned> {
+    fn run(mut self) -> Result<Scanned<'a>> {
+        let config = self.log.config;
         let exhausted = loop {
-            let wanted = self.config.merges - self.merges.len();
+            let wanted = self.log.remaining();
             if wanted == 0 {
                 break false;
             }
@@ -247,13 +236,8 @@ impl<'a> Rounds<'a> {
             }
             self.observer.checkpoint()?;
             let limits = Limits {
-                least: self
-                    .config
-                    .min_frequency
-                    .get()
-                    .max(1)
-                    .max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
-                longest: self.config.max_token_bytes.unwrap_or(usize::MAX),
+                least: config.min_count().max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
+                longest: config.max_bytes(),
                 most: wanted.min(self.free.len()),
             };
             let batch = choose(&self.counts, &self.tokens, limits);
@@ -280,7 +264,7 @@ impl<'a> Rounds<'a> {
 
     /// Adds a byte to the tokens that may be merged.
     fn add_byte(&mut self, byte: u8, code: Code) {
-        let order = self.byte_order[usize::from(byte)];
+        let order = self.order.byte_order[usize::from(byte)];
         self.tokens.push(Token { code, order, bytes: 1 });
         self.numbers[usize::from(code)] = u16::from(byte);
     }
@@ -329,12 +313,11 @@ impl<'a> Rounds<'a> {
 
     /// Records one merge of a batch, as if the later merges of the batch were still to come.
     fn note(&mut self, rule: &Rule) {
-        let number = u16::try_from(256 + self.merges.len()).expect("there are fewer codes");
-        let numbers = [rule.left, rule.right].map(|code| u32::from(self.numbers[usize::from(code)]));
-        let lengths = [rule.left, rule.right].map(|code| self.length(code));
-        self.merges.push(Merge { left: numbers[0], right: numbers[1], count: Count::new(rule.count) });
-        self.numbers[usize::from(rule.made)] = number;
-        self.tokens.push(Token { code: rule.made, order: u32::from(number), bytes: lengths.iter().sum() });
+        let id = u16::try_from(256 + self.log.merges.len()).expect("there are fewer codes");
+        let [left, right] = [rule.left, rule.right].map(|code| u32::from(self.numbers[usize::from(code)]));
+        let bytes = self.length(rule.left) + self.length(rule.right);
+        self.numbers[usize::from(rule.made)] = id;
+        self.tokens.push(Token { code: rule.made, order: u32::from(id), bytes });
         let mut merged = rule.count;
         if rule.left == rule.right {
             // A run of n tokens has n − 1 pairs. Those between two new tokens, and the one before an odd token,
@@ -342,9 +325,7 @@ impl<'a> Rounds<'a> {
             merged -= self.counts.get(rule.made, rule.made) + self.counts.get(rule.made, rule.left);
         }
         self.in_text -= merged;
-        if self.config.records_after(self.merges.len()) {
-            self.record();
-        }
+        self.log.push(Merge { left, right, count: Count::new(rule.count) }, self.in_text);
     }
 
     /// Length in bytes of the token with this code.
@@ -352,19 +333,14 @@ impl<'a> Rounds<'a> {
         self.tokens.iter().find(|token| token.code == code).map_or(0, |token| token.bytes)
     }
 
-    /// Records a history point for the present number of merges.
-    fn record(&mut self) {
-        self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens: self.in_text });
-    }
-
     /// The result. `exhausted` says that no pair is left that may be merged.
-    fn finish(self, exhausted: bool) -> Scanned {
-        let goes_on = !exhausted && self.merges.len() < self.config.merges;
+    fn finish(self, exhausted: bool) -> Scanned<'a> {
+        let goes_on = !exhausted && self.log.remaining() > 0;
         let text = goes_on.then(|| {
             let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
             numbered(&self.text, &self.numbers, shared)
         });
-        Scanned { text, merges: self.merges, history: self.history, tokens: self.in_text }
+        Scanned { text, log: self.log, tokens: self.in_text }
     }
 }
 
@@ -418,7 +394,7 @@ const FEW_ROUNDS: usize = 60;
 /// Cost of merging one occurrence with lists, and of finding it for them, in codes that are scanned in the same
 /// time. For texts that the caches do not hold, values from 150 to 500 are about equally fast with AVX-512; and
 /// the later the lists are built, the less memory they take.
-pub(self) fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
+fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
     match engine {
         _ if !is_cached => 400,
         Engine::Portable => 40,
@@ -431,7 +407,7 @@ pub(self) fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
 
 /// Decides when scanning is no longer worth it.
 #[derive(Default)]
-pub(self) struct Worth {
+struct Worth {
     /// The last rounds, in a ring.
     rounds: [Round; ROUNDS],
     /// Number of rounds so far.
@@ -452,14 +428,14 @@ struct Round {
 impl Worth {
     /// Records a round: the number of pairs that it merges, the number of their occurrences, and the number of
     /// codes that it scans.
-    pub(self) fn note(&mut self, merges: usize, occurrences: u64, codes: u64) {
+    fn note(&mut self, merges: usize, occurrences: u64, codes: u64) {
         self.rounds[self.next % ROUNDS] = Round { merges, occurrences, codes };
         self.next += 1;
     }
 
     /// Whether `wanted` more merges would take less time with lists, if merging one occurrence with them takes
     /// as long as scanning `codes_a_merge` codes.
-    pub(self) fn lists_are_cheaper(&self, wanted: usize, codes_a_merge: u64) -> bool {
+    fn lists_are_cheaper(&self, wanted: usize, codes_a_merge: u64) -> bool {
         if self.next < ROUNDS {
             return false;
         }

@@ -9,9 +9,8 @@ use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
 use crate::observer::Silent;
-use crate::train::corpus::Once;
-use crate::train::learn::learn_by;
-use crate::train::tie_break::ById;
+use crate::train::corpus::UnitWeight;
+use crate::train::learn::learn_with_lists;
 use crate::train::{HistoryPoint, Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
 
 /// Random sequences: over alphabets of one to four symbols with long runs, over all bytes, or many blocks long.
@@ -60,10 +59,14 @@ fn tuning() -> impl Strategy<Value = Tuning> {
 }
 
 /// Scans on a number of threads.
-fn scan(pretokens: &PretokenCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
-    let order = if config.tie_break == TieBreak::Hf { ById::gpt2_alphabet() } else { ById::value() };
+fn scan<'a>(
+    pretokens: &PretokenCounts,
+    config: &'a TrainConfig,
+    tuning: Tuning,
+    threads: usize,
+) -> Scanned<'a> {
     with_threads(threads, || {
-        Rounds::new(pretokens.clone(), config, &order.byte_order, tuning, &Silent)
+        Rounds::new(pretokens.clone(), config, tuning, &Silent)
             .and_then(Rounds::run)
             .expect("nothing stops it")
     })
@@ -118,7 +121,7 @@ fn scanning_learns_what_the_reference_learns() {
             };
             let scanned = scan(&pretokens, &config, tuning, threads);
             let mut expected = reference::learn_merges(&pretokens, &config);
-            let learned = scanned.merges.len();
+            let learned = scanned.log.merges.len();
             prop_assert!(scanned.text.is_some() || learned == expected.merges.len());
             prop_assert!(scanned.text.is_none() || learned < merges);
             expected.merges = expected.merges.first(learned);
@@ -127,11 +130,11 @@ fn scanning_learns_what_the_reference_learns() {
                 point.merges <= to_u64(learned) && point.merges.is_multiple_of(to_u64(history_every))
             };
             expected.history.retain(is_recorded);
-            prop_assert_eq!(&scanned.history, &expected.history);
+            prop_assert_eq!(&scanned.log.history, &expected.history);
             let tokens = text.iter().filter(|&&token| token != BETWEEN).count();
             prop_assert_eq!(scanned.tokens, to_u64(tokens));
             prop_assert_eq!(scanned.text.as_ref().unwrap_or(&text), &text);
-            prop_assert_eq!(scanned.merges, expected.merges.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(scanned.log.merges, expected.merges.iter().copied().collect::<Vec<_>>());
 
             Ok(())
         },
@@ -175,7 +178,7 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
             let tuning =
                 Tuning { chunk, narrow_merges, codes_a_merge: NEVER, ..Tuning::new(engine, text.len()) };
             let scanned = scan(&pretokens, &config, tuning, threads);
-            assert_eq!(Merges::new(scanned.merges), expected, "{tuning:?}, {threads} threads");
+            assert_eq!(Merges::new(scanned.log.merges), expected, "{tuning:?}, {threads} threads");
         }
     }
 }
@@ -190,7 +193,7 @@ fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
     let config = TrainConfig::new(2);
     let tuning = Tuning { rare_share: 5, codes_a_merge: NEVER, ..Tuning::new(Engine::Portable, 0) };
     let scanned = scan(&pretokens, &config, tuning, 1);
-    assert_eq!(Merges::new(scanned.merges), reference::learn_merges(&pretokens, &config).merges);
+    assert_eq!(Merges::new(scanned.log.merges), reference::learn_merges(&pretokens, &config).merges);
 }
 
 #[test]
@@ -200,10 +203,11 @@ fn lists_go_on_where_scanning_leaves_off() {
     let pretokens: PretokenCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
     assert!(suits(&pretokens, &config));
-    let scanned = scan(&pretokens, &config, Tuning::new(Engine::best(), text.len()), 1).merges.len();
+    let scanned = scan(&pretokens, &config, Tuning::new(Engine::best(), text.len()), 1).log.merges.len();
     assert!((1..1_500).contains(&scanned), "{scanned} merges");
     let learned = learn_merges(pretokens.clone(), &config, &Silent).expect("nothing stops it");
-    let by_lists = learn_by::<Once>(pretokens.clone(), &config, &Silent).expect("nothing stops it");
+    let by_lists =
+        learn_with_lists::<UnitWeight>(pretokens.clone(), &config, &Silent).expect("nothing stops it");
     assert_eq!(learned, by_lists);
     let few = TrainConfig { merges: 400, ..config };
     let scanned = merges_by_scanning(pretokens, &few, Engine::Portable, &Silent).expect("nothing stops it");
