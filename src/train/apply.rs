@@ -1,8 +1,8 @@
 //! One merge step: replaces a pair in the whole text, and updates the pairs around it.
 //!
 //! A step has three phases. `replace` writes the new token over the live occurrences, ends the old pairs around
-//! them, and tallies the neighbours on both sides. Then the count of each new pair is known: `settle` lowers
-//! the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `write` lists the
+//! them, and counts the neighbours on both sides. Then the count of each new pair is known: `update_counts` lowers
+//! the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `list_created` lists the
 //! occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on segments
 //! of the text.
 //!
@@ -14,112 +14,117 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::arena::{Occurrence, Place, Store};
-use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, fetch_around};
-use super::pairs::{AHEAD, Pairs};
+use super::arena::{Arena, Cursor, Occurrence};
+use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, prefetch_around};
+use super::pairs::{KeptPairs, PREFETCH_DISTANCE, Pair};
 use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Buffers of merge steps, which are kept from step to step.
-pub(super) struct Scratch<W> {
+pub(super) struct MergeScratch<W> {
     /// One for each segment of the text that a thread merges.
-    parts: Vec<Part<W>>,
+    results: Vec<SegmentResult<W>>,
     /// Maximum number of segments.
-    pub(super) most_parts: usize,
+    pub(super) max_segments: usize,
     /// The pairs that the last step created.
-    pub(super) born: Vec<PairId>,
+    pub(super) created: Vec<PairId>,
 }
 
-impl<W> Default for Scratch<W> {
-    fn default() -> Scratch<W> {
-        Scratch { parts: vec![Part::default()], most_parts: 1, born: Vec::new() }
+impl<W> Default for MergeScratch<W> {
+    fn default() -> MergeScratch<W> {
+        MergeScratch { results: vec![SegmentResult::default()], max_segments: 1, created: Vec::new() }
     }
 }
 
 /// The result of a merge step in one segment of the text.
-struct Part<W> {
+struct SegmentResult<W> {
     /// Where the pair was merged, in ascending order.
-    sites: Vec<Site<W>>,
+    sites: Vec<MergeSite<W>>,
     /// The tokens to the left of the sites.
-    left: Side,
+    left: NeighbourTable,
     /// The tokens to the right of the sites.
-    right: Side,
+    right: NeighbourTable,
     /// Total weight of the merged occurrences.
     merged: u64,
     /// The pair that ended between adjacent sites.
-    between: Between,
+    between: EndedBetween,
 }
 
-impl<W> Default for Part<W> {
-    fn default() -> Part<W> {
-        Part {
+impl<W> Default for SegmentResult<W> {
+    fn default() -> SegmentResult<W> {
+        SegmentResult {
             sites: Vec::new(),
-            left: Side::default(),
-            right: Side::default(),
+            left: NeighbourTable::default(),
+            right: NeighbourTable::default(),
             merged: 0,
-            between: Between::default(),
+            between: EndedBetween::default(),
         }
     }
 }
 
-impl<W> Part<W> {
+impl<W> SegmentResult<W> {
     /// Clears the result, and makes space for token ids below `limit`.
-    fn begin(&mut self, limit: usize) {
+    fn reset(&mut self, limit: usize) {
         self.sites.clear();
-        self.left.begin(limit);
-        self.right.begin(limit);
-        (self.merged, self.between) = (0, Between::default());
+        self.left.reset(limit);
+        self.right.reset(limit);
+        (self.merged, self.between) = (0, EndedBetween::default());
     }
 }
 
-impl<W: Weight + Default> Part<W> {
+impl<W: Weight + Default> SegmentResult<W> {
     /// Writes the ids of the new pairs at their positions, and lists their occurrences. Occurrences of new
     /// pairs that are not kept go to the placeholder entry of the arena.
-    fn write<const WHOLE: bool>(&mut self, stretch: Stretch<'_>, spans: &[u32], store: &mut Store<W>) {
-        let Stretch { start, cells, .. } = stretch;
+    fn list_created<const WHOLE: bool>(
+        &mut self,
+        segment: Segment<'_>,
+        widths: &[u32],
+        arena: &mut Arena<W>,
+    ) {
+        let Segment { start, cells, .. } = segment;
         let start = if WHOLE { 0 } else { start };
-        let Part { sites, left, right, .. } = self;
-        for &Site { position, left: before, right: after, weight } in &*sites {
+        let SegmentResult { sites, left, right, .. } = self;
+        for &MergeSite { position, left: before, right: after, weight } in &*sites {
             let at = to_usize(position) - start;
-            if let Some(tally) = left.tallies.get_mut(to_usize(before)) {
-                let span = spans[to_usize(tally.token)];
-                cells[at - to_usize(span)].pair = tally.born;
-                store.write(tally.next_place(), Occurrence { position: position - span, weight });
+            if let Some(neighbour) = left.neighbours.get_mut(to_usize(before)) {
+                let width = widths[to_usize(neighbour.token)];
+                cells[at - to_usize(width)].pair = neighbour.created;
+                arena.write(neighbour.next_cursor(), Occurrence { position: position - width, weight });
             }
-            if let Some(tally) = right.tallies.get_mut(to_usize(after)) {
-                cells[at].pair = tally.born;
-                store.write(tally.next_place(), Occurrence { position, weight });
+            if let Some(neighbour) = right.neighbours.get_mut(to_usize(after)) {
+                cells[at].pair = neighbour.created;
+                arena.write(neighbour.next_cursor(), Occurrence { position, weight });
             }
         }
     }
 }
 
-/// A position at which the pair was just merged, and the indices of the tallies of its left and right
-/// neighbours after the step, or [`NO_TALLY`].
-struct Site<W> {
+/// A position at which the pair was just merged, and the indices of its left and right neighbours in
+/// the tables after the step, or [`NO_NEIGHBOUR`].
+struct MergeSite<W> {
     position: u32,
     left: u32,
     right: u32,
     weight: W,
 }
 
-/// Tally index of a separator, which forms no pair, and of a neighbour that another site counts.
-const NO_TALLY: u32 = u32::MAX;
+/// Index of a separator, which forms no pair, and of a neighbour that another site counts.
+const NO_NEIGHBOUR: u32 = u32::MAX;
 
 /// The distinct tokens on one side of the sites, with the pairs that end there and the pairs with the new token
 /// that begin to exist.
 #[derive(Default)]
-struct Side {
-    /// One tally for each distinct token, in order of first appearance.
-    tallies: Vec<Tally>,
-    /// Index of each token's tally. Valid only if the tally at that index is of this token.
+struct NeighbourTable {
+    /// The distinct tokens, in order of first appearance.
+    neighbours: Vec<Neighbour>,
+    /// Index of each token in `neighbours`. Valid only if the entry at that index is of this token.
     by_token: Vec<u32>,
-    /// By index of a tally in the first segment, the index of the same token's tally here, or [`NO_TALLY`].
-    of_first: Vec<u32>,
+    /// By index of a token in the table of the first segment, its index here, or [`NO_NEIGHBOUR`].
+    by_first_segment: Vec<u32>,
 }
 
 /// What happens to the pairs of one token at one side.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct Neighbour {
     token: u32,
     occurrences: u32,
     /// Total weight of the token's occurrences at this side.
@@ -127,82 +132,88 @@ struct Tally {
     /// The token's pair with the old token beside it, which ends.
     ended: PairId,
     /// The token's pair with the new token, which is created.
-    born: PairId,
+    created: PairId,
     /// Cursor for the next occurrence of the new pair. If the pair is not kept, the placeholder that nobody
     /// reads.
-    next: Place,
+    next: Cursor,
 }
 
-impl Tally {
+impl Neighbour {
     /// Keeps the new pair: reserves memory for its occurrences in this segment, in the arena with index
-    /// `store`.
-    fn keep<W: Weight + Default>(&mut self, born: PairId, pairs: &mut Pairs<W>, store: usize) {
-        (self.born, self.next) = (born, pairs.make_room(store, self.occurrences));
+    /// `arena`.
+    fn keep<W: Weight + Default>(&mut self, created: PairId, pairs: &mut KeptPairs<W>, arena: usize) {
+        (self.created, self.next) = (created, pairs.reserve(arena, self.occurrences));
     }
 
     /// Returns the cursor for the next occurrence and advances it. Without a branch: about half of the new
     /// pairs are kept, in no predictable order.
-    fn next_place(&mut self) -> Place {
+    fn next_cursor(&mut self) -> Cursor {
         let next = self.next;
-        self.next.index += u32::from(self.born != NOT_KEPT);
+        self.next.index += u32::from(self.created != NOT_KEPT);
         next
     }
 }
 
-impl Side {
+impl NeighbourTable {
     /// Counts an occurrence of `token`, at which its pair `ended` with the old token beside it has ended. Returns
-    /// the index of the token's tally.
+    /// the index of the token.
     #[inline]
     fn add(&mut self, token: u32, weight: u64, ended: PairId) -> u32 {
         let at = &mut self.by_token[to_usize(token)];
-        match self.tallies.get_mut(to_usize(*at)) {
-            Some(tally) if tally.token == token => {
-                tally.count += weight;
-                tally.occurrences += 1;
+        match self.neighbours.get_mut(to_usize(*at)) {
+            Some(neighbour) if neighbour.token == token => {
+                neighbour.count += weight;
+                neighbour.occurrences += 1;
             }
             _ => {
-                *at = truncate_to_u32(self.tallies.len());
-                self.tallies.push(Tally { token, occurrences: 1, count: weight, ended, ..Tally::default() });
+                *at = truncate_to_u32(self.neighbours.len());
+                self.neighbours.push(Neighbour {
+                    token,
+                    occurrences: 1,
+                    count: weight,
+                    ended,
+                    ..Neighbour::default()
+                });
             }
         }
         *at
     }
 
     /// Takes an occurrence back. Returns the pair that it would have ended.
-    fn remove(&mut self, tally: u32, weight: u64) -> PairId {
-        let tally = &mut self.tallies[to_usize(tally)];
-        tally.count -= weight;
-        tally.occurrences -= 1;
-        tally.ended
+    fn remove(&mut self, neighbour: u32, weight: u64) -> PairId {
+        let neighbour = &mut self.neighbours[to_usize(neighbour)];
+        neighbour.count -= weight;
+        neighbour.occurrences -= 1;
+        neighbour.ended
     }
 
-    /// Adds the counts of another segment's tallies; the occurrences stay with that segment.
-    fn unite(&mut self, other: &mut Side) {
-        other.of_first.clear();
-        for (number, tally) in (0..).zip(&other.tallies) {
-            let at = &mut self.by_token[to_usize(tally.token)];
-            match self.tallies.get_mut(to_usize(*at)) {
-                Some(known) if known.token == tally.token => known.count += tally.count,
+    /// Adds the counts of another segment; the occurrences stay with that segment.
+    fn add_segment(&mut self, other: &mut NeighbourTable) {
+        other.by_first_segment.clear();
+        for (number, neighbour) in (0..).zip(&other.neighbours) {
+            let at = &mut self.by_token[to_usize(neighbour.token)];
+            match self.neighbours.get_mut(to_usize(*at)) {
+                Some(known) if known.token == neighbour.token => known.count += neighbour.count,
                 _ => {
-                    *at = truncate_to_u32(self.tallies.len());
-                    self.tallies.push(Tally { occurrences: 0, ..*tally });
+                    *at = truncate_to_u32(self.neighbours.len());
+                    self.neighbours.push(Neighbour { occurrences: 0, ..*neighbour });
                 }
             }
-            let length = other.of_first.len().max(to_usize(*at) + 1);
-            other.of_first.resize(length, NO_TALLY);
-            other.of_first[to_usize(*at)] = number;
+            let length = other.by_first_segment.len().max(to_usize(*at) + 1);
+            other.by_first_segment.resize(length, NO_NEIGHBOUR);
+            other.by_first_segment[to_usize(*at)] = number;
         }
     }
 
-    /// The tally of the same token as tally `number` of the first segment, if the token occurs in this segment.
-    fn same(&mut self, number: usize) -> Option<&mut Tally> {
-        let own = self.of_first.get(number)?;
-        self.tallies.get_mut(to_usize(*own)).filter(|tally| tally.occurrences > 0)
+    /// The token with index `number` in the table of the first segment, if it occurs in this segment.
+    fn of_first_segment(&mut self, number: usize) -> Option<&mut Neighbour> {
+        let own = self.by_first_segment.get(number)?;
+        self.neighbours.get_mut(to_usize(*own)).filter(|neighbour| neighbour.occurrences > 0)
     }
 
-    /// Clears the tallies, and makes space for token ids below `limit`.
-    fn begin(&mut self, limit: usize) {
-        self.tallies.clear();
+    /// Clears the table, and makes space for token ids below `limit`.
+    fn reset(&mut self, limit: usize) {
+        self.neighbours.clear();
         if self.by_token.len() < limit {
             self.by_token.resize(limit.next_power_of_two(), 0);
         }
@@ -211,142 +222,143 @@ impl Side {
 
 /// Replaces every occurrence of `pair` by `token`, from left to right without overlap, and updates the pairs
 /// around it. `corpus` must already know `token`. Afterwards
-/// `scratch.born` has the new pairs that are kept.
+/// `scratch.created` has the new pairs that are kept.
 ///
 /// Returns the position of the first replacement.
 pub(super) fn apply<W: Weight + Default>(
     pair: PairId,
     token: u32,
     corpus: &mut Corpus<W>,
-    pairs: &mut Pairs<W>,
-    scratch: &mut Scratch<W>,
+    pairs: &mut KeptPairs<W>,
+    scratch: &mut MergeScratch<W>,
 ) -> usize {
-    let Scratch { parts, most_parts, born } = scratch;
-    let cuts = cuts(pair, corpus, pairs, *most_parts);
+    let MergeScratch { results, max_segments, created } = scratch;
+    let cuts = cuts(pair, corpus, pairs, *max_segments);
     let number = cuts.len() + 1;
-    if pairs.stores.len() < number {
-        pairs.stores.resize_with(number, Store::default);
+    if pairs.arenas.len() < number {
+        pairs.arenas.resize_with(number, Arena::default);
     }
-    if parts.len() < number {
-        parts.resize_with(number, Part::default);
+    if results.len() < number {
+        results.resize_with(number, SegmentResult::default);
     }
-    let parts = &mut parts[..number];
-    parts.iter_mut().for_each(|part| part.begin(corpus.lengths.len()));
-    replace(pair, token, corpus, pairs, &cuts, parts);
-    pairs.free_rooms(pair);
-    born.clear();
+    let results = &mut results[..number];
+    results.iter_mut().for_each(|result| result.reset(corpus.lengths.len()));
+    replace(pair, token, corpus, pairs, &cuts, results);
+    pairs.free_spans(pair);
+    created.clear();
     let (length, longest) = (corpus.length(token), pairs.keep.longest);
     let fits = |other: u32| corpus.length(other) + length <= longest;
-    settle(parts, |part| &mut part.left, |left| (left, token), pairs, fits, born);
-    settle(parts, |part| &mut part.right, |right| (token, right), pairs, fits, born);
-    // In a run of one token, the merged pair is itself among the pairs that `settle` lowers, so its count is
+    update_counts(results, |result| &mut result.left, |left| (left, token), pairs, fits, created);
+    update_counts(results, |result| &mut result.right, |right| (token, right), pairs, fits, created);
+    // In a run of one token, the merged pair is itself among the pairs that `update_counts` lowers, so its count is
     // cleared last.
-    pairs.ends(pair);
-    if !born.is_empty() {
-        write(corpus, pairs, &cuts, parts);
+    pairs.clear_count(pair);
+    if !created.is_empty() {
+        list_created(corpus, pairs, &cuts, results);
     }
-    let first = parts.iter().find_map(|part| part.sites.first());
+    let first = results.iter().find_map(|result| result.sites.first());
     to_usize(first.expect("a pair that is merged occurs").position)
 }
 
 /// Occurrences that are checked together: few enough that their cells stay in the L1 cache.
-const BATCH: usize = 32;
+const OCCURRENCES_PER_BATCH: usize = 32;
 
-/// Writes the new token over each live occurrence, ends the old pairs there, and tallies the neighbours.
+/// Writes the new token over each live occurrence, ends the old pairs there, and counts the neighbours.
 fn replace<W: Weight + Default>(
     pair: PairId,
     token: u32,
     corpus: &mut Corpus<W>,
-    pairs: &mut Pairs<W>,
-    cuts: &[Cut],
-    parts: &mut [Part<W>],
+    pairs: &mut KeptPairs<W>,
+    cuts: &[SegmentCut],
+    results: &mut [SegmentResult<W>],
 ) {
-    let Corpus { cells, spans, heavy, tokens, .. } = corpus;
-    let (spans, left) = (&spans[..], pairs.pair(pair).left);
-    let (left_span, span) = (to_usize(spans[to_usize(left)]), to_usize(spans[to_usize(token)]));
-    let step = Step { pair, token, left_span, span, spans, heavy, pairs };
-    match &mut *parts {
-        [only] => step.replace::<true>(only, Stretch::whole(cells)),
-        parts => {
-            let stretches: Vec<Stretch<'_>> = stretches(cells, cuts).collect();
-            let parts = parts.par_iter_mut().zip(stretches);
-            parts.for_each(|(part, stretch)| step.replace::<false>(part, stretch));
+    let Corpus { cells, widths, heavy, tokens, .. } = corpus;
+    let (widths, left) = (&widths[..], pairs.pair(pair).left);
+    let (left_width, width) = (to_usize(widths[to_usize(left)]), to_usize(widths[to_usize(token)]));
+    let step = MergeStep { pair, token, left_width, width, widths, heavy, pairs };
+    match &mut *results {
+        [only] => step.replace::<true>(only, Segment::whole(cells)),
+        results => {
+            let segments: Vec<Segment<'_>> = split_at_cuts(cells, cuts).collect();
+            let results = results.par_iter_mut().zip(segments);
+            results.for_each(|(result, segment)| step.replace::<false>(result, segment));
         }
     }
-    for part in &*parts {
-        *tokens -= part.merged;
-        pairs.lower(part.between.pair, part.between.weight);
+    for result in &*results {
+        *tokens -= result.merged;
+        pairs.lower_count(result.between.pair, result.between.weight);
     }
-    if let [first, others @ ..] = parts {
+    if let [first, others @ ..] = results {
         for other in others {
-            first.left.unite(&mut other.left);
-            first.right.unite(&mut other.right);
+            first.left.add_segment(&mut other.left);
+            first.right.add_segment(&mut other.right);
         }
     }
 }
 
-/// Constants of a merge step, the same for all segments.
+/// Constants of a merge step, the same for all results.
 #[derive(Clone, Copy)]
-struct Step<'a, W> {
+struct MergeStep<'a, W> {
     pair: PairId,
     token: u32,
     /// Positions that the left token of the pair spans.
-    left_span: usize,
+    left_width: usize,
     /// Positions that the new token spans.
-    span: usize,
+    width: usize,
     /// Positions that each token spans.
-    spans: &'a [u32],
+    widths: &'a [u32],
     /// Weights that are too large to be stored in occurrences.
     heavy: &'a [u64],
-    pairs: &'a Pairs<W>,
+    pairs: &'a KeptPairs<W>,
 }
 
-impl<W: Weight + Default> Step<'_, W> {
+impl<W: Weight + Default> MergeStep<'_, W> {
     /// Merges the occurrences in a segment. `WHOLE` says that it is the whole text.
-    fn replace<const WHOLE: bool>(&self, part: &mut Part<W>, stretch: Stretch<'_>) {
-        let Part { sites, left, right, .. } = part;
-        let Stretch { start, cells, occurrences } = stretch;
-        let (merged, between) = (0, Between::default());
-        let mut walk = Walk::<W, WHOLE> { step: *self, start, cells, sites, left, right, merged, between };
+    fn replace<const WHOLE: bool>(&self, result: &mut SegmentResult<W>, segment: Segment<'_>) {
+        let SegmentResult { sites, left, right, .. } = result;
+        let Segment { start, cells, occurrences } = segment;
+        let (merged, between) = (0, EndedBetween::default());
+        let mut merger =
+            SegmentMerger::<W, WHOLE> { step: *self, start, cells, sites, left, right, merged, between };
         for occurrences in self.pairs.listed_in(self.pair, occurrences) {
-            walk.merge_all(occurrences);
+            merger.merge_all(occurrences);
         }
-        (part.merged, part.between) = (walk.merged, walk.between);
+        (result.merged, result.between) = (merger.merged, merger.between);
     }
 }
 
 /// The walk of a merge step through the occurrences in a segment of the text.
-struct Walk<'a, W, const WHOLE: bool> {
+struct SegmentMerger<'a, W, const WHOLE: bool> {
     /// A copy, so that the compiler knows that no write through the other fields changes it.
-    step: Step<'a, W>,
+    step: MergeStep<'a, W>,
     /// Position of the first cell.
     start: usize,
     cells: &'a mut [Cell],
-    /// The results of the segment so far: see [`Part`].
-    sites: &'a mut Vec<Site<W>>,
-    left: &'a mut Side,
-    right: &'a mut Side,
+    /// The results of the segment so far: see [`SegmentResult`].
+    sites: &'a mut Vec<MergeSite<W>>,
+    left: &'a mut NeighbourTable,
+    right: &'a mut NeighbourTable,
     /// Total weight of the occurrences merged so far.
     merged: u64,
-    between: Between,
+    between: EndedBetween,
 }
 
 /// The pair (right token, left token), which ends where two merged occurrences are adjacent.
 #[derive(Default)]
-struct Between {
+struct EndedBetween {
     pair: PairId,
     weight: u64,
 }
 
-impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
+impl<W: Weight + Default, const WHOLE: bool> SegmentMerger<'_, W, WHOLE> {
     /// Merges the live ones of these occurrences, from left to right.
     fn merge_all(&mut self, occurrences: &[Occurrence<W>]) {
-        let mut room = [Occurrence::default(); BATCH];
-        for start in (0..occurrences.len()).step_by(BATCH) {
-            for occurrence in self.live(occurrences, start, &mut room) {
+        let mut buffer = [Occurrence::default(); OCCURRENCES_PER_BATCH];
+        for start in (0..occurrences.len()).step_by(OCCURRENCES_PER_BATCH) {
+            for occurrence in self.live(occurrences, start, &mut buffer) {
                 // In a run of one token, each merge ends the occurrence that overlaps it, so this is checked
                 // again.
-                if self.cells[self.place(*occurrence)].pair == self.step.pair {
+                if self.cells[self.cell_index(*occurrence)].pair == self.step.pair {
                     self.merge(*occurrence, occurrence.weight.value(self.step.heavy));
                 }
             }
@@ -355,50 +367,50 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
 
     /// Index of the cell of an occurrence.
     #[inline(always)]
-    fn place(&self, occurrence: Occurrence<W>) -> usize {
+    fn cell_index(&self, occurrence: Occurrence<W>) -> usize {
         to_usize(occurrence.position) - if WHOLE { 0 } else { self.start }
     }
 
-    /// The live ones among the next [`BATCH`] occurrences from `start` on. Selected without a branch, because
+    /// The live ones among the next [`OCCURRENCES_PER_BATCH`] occurrences from `start` on. Selected without a branch, because
     /// about half are live, in no predictable order.
     #[inline]
     fn live<'r>(
         &self,
         occurrences: &[Occurrence<W>],
         start: usize,
-        room: &'r mut [Occurrence<W>; BATCH],
+        buffer: &'r mut [Occurrence<W>; OCCURRENCES_PER_BATCH],
     ) -> &'r [Occurrence<W>] {
         let mut live = 0;
-        for (number, occurrence) in (start..).zip(&occurrences[start..]).take(BATCH) {
-            if let Some(later) = occurrences.get(number + AHEAD) {
-                fetch_around(self.cells, self.place(*later), self.step.span);
+        for (number, occurrence) in (start..).zip(&occurrences[start..]).take(OCCURRENCES_PER_BATCH) {
+            if let Some(later) = occurrences.get(number + PREFETCH_DISTANCE) {
+                prefetch_around(self.cells, self.cell_index(*later), self.step.width);
             }
-            room[live] = *occurrence;
-            live += usize::from(self.cells[self.place(*occurrence)].pair == self.step.pair);
+            buffer[live] = *occurrence;
+            live += usize::from(self.cells[self.cell_index(*occurrence)].pair == self.step.pair);
         }
-        &room[..live]
+        &buffer[..live]
     }
 
     /// Merges one occurrence.
     #[inline]
     fn merge(&mut self, occurrence: Occurrence<W>, weight: u64) {
-        let position = self.place(occurrence);
-        let ended = self.end_pair(position + self.step.left_span);
+        let position = self.cell_index(occurrence);
+        let ended = self.end_pair(position + self.step.left_width);
         self.cells[position] = Cell { token: self.step.token, pair: NOT_KEPT };
-        self.cells[position + self.step.span - 1].token = self.step.token;
+        self.cells[position + self.step.width - 1].token = self.step.token;
         self.merged += weight;
         let before = self.cells[position - 1].token;
-        let after = self.cells[position + self.step.span].token;
-        let mut left = NO_TALLY;
+        let after = self.cells[position + self.step.width].token;
+        let mut left = NO_NEIGHBOUR;
         if before == self.step.token {
-            self.join(weight);
+            self.join_adjacent(weight);
         } else if before != SEPARATOR {
-            let ended = self.end_pair(position - to_usize(self.step.spans[to_usize(before)]));
+            let ended = self.end_pair(position - to_usize(self.step.widths[to_usize(before)]));
             left = self.left.add(before, weight, ended);
         }
-        let right = if after == SEPARATOR { NO_TALLY } else { self.right.add(after, weight, ended) };
+        let right = if after == SEPARATOR { NO_NEIGHBOUR } else { self.right.add(after, weight, ended) };
         let Occurrence { position, weight } = occurrence;
-        self.sites.push(Site { position, left, right, weight });
+        self.sites.push(MergeSite { position, left, right, weight });
     }
 
     /// Clears the pair id at a position and returns it.
@@ -409,7 +421,7 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
 
     /// Two merged occurrences are adjacent. The first one has the new token at its right, and not the left
     /// token, as it seemed when it was merged. Their new pair is counted at the first site alone.
-    fn join(&mut self, weight: u64) {
+    fn join_adjacent(&mut self, weight: u64) {
         let first = self.sites.last_mut().expect("the token before was made in this step");
         self.between.pair = self.right.remove(first.right, weight);
         self.between.weight += weight;
@@ -418,63 +430,64 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
 }
 
 /// Lowers the counts of the pairs that ended at one side, and keeps the new pairs that are worth it.
-fn settle<W: Weight + Default>(
-    parts: &mut [Part<W>],
-    side: impl Fn(&mut Part<W>) -> &mut Side,
+fn update_counts<W: Weight + Default>(
+    results: &mut [SegmentResult<W>],
+    side: impl Fn(&mut SegmentResult<W>) -> &mut NeighbourTable,
     with_new: impl Fn(u32) -> (u32, u32),
-    pairs: &mut Pairs<W>,
+    pairs: &mut KeptPairs<W>,
     fits: impl Fn(u32) -> bool,
-    born: &mut Vec<PairId>,
+    created: &mut Vec<PairId>,
 ) {
-    let Some((first, others)) = parts.split_first_mut() else { return };
+    let Some((first, others)) = results.split_first_mut() else { return };
     let threshold = pairs.keep.threshold;
-    for (number, tally) in side(first).tallies.iter_mut().enumerate() {
-        pairs.lower(tally.ended, tally.count);
-        if tally.count < threshold || !fits(tally.token) {
+    for (number, neighbour) in side(first).neighbours.iter_mut().enumerate() {
+        pairs.lower_count(neighbour.ended, neighbour.count);
+        if neighbour.count < threshold || !fits(neighbour.token) {
             continue;
         }
-        let (left, right) = with_new(tally.token);
-        let id = pairs.add(left, right, tally.count);
-        born.push(id);
-        if tally.occurrences > 0 {
-            tally.keep(id, pairs, 0);
+        let (left, right) = with_new(neighbour.token);
+        let id = pairs.add(left, right, neighbour.count);
+        created.push(id);
+        if neighbour.occurrences > 0 {
+            neighbour.keep(id, pairs, 0);
         }
-        for (store, other) in (1..).zip(&mut *others) {
-            if let Some(tally) = side(other).same(number) {
-                tally.keep(id, pairs, store);
+        for (arena, other) in (1..).zip(&mut *others) {
+            if let Some(neighbour) = side(other).of_first_segment(number) {
+                neighbour.keep(id, pairs, arena);
             }
         }
     }
 }
 
-/// Writes the ids of the new pairs at their positions, and lists their occurrences, in all segments.
-fn write<W: Weight + Default>(
+/// Writes the ids of the new pairs at their positions, and lists their occurrences, in all results.
+fn list_created<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    pairs: &mut Pairs<W>,
-    cuts: &[Cut],
-    parts: &mut [Part<W>],
+    pairs: &mut KeptPairs<W>,
+    cuts: &[SegmentCut],
+    results: &mut [SegmentResult<W>],
 ) {
-    let Corpus { cells, spans, .. } = corpus;
-    match &mut *parts {
-        [only] => only.write::<true>(Stretch::whole(cells), spans, &mut pairs.stores[0]),
-        parts => {
-            let stretches: Vec<Stretch<'_>> = stretches(cells, cuts).collect();
-            let parts = parts.par_iter_mut().zip(stretches).zip(&mut pairs.stores);
-            parts.for_each(|((part, stretch), store)| part.write::<false>(stretch, spans, store));
+    let Corpus { cells, widths, .. } = corpus;
+    match &mut *results {
+        [only] => only.list_created::<true>(Segment::whole(cells), widths, &mut pairs.arenas[0]),
+        results => {
+            let segments: Vec<Segment<'_>> = split_at_cuts(cells, cuts).collect();
+            let results = results.par_iter_mut().zip(segments).zip(&mut pairs.arenas);
+            results
+                .for_each(|((result, segment), arena)| result.list_created::<false>(segment, widths, arena));
         }
     }
 }
 
 /// Minimum occurrences of a pair in a segment. A shorter segment would be merged before another thread has even
 /// started on it.
-const LEAST: usize = if cfg!(test) { 2 } else { 1 << 12 };
+const MIN_SEGMENT: usize = if cfg!(test) { 2 } else { 1 << 12 };
 
 /// Occurrences that are searched for one cut.
-const LOOKED_AT: usize = 1 << 8;
+const CUT_SEARCH: usize = 1 << 8;
 
 /// Where one segment of the text ends and the next begins.
 #[derive(Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct SegmentCut {
     /// Position of the first cell after the cut.
     position: usize,
     /// Number of listed occurrences of the pair before the cut.
@@ -482,7 +495,7 @@ pub(super) struct Cut {
 }
 
 /// A segment of the text, which one thread merges.
-pub(super) struct Stretch<'a> {
+pub(super) struct Segment<'a> {
     /// Position of the first cell.
     pub(super) start: usize,
     pub(super) cells: &'a mut [Cell],
@@ -490,16 +503,16 @@ pub(super) struct Stretch<'a> {
     pub(super) occurrences: Range<usize>,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> Segment<'a> {
     /// The whole text as one segment.
-    pub(super) fn whole(cells: &'a mut [Cell]) -> Stretch<'a> {
-        Stretch { start: 0, cells, occurrences: 0..usize::MAX }
+    pub(super) fn whole(cells: &'a mut [Cell]) -> Segment<'a> {
+        Segment { start: 0, cells, occurrences: 0..usize::MAX }
     }
 }
 
 /// Whether merging a pair is worth sharing between threads.
-pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &Pairs<W>) -> bool {
-    pairs.listed(pair) >= 2 * LEAST
+pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &KeptPairs<W>) -> bool {
+    pairs.listed(pair) >= 2 * MIN_SEGMENT
 }
 
 /// Finds cuts between segments of the text, in which threads can merge a pair independently. Each cut is
@@ -508,18 +521,18 @@ pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &Pairs<W>) -> bo
 pub(super) fn cuts<W: Weight + Default>(
     pair: PairId,
     corpus: &Corpus<W>,
-    pairs: &Pairs<W>,
+    pairs: &KeptPairs<W>,
     most: usize,
-) -> Vec<Cut> {
-    let mut cuts: Vec<Cut> = Vec::new();
+) -> Vec<SegmentCut> {
+    let mut cuts: Vec<SegmentCut> = Vec::new();
     if most == 1 {
         return cuts;
     }
     let listed = pairs.listed(pair);
-    let parts = most.min(listed / LEAST);
-    for part in 1..parts {
-        let first = cuts.last().map_or(0, |cut| cut.occurrences).max(listed * part / parts);
-        cuts.extend(cut(pair, first..listed.min(first + LOOKED_AT), corpus, pairs));
+    let segments = most.min(listed / MIN_SEGMENT);
+    for segment in 1..segments {
+        let first = cuts.last().map_or(0, |cut| cut.occurrences).max(listed * segment / segments);
+        cuts.extend(cut(pair, first..listed.min(first + CUT_SEARCH), corpus, pairs));
     }
     cuts
 }
@@ -529,20 +542,20 @@ fn cut<W: Weight + Default>(
     pair: PairId,
     occurrences: Range<usize>,
     corpus: &Corpus<W>,
-    pairs: &Pairs<W>,
-) -> Option<Cut> {
-    let span = |token: u32| to_usize(corpus.spans[to_usize(token)]);
-    let parts = pairs.pair(pair);
-    let length = span(parts.left) + span(parts.right);
+    pairs: &KeptPairs<W>,
+) -> Option<SegmentCut> {
+    let width = |token: u32| to_usize(corpus.widths[to_usize(token)]);
+    let Pair { left, right, .. } = pairs.pair(pair);
+    let length = width(left) + width(right);
     let mut after = usize::MAX;
     for (number, occurrence) in occurrences.clone().zip(pairs.listed_in(pair, occurrences).flatten()) {
         let position = to_usize(occurrence.position);
         // The cell before an occurrence that is no longer live may be stale.
         if corpus.cells[position].pair == pair {
             let before = corpus.cells[position - 1].token;
-            let start = position - if before == SEPARATOR { 1 } else { span(before) };
+            let start = position - if before == SEPARATOR { 1 } else { width(before) };
             if after < start {
-                return Some(Cut { position: start, occurrences: number });
+                return Some(SegmentCut { position: start, occurrences: number });
             }
         }
         after = position + length;
@@ -551,13 +564,16 @@ fn cut<W: Weight + Default>(
 }
 
 /// Divides the text at the cuts.
-pub(super) fn stretches<'a>(cells: &'a mut [Cell], cuts: &[Cut]) -> impl Iterator<Item = Stretch<'a>> {
-    let end = Cut { position: cells.len(), occurrences: usize::MAX };
-    let (mut rest, mut last) = (cells, Cut { position: 0, occurrences: 0 });
+pub(super) fn split_at_cuts<'a>(
+    cells: &'a mut [Cell],
+    cuts: &[SegmentCut],
+) -> impl Iterator<Item = Segment<'a>> {
+    let end = SegmentCut { position: cells.len(), occurrences: usize::MAX };
+    let (mut rest, mut last) = (cells, SegmentCut { position: 0, occurrences: 0 });
     cuts.iter().copied().chain(once(end)).map(move |cut| {
         let (cells, behind) = mem::take(&mut rest).split_at_mut(cut.position - last.position);
-        let stretch = Stretch { start: last.position, cells, occurrences: last.occurrences..cut.occurrences };
+        let segment = Segment { start: last.position, cells, occurrences: last.occurrences..cut.occurrences };
         (rest, last) = (behind, cut);
-        stretch
+        segment
     })
 }

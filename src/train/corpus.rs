@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::scan::BETWEEN;
+use super::scan::SCAN_SEPARATOR;
 use super::{Merge, Merges};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
@@ -21,7 +21,7 @@ pub(super) type PairId = u32;
 pub(super) const NOT_KEPT: PairId = 0;
 
 /// Positions between two checks whether the observer asks to stop: some tens of milliseconds.
-const POSITIONS_A_CHECK: usize = 1 << 22;
+const POSITIONS_PER_CHECK: usize = 1 << 22;
 
 /// Positions from which on starting threads pays off.
 const LARGE: usize = if cfg!(test) { 50 } else { 1 << 22 };
@@ -44,11 +44,11 @@ impl Cell {
 /// Prefetches the cells that merging a pair at `position` reads: its start, the token before it, and the token
 /// after its span.
 #[inline]
-pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
+pub(super) fn prefetch_around(cells: &[Cell], position: usize, width: usize) {
     // The token before begins a few positions earlier, in the same cache line or the previous one.
     const BEFORE: usize = 4;
     huge_pages::fetch(cells, position.saturating_sub(BEFORE));
-    huge_pages::fetch(cells, position + span);
+    huge_pages::fetch(cells, position + width);
 }
 
 /// Weighted sequences of tokens, in the order in which they first appear in the corpus: pre-tokens or documents
@@ -81,7 +81,7 @@ pub(super) struct Corpus<W> {
     pub(super) cells: Vec<Cell>,
     /// Number of positions that each token spans: 1 if the text was laid out with it, otherwise the sum over its
     /// two tokens.
-    pub(super) spans: Vec<u32>,
+    pub(super) widths: Vec<u32>,
     /// Length of each token in bytes.
     pub(super) lengths: Vec<u32>,
     /// Weight of each sequence.
@@ -158,7 +158,7 @@ impl<W: Weight> Corpus<W> {
         let mut corpus = Corpus::with_capacity(pretokens.bytes(), pretokens.len(), vec![1; 256])?;
         for (pretoken, count) in pretokens.iter() {
             let tokens = pretoken.iter().map(|&byte| u32::from(byte));
-            corpus.push_sequence(tokens, count).ok_or_else(|| Fault::overflow(pretoken))?;
+            corpus.push_sequence(tokens, count).ok_or_else(|| TrainError::overflow(pretoken))?;
         }
         Ok(corpus)
     }
@@ -174,24 +174,24 @@ impl<W: Weight> Corpus<W> {
         let mut start = 0;
         for (end, weight) in ends.into_iter().zip(counts) {
             let sequence = tokens[start..end].iter().copied();
-            corpus.push_sequence(sequence, weight).ok_or_else(Fault::overflow_of_tokens)?;
+            corpus.push_sequence(sequence, weight).ok_or_else(TrainError::overflow_of_tokens)?;
             start = end;
         }
         Ok(corpus)
     }
 
     /// Takes over a text to which `merges` have been applied: one token at each position, in sequences of
-    /// weight 1. `tokens` is their number, without the [`BETWEEN`]s.
+    /// weight 1. `tokens` is their number, without the [`SCAN_SEPARATOR`]s.
     ///
     /// # Errors
     /// The text has more positions than 32 bits can number.
     pub(super) fn of_scanned(text: Vec<u16>, tokens: u64, merges: &[Merge]) -> Result<Corpus<W>> {
-        let sequences = 1 + text.par_iter().filter(|token| **token == BETWEEN).count();
+        let sequences = 1 + text.par_iter().filter(|token| **token == SCAN_SEPARATOR).count();
         let mut corpus = Corpus::with_capacity(u64_to_usize(tokens), sequences, token_lengths(merges))?;
         // In parallel, because the first access to this much new memory is slow.
         corpus.cells.par_extend(
             text.par_iter()
-                .map(|&token| Cell::new(if token == BETWEEN { SEPARATOR } else { u32::from(token) })),
+                .map(|&token| Cell::new(if token == SCAN_SEPARATOR { SEPARATOR } else { u32::from(token) })),
         );
         corpus.cells.push(Cell::new(SEPARATOR));
         corpus.weights.resize(sequences, W::keep(1, &mut Vec::new()));
@@ -204,12 +204,12 @@ impl<W: Weight> Corpus<W> {
     fn with_capacity(tokens: usize, sequences: usize, lengths: Vec<u32>) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if to_u64(positions) >= u64::from(u32::MAX) {
-            return Err(Fault::too_many(positions));
+            return Err(TrainError::too_many_positions(positions));
         }
         let mut cells = huge_pages::with_capacity(positions);
         cells.push(Cell::new(SEPARATOR));
-        let (spans, weights) = (vec![1; lengths.len()], Vec::with_capacity(sequences));
-        Ok(Corpus { cells, spans, lengths, weights, heavy: Vec::new(), tokens: 0 })
+        let (widths, weights) = (vec![1; lengths.len()], Vec::with_capacity(sequences));
+        Ok(Corpus { cells, widths, lengths, weights, heavy: Vec::new(), tokens: 0 })
     }
 
     /// Appends a sequence and the separator after it. Returns `None` if the number of tokens no longer fits 64
@@ -228,7 +228,7 @@ impl<W: Weight> Corpus<W> {
         let token = truncate_to_u32(self.lengths.len());
         let [left, right] = [left, right].map(to_usize);
         self.lengths.push(self.lengths[left].saturating_add(self.lengths[right]));
-        self.spans.push(self.spans[left].saturating_add(self.spans[right]));
+        self.widths.push(self.widths[left].saturating_add(self.widths[right]));
         token
     }
 
@@ -238,8 +238,8 @@ impl<W: Weight> Corpus<W> {
     }
 
     /// Number of positions that a token spans.
-    fn span(&self, token: u32) -> usize {
-        to_usize(self.spans[to_usize(token)])
+    fn width(&self, token: u32) -> usize {
+        to_usize(self.widths[to_usize(token)])
     }
 
     /// Index of the sequence at each position.
@@ -263,7 +263,7 @@ impl<W: Weight> Corpus<W> {
     /// Start of the token before `position`, or `None` at the start of a sequence.
     pub(super) fn before(&self, position: usize) -> Option<usize> {
         let token = self.cells[position - 1].token;
-        (token != SEPARATOR).then(|| position - self.span(token))
+        (token != SEPARATOR).then(|| position - self.width(token))
     }
 
     /// The tokens of the pair that begins at `position`, which must be the start of a token or a separator.
@@ -273,16 +273,16 @@ impl<W: Weight> Corpus<W> {
         if left == SEPARATOR {
             return None;
         }
-        let right = self.cells[position + self.span(left)].token;
+        let right = self.cells[position + self.width(left)].token;
         (right != SEPARATOR).then_some((left, right))
     }
 
     /// Writes `token` over the pair at `position`, which begins with the token `left`. Clears and returns the
     /// ids of the pairs that end there: the pair itself, and those with the tokens before and after it.
     pub(super) fn replace(&mut self, position: usize, left: u32, token: u32) -> [PairId; 3] {
-        let starts = [self.before(position).unwrap_or(position), position, position + self.span(left)];
+        let starts = [self.before(position).unwrap_or(position), position, position + self.width(left)];
         let ended = starts.map(|start| std::mem::replace(&mut self.cells[start].pair, NOT_KEPT));
-        let end = position + self.span(token);
+        let end = position + self.width(token);
         self.cells[position].token = token;
         self.cells[end - 1].token = token;
         ended
@@ -294,11 +294,11 @@ impl<W: Weight> Corpus<W> {
         while let Some(&Cell { token, .. }) = self.cells.get(position) {
             self.cells[length] = Cell::new(token);
             length += 1;
-            position += if token == SEPARATOR { 1 } else { self.span(token) };
+            position += if token == SEPARATOR { 1 } else { self.width(token) };
         }
         self.cells.truncate(length);
         self.cells.shrink_to_fit();
-        self.spans.fill(1);
+        self.widths.fill(1);
     }
 
     /// Number of occurrences of a pair, by weight. Walks through the whole text.
@@ -309,7 +309,7 @@ impl<W: Weight> Corpus<W> {
                 count += self.weight(sequence);
             }
             sequence += u32::from(token == SEPARATOR);
-            position += if token == SEPARATOR { 1 } else { self.span(token) };
+            position += if token == SEPARATOR { 1 } else { self.width(token) };
         }
         Count::new(count)
     }
@@ -320,7 +320,7 @@ impl<W: Weight> Corpus<W> {
         let mut position = 0;
         while let Some(&Cell { token, .. }) = self.cells.get(position) {
             tokens.push(token);
-            position += if token == SEPARATOR { 1 } else { to_usize(self.spans[to_usize(token)]) };
+            position += if token == SEPARATOR { 1 } else { to_usize(self.widths[to_usize(token)]) };
         }
         tokens
     }
@@ -331,8 +331,8 @@ impl<W: Weight> Corpus<W> {
     }
 
     /// Whether every token spans one position.
-    pub(super) fn is_dense(&self) -> bool {
-        self.spans.iter().all(|span| *span == 1)
+    pub(super) fn has_unit_widths(&self) -> bool {
+        self.widths.iter().all(|width| *width == 1)
     }
 
     /// Calls `visit` with every pair of adjacent tokens in the text, from left to right.
@@ -342,18 +342,18 @@ impl<W: Weight> Corpus<W> {
     pub(super) fn for_each_pair(
         &mut self,
         observer: &dyn Observer,
-        mut visit: impl FnMut(Neighbours<'_, W>),
+        mut visit: impl FnMut(AdjacentPair<'_, W>),
     ) -> Result<()> {
         let (mut position, mut check) = (0, 0);
         // In a dense text the next position does not depend on the token here, so the processor need not wait
         // for it.
-        let dense = self.is_dense();
+        let dense = self.has_unit_widths();
         let mut weights = self.weights.iter();
         let mut weight = None;
         while position + 1 < self.cells.len() {
             if position >= check {
                 observer.checkpoint()?;
-                check = position + POSITIONS_A_CHECK;
+                check = position + POSITIONS_PER_CHECK;
             }
             let left = self.cells[position].token;
             if left == SEPARATOR {
@@ -361,12 +361,12 @@ impl<W: Weight> Corpus<W> {
                 position += 1;
                 continue;
             }
-            let next = position + if dense { 1 } else { to_usize(self.spans[to_usize(left)]) };
+            let next = position + if dense { 1 } else { to_usize(self.widths[to_usize(left)]) };
             let right = self.cells[next].token;
             if let Some(&weight) = weight.filter(|_| right != SEPARATOR) {
                 let pair = &mut self.cells[position].pair;
                 let value = weight.value(&self.heavy);
-                visit(Neighbours { position, left, right, weight, value, pair });
+                visit(AdjacentPair { position, left, right, weight, value, pair });
             }
             position = next;
         }
@@ -384,7 +384,7 @@ fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
 }
 
 /// Two adjacent tokens of the same sequence.
-pub(super) struct Neighbours<'a, W> {
+pub(super) struct AdjacentPair<'a, W> {
     pub(super) position: usize,
     pub(super) left: u32,
     pub(super) right: u32,
@@ -408,7 +408,7 @@ pub(super) fn bytes_by_position(pretokens: &PretokenCounts) -> Vec<u8> {
 
 /// What can go wrong in training.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum TrainError {
     #[error(
         "the training text has {positions} positions (one per token and one per end of a pre-token); the limit is about 2^32"
     )]
@@ -419,17 +419,17 @@ pub(super) enum Fault {
     OverflowOfTokens,
 }
 
-impl Fault {
+impl TrainError {
     /// The text has more positions than 32 bits can number.
-    pub(super) fn too_many(positions: usize) -> Error {
-        let fault = Fault::TooManyPositions { positions: to_u64(positions) };
+    pub(super) fn too_many_positions(positions: usize) -> Error {
+        let fault = TrainError::TooManyPositions { positions: to_u64(positions) };
         Error::new(ErrorKind::Memory, fault)
             .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
     }
 
     /// The number of tokens overflows when a sequence of tokens is added.
     pub(super) fn overflow_of_tokens() -> Error {
-        Error::new(ErrorKind::Failed, Fault::OverflowOfTokens).with_help("use smaller weights")
+        Error::new(ErrorKind::Failed, TrainError::OverflowOfTokens).with_help("use smaller weights")
     }
 
     /// The number of tokens overflows when this sequence of bytes is added. The message quotes its first 60
@@ -437,6 +437,6 @@ impl Fault {
     pub(super) fn overflow(pretoken: &[u8]) -> Error {
         const SHOWN: usize = 60;
         let pretoken = pretoken[..pretoken.len().min(SHOWN)].escape_ascii().to_string();
-        Error::new(ErrorKind::Failed, Fault::Overflow { pretoken }).with_help("use smaller weights")
+        Error::new(ErrorKind::Failed, TrainError::Overflow { pretoken }).with_help("use smaller weights")
     }
 }

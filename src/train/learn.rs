@@ -4,13 +4,13 @@
 //! that this creates. Apart from one count of the text per round, the time grows with the number of merged
 //! occurrences and not with the length of the text.
 
-use super::apply::{Scratch, apply, is_long};
+use super::apply::{MergeScratch, apply, is_long};
 use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
 use super::occurrences::find;
-use super::pairs::{Keep, Pair, Pairs};
+use super::pairs::{KeepRule, KeptPairs, Pair};
 use super::queue::{Queue, Rank};
 use super::scan::{self, Scanned};
-use super::tie_break::{ByBytes, ByFirstPosition, ById, Order, Reversed};
+use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder};
 use super::unique_tail::UniqueTail;
 use super::{Learned, Merge, MergeLog, Score, TieBreak, TrainConfig, scores};
 use crate::base::int::{Count, to_u64};
@@ -54,7 +54,7 @@ pub fn learn_merges(
         return scores::learn(pretokens, config, observer);
     }
     observer.started(Stage::Train, Some(to_u64(config.merges)));
-    if scan::suits(&pretokens, config) {
+    if scan::is_suitable(&pretokens, config) {
         let Scanned { text, log, tokens } = scan::learn_by_scanning(pretokens, config, observer)?;
         let Some(text) = text else {
             observer.finished(Stage::Train);
@@ -113,20 +113,20 @@ struct Trainer<'a, W, O> {
 }
 
 /// The pairs that are kept between one threshold and the next, and the queue that orders them.
-struct Round<W, K> {
-    pairs: Pairs<W>,
+struct TrainRound<W, K> {
+    pairs: KeptPairs<W>,
     queue: Queue<K>,
-    scratch: Scratch<W>,
+    scratch: MergeScratch<W>,
 }
 
 /// Gives the [`Queue`] access to counts and tie-breaking keys.
-struct View<'a, W, O> {
-    pairs: &'a Pairs<W>,
+struct RankView<'a, W, O> {
+    pairs: &'a KeptPairs<W>,
     corpus: &'a Corpus<W>,
     order: &'a O,
 }
 
-impl<W: Weight + Default, O: Order> Rank for View<'_, W, O> {
+impl<W: Weight + Default, O: TieOrder> Rank for RankView<'_, W, O> {
     type Key = O::Key;
 
     fn count(&self, pair: PairId) -> u64 {
@@ -138,7 +138,7 @@ impl<W: Weight + Default, O: Order> Rank for View<'_, W, O> {
     }
 }
 
-impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
+impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
     /// Learns in rounds, each of which keeps only the pairs that occur at least `threshold` times. Rare pairs
     /// are by far the most numerous and are merged last, if at all; the text is counted again, with a lower
     /// threshold, only when a round has no pair left.
@@ -147,11 +147,11 @@ impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
         let last = config.min_frequency.get().max(2);
         let mut threshold = first_threshold(self.corpus.tokens, config);
         loop {
-            threshold = self.learn_down_to(threshold.max(last), observer)?;
+            threshold = self.learn_to_threshold(threshold.max(last), observer)?;
             if self.is_done() || threshold == last {
                 break;
             }
-            threshold /= THRESHOLD_STEP;
+            threshold /= THRESHOLD_DIVISOR;
         }
         if config.min_frequency <= Count::ONE {
             self.learn_unique(observer)?;
@@ -161,19 +161,19 @@ impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
     }
 
     /// Merges until there are enough merges or no pair occurs `threshold` times or more. Returns the threshold
-    /// that was used, which [`Keep::for_merges`] may have raised.
-    fn learn_down_to(&mut self, threshold: u64, observer: &dyn Observer) -> Result<u64> {
+    /// that was used, which [`KeepRule::for_merges`] may have raised.
+    fn learn_to_threshold(&mut self, threshold: u64, observer: &dyn Observer) -> Result<u64> {
         if self.is_done() {
             return Ok(threshold);
         }
-        let keep = Keep { threshold, longest: self.log.config.max_bytes() };
+        let keep = KeepRule { threshold, longest: self.log.config.max_bytes() };
         let pairs = find(&mut self.corpus, keep, self.log.remaining(), observer)?;
         let threshold = pairs.keep.threshold;
         let mut queue = Queue::new(threshold);
         for id in pairs.ids() {
-            queue.push(id, &View { pairs: &pairs, corpus: &self.corpus, order: &self.order });
+            queue.push(id, &RankView { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }
-        let mut round = Round { pairs, queue, scratch: Scratch::default() };
+        let mut round = TrainRound { pairs, queue, scratch: MergeScratch::default() };
         if self.corpus.is_large() {
             in_busy_pool(|threads| self.merge_all(&mut round, threads, observer))?;
         }
@@ -182,25 +182,25 @@ impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
     }
 
     /// Merges until there are enough merges or no pair is left. With several threads, also returns after
-    /// [`SHORT_STEPS`] consecutive steps that are too short to share.
+    /// [`MAX_SHORT_STEPS`] consecutive steps that are too short to share.
     fn merge_all(
         &mut self,
-        round: &mut Round<W, O::Key>,
+        round: &mut TrainRound<W, O::Key>,
         threads: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Round { pairs, queue, scratch } = round;
-        scratch.most_parts = threads;
+        let TrainRound { pairs, queue, scratch } = round;
+        scratch.max_segments = threads;
         let mut short_steps = 0;
-        while !self.is_done() && short_steps < SHORT_STEPS {
-            let view = View { pairs, corpus: &self.corpus, order: &self.order };
+        while !self.is_done() && short_steps < MAX_SHORT_STEPS {
+            let view = RankView { pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
-            pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
+            pairs.prefetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
             short_steps = if threads == 1 || is_long(pair, pairs) { 0 } else { short_steps + 1 };
             self.merge(pair, pairs, scratch);
-            let view = View { pairs, corpus: &self.corpus, order: &self.order };
-            for &born in &scratch.born {
-                queue.push(born, &view);
+            let view = RankView { pairs, corpus: &self.corpus, order: &self.order };
+            for &created in &scratch.created {
+                queue.push(created, &view);
             }
             // After every merge: each of the first merges of a long text takes a good part of a second.
             observer.advanced(Stage::Train, 1);
@@ -213,7 +213,7 @@ impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
     /// other rules run a round with threshold 1.
     fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
-            return self.learn_down_to(1, observer).map(drop);
+            return self.learn_to_threshold(1, observer).map(drop);
         };
         if self.is_done() {
             return Ok(());
@@ -233,28 +233,28 @@ impl<W: Weight + Default, O: Order> Trainer<'_, W, O> {
     }
 
     /// Merges a pair in the whole text, and records the merge.
-    fn merge(&mut self, pair: PairId, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
+    fn merge(&mut self, pair: PairId, pairs: &mut KeptPairs<W>, scratch: &mut MergeScratch<W>) {
         let Pair { left, right, .. } = pairs.pair(pair);
         let count = Count::new(pairs.count(pair));
         let token = self.corpus.add_token(left, right);
         let position = apply(pair, token, &mut self.corpus, pairs, scratch);
-        self.order.made(position, self.corpus.length(token));
+        self.order.token_created(position, self.corpus.length(token));
         self.log.push(Merge { left, right, count }, self.corpus.tokens);
     }
 }
 
-/// Lower bound for the threshold of the first round, which [`Keep::for_merges`] may raise. In natural text pair
+/// Lower bound for the threshold of the first round, which [`KeepRule::for_merges`] may raise. In natural text pair
 /// counts are so uneven that the last pair merged still occurs several times as often.
 fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
-    tokens / to_u64(config.merges).max(1) / FIRST_SHARE
+    tokens / to_u64(config.merges).max(1) / FIRST_THRESHOLD_DIVISOR
 }
 
 /// Divisor of the mean number of tokens per merge. Pairs with a count below that share of the mean are not kept
 /// in the first round.
-const FIRST_SHARE: u64 = 256;
+const FIRST_THRESHOLD_DIVISOR: u64 = 256;
 
 /// Consecutive short steps after which the threads that busily wait for segments of long steps are released.
-const SHORT_STEPS: usize = 1 << 6;
+const MAX_SHORT_STEPS: usize = 1 << 6;
 
 /// Factor by which the threshold falls from round to round.
-const THRESHOLD_STEP: u64 = 16;
+const THRESHOLD_DIVISOR: u64 = 16;

@@ -57,7 +57,7 @@ pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) 
 fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     let a_position = match config.score {
-        Score::Count if !weighted && scan::keeps_lists_short(config, bytes) => {
+        Score::Count if !weighted && scan::shortens_lists(config, bytes) => {
             return scanning(config, positions);
         }
         // Cells, then first lists; later lists seldom reach half of their bound.

@@ -4,9 +4,9 @@
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::arena::{Occurrence, Place, Room, Store};
+use super::arena::{Arena, Cursor, Occurrence, Span};
 use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight};
-use super::pairs::{Keep, Pairs};
+use super::pairs::{KeepRule, KeptPairs};
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
@@ -14,10 +14,10 @@ use crate::observer::Observer;
 
 /// Tokens up to which pairs are counted in a square table, of 4 MB at most. Larger vocabularies use a hash
 /// table.
-const DENSE: usize = 512;
+const MAX_SQUARE_TOKENS: usize = 512;
 
 /// The same limit for counting in chunks. It is larger than any vocabulary that scanning leaves behind.
-const DENSE_IN_CHUNKS: usize = 1280;
+const MAX_CHUNKED_TOKENS: usize = 1280;
 
 /// Counts the pairs of the current text, keeps those worth keeping when `merges` more merges are wanted, and
 /// writes their ids at their positions.
@@ -29,42 +29,42 @@ const DENSE_IN_CHUNKS: usize = 1280;
 /// The observer asks to stop.
 pub(super) fn find<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    keep: Keep,
+    keep: KeepRule,
     merges: usize,
     observer: &dyn Observer,
-) -> Result<Pairs<W>> {
+) -> Result<KeptPairs<W>> {
     let tokens = corpus.lengths.len();
-    if W::ONCE && tokens <= DENSE_IN_CHUNKS && corpus.is_large() && corpus.is_dense() {
+    if W::ONCE && tokens <= MAX_CHUNKED_TOKENS && corpus.is_large() && corpus.has_unit_widths() {
         find_in_chunks(corpus, keep, merges, observer)
-    } else if tokens <= DENSE {
-        find_with(corpus, &mut Square::new(tokens), keep, merges, observer)
+    } else if tokens <= MAX_SQUARE_TOKENS {
+        find_with(corpus, &mut SquareTable::new(tokens), keep, merges, observer)
     } else {
-        find_with(corpus, &mut Hashed::default(), keep, merges, observer)
+        find_with(corpus, &mut HashedTable::default(), keep, merges, observer)
     }
 }
 
 /// Counts in one walk over the text and lists the occurrences in a second one.
 fn find_with<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    tallies: &mut impl Tallies,
-    keep: Keep,
+    counter: &mut impl PairCounter,
+    keep: KeepRule,
     merges: usize,
     observer: &dyn Observer,
-) -> Result<Pairs<W>> {
+) -> Result<KeptPairs<W>> {
     corpus.for_each_pair(observer, |pair| {
-        let (number, tally) = tallies.tally(pair.left, pair.right);
-        tally.count += pair.value;
-        tally.occurrences += 1;
+        let (number, entry) = counter.entry(pair.left, pair.right);
+        entry.count += pair.value;
+        entry.occurrences += 1;
         *pair.pair = number;
     })?;
-    let (mut pairs, mut places) = kept(tallies, &corpus.lengths, keep, merges);
-    let store = &mut pairs.stores[0];
+    let (mut pairs, mut cursors) = keep_frequent(counter, &corpus.lengths, keep, merges);
+    let arena = &mut pairs.arenas[0];
     corpus.for_each_pair(observer, |pair| {
-        let id = tallies.id(*pair.pair);
+        let id = counter.id(*pair.pair);
         *pair.pair = id;
         if id != NOT_KEPT {
             let occurrence = Occurrence { position: truncate_to_u32(pair.position), weight: pair.weight };
-            store.write(places[to_usize(id)].next(), occurrence);
+            arena.write(cursors[to_usize(id)].next(), occurrence);
         }
     })?;
     Ok(pairs)
@@ -72,37 +72,37 @@ fn find_with<W: Weight + Default>(
 
 /// Creates the pairs worth keeping, with a span of the arena for the occurrences of each. Also returns, by pair
 /// id, the cursor for the first occurrence.
-fn kept<W: Weight + Default>(
-    tallies: &mut impl Tallies,
+fn keep_frequent<W: Weight + Default>(
+    counter: &mut impl PairCounter,
     lengths: &[u32],
-    keep: Keep,
+    keep: KeepRule,
     merges: usize,
-) -> (Pairs<W>, Vec<Place>) {
+) -> (KeptPairs<W>, Vec<Cursor>) {
     let length =
         |left: u32, right: u32| to_usize(lengths[to_usize(left)]) + to_usize(lengths[to_usize(right)]);
-    let mut wanted = Vec::new();
-    tallies.for_each(|left, right, tally| {
-        if keep.wants(tally.count, length(left, right)) {
-            wanted.push(*tally);
+    let mut frequent = Vec::new();
+    counter.for_each(|left, right, entry| {
+        if keep.keeps(entry.count, length(left, right)) {
+            frequent.push(*entry);
         }
     });
-    let keep = keep.for_merges(merges, wanted.iter().map(|tally| tally.count));
-    wanted.retain(|tally| tally.count >= keep.threshold);
-    let room = wanted.iter().map(|tally| to_usize(tally.occurrences)).sum();
-    let (mut pairs, mut places) = (Pairs::with_room(keep, room), vec![Place::default()]);
-    tallies.for_each(|left, right, tally| {
-        tally.id = NOT_KEPT;
-        if keep.wants(tally.count, length(left, right)) {
-            tally.id = pairs.add(left, right, tally.count);
-            places.push(pairs.make_room(0, tally.occurrences));
+    let keep = keep.for_merges(merges, frequent.iter().map(|entry| entry.count));
+    frequent.retain(|entry| entry.count >= keep.threshold);
+    let occurrences = frequent.iter().map(|entry| to_usize(entry.occurrences)).sum();
+    let (mut pairs, mut cursors) = (KeptPairs::with_capacity(keep, occurrences), vec![Cursor::default()]);
+    counter.for_each(|left, right, entry| {
+        entry.id = NOT_KEPT;
+        if keep.keeps(entry.count, length(left, right)) {
+            entry.id = pairs.add(left, right, entry.count);
+            cursors.push(pairs.reserve(0, entry.occurrences));
         }
     });
-    (pairs, places)
+    (pairs, cursors)
 }
 
 /// Count of a pair, and its id once it has one.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct PairCount {
     /// Number of occurrences by weight.
     count: u64,
     /// Number of occurrences without weights, which is the length of the list.
@@ -111,98 +111,98 @@ struct Tally {
     id: PairId,
 }
 
-/// A table of tallies by pair.
-trait Tallies {
-    /// The tally of a pair, and a number with which [`id`](Self::id) finds it again.
-    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally);
+/// A table of pair counts.
+trait PairCounter {
+    /// The entry of a pair, and a number with which [`id`](Self::id) finds it again.
+    fn entry(&mut self, left: u32, right: u32) -> (u32, &mut PairCount);
 
     /// Id of the pair with this number.
     fn id(&self, number: u32) -> PairId;
 
-    /// Calls `visit` with each pair that was tallied, in an order that depends on the text alone.
-    fn for_each(&mut self, visit: impl FnMut(u32, u32, &mut Tally));
+    /// Calls `visit` with each pair that was counted, in an order that depends on the text alone.
+    fn for_each(&mut self, visit: impl FnMut(u32, u32, &mut PairCount));
 }
 
 /// A table of tokens × tokens, with rows only for tokens that begin a pair: the first access to new memory
 /// costs more than the counting.
-struct Square {
-    /// Start of each token's row in `tallies`, or [`NO_ROW`].
+struct SquareTable {
+    /// Start of each token's row in `entries`, or [`NO_ROW`].
     rows: Vec<u32>,
-    /// Tallies per row: a few more than tokens, so that the tallies of a column do not all fall into the same
+    /// Entries per row: a few more than tokens, so that the entries of a column do not all fall into the same
     /// few cache sets.
     width: u32,
-    tallies: Vec<Tally>,
+    entries: Vec<PairCount>,
 }
 
 /// Row of a token that no pair has begun with so far.
 const NO_ROW: u32 = u32::MAX;
 
-impl Square {
-    fn new(tokens: usize) -> Square {
+impl SquareTable {
+    fn new(tokens: usize) -> SquareTable {
         let width = tokens + 4;
-        let tallies = huge_pages::with_capacity(tokens * width);
-        Square { rows: vec![NO_ROW; tokens], width: truncate_to_u32(width), tallies }
+        let entries = huge_pages::with_capacity(tokens * width);
+        SquareTable { rows: vec![NO_ROW; tokens], width: truncate_to_u32(width), entries }
     }
 
     /// Adds an empty row for a token.
     #[cold]
     fn add_row(&mut self, left: u32) {
-        self.rows[to_usize(left)] = truncate_to_u32(self.tallies.len());
-        self.tallies.resize(self.tallies.len() + to_usize(self.width), Tally::default());
+        self.rows[to_usize(left)] = truncate_to_u32(self.entries.len());
+        self.entries.resize(self.entries.len() + to_usize(self.width), PairCount::default());
     }
 }
 
-impl Tallies for Square {
+impl PairCounter for SquareTable {
     #[inline]
-    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
+    fn entry(&mut self, left: u32, right: u32) -> (u32, &mut PairCount) {
         if self.rows[to_usize(left)] == NO_ROW {
             self.add_row(left);
         }
         let number = self.rows[to_usize(left)] + right;
-        (number, &mut self.tallies[to_usize(number)])
+        (number, &mut self.entries[to_usize(number)])
     }
 
     #[inline]
     fn id(&self, number: u32) -> PairId {
-        self.tallies[to_usize(number)].id
+        self.entries[to_usize(number)].id
     }
 
-    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
+    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut PairCount)) {
         for (left, &row) in (0..).zip(&self.rows).filter(|(_, row)| **row != NO_ROW) {
-            let row = self.tallies[to_usize(row)..][..to_usize(self.width)].iter_mut();
-            for (right, tally) in (0..).zip(row).filter(|(_, tally)| tally.occurrences > 0) {
-                visit(left, right, tally);
+            let row = self.entries[to_usize(row)..][..to_usize(self.width)].iter_mut();
+            for (right, entry) in (0..).zip(row).filter(|(_, entry)| entry.occurrences > 0) {
+                visit(left, right, entry);
             }
         }
     }
 }
 
-/// Tallies in the order in which the pairs were first seen, found by a hash table.
+/// Entries in the order in which the pairs were first seen, found by a hash table.
 #[derive(Default)]
-struct Hashed {
+struct HashedTable {
     numbers: FxHashMap<(u32, u32), u32>,
-    tallies: Vec<(u32, u32, Tally)>,
+    entries: Vec<(u32, u32, PairCount)>,
 }
 
-impl Tallies for Hashed {
+impl PairCounter for HashedTable {
     #[inline]
-    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
-        let next = truncate_to_u32(self.tallies.len());
+    fn entry(&mut self, left: u32, right: u32) -> (u32, &mut PairCount) {
+        let next = truncate_to_u32(self.entries.len());
         let number = *self.numbers.entry((left, right)).or_insert(next);
         if number == next {
-            self.tallies.push((left, right, Tally::default()));
+            self.entries.push((left, right, PairCount::default()));
         }
-        (number, &mut self.tallies[to_usize(number)].2)
+        (number, &mut self.entries[to_usize(number)].2)
     }
 
     #[inline]
     fn id(&self, number: u32) -> PairId {
-        self.tallies[to_usize(number)].2.id
+        self.entries[to_usize(number)].2.id
     }
 
-    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
-        for (left, right, tally) in &mut self.tallies {
-            visit(*left, *right, tally);
+    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut PairCount)) {
+        for (left, right, entry) in &mut self.entries {
+            visit(*left, *right, entry);
         }
     }
 }
@@ -210,7 +210,7 @@ impl Tallies for Hashed {
 /// Chunks in which the text is counted in parallel. Each has a table of tokens × tokens, of 6.5 MB at most.
 const CHUNKS: usize = 8;
 
-/// Does what [`find`](self::find) does, where every token spans one position and every sequence has
+/// Does what [`find`] does, where every token layouts one position and every sequence has
 /// weight 1: in chunks, which threads take as they become free. The occurrences of a pair are then in one span
 /// per chunk.
 ///
@@ -218,48 +218,49 @@ const CHUNKS: usize = 8;
 /// The observer asks to stop.
 pub(super) fn find_in_chunks<W: Weight + Default>(
     corpus: &mut Corpus<W>,
-    keep: Keep,
+    keep: KeepRule,
     merges: usize,
     observer: &dyn Observer,
-) -> Result<Pairs<W>> {
+) -> Result<KeptPairs<W>> {
     let (tokens, size) = (corpus.lengths.len(), corpus.cells.len().div_ceil(CHUNKS));
     let tables = {
         let cells = &corpus.cells[..];
         let starts = (0..cells.len()).into_par_iter().step_by(size);
         // Each chunk is read with the first token of the next one, for the pair across the border.
         let chunk = |start: usize| &cells[start..cells.len().min(start + size + 1)];
-        starts.map(|start| tally(chunk(start), tokens)).collect::<Vec<_>>()
+        starts.map(|start| count_chunk(chunk(start), tokens)).collect::<Vec<_>>()
     };
     observer.checkpoint()?;
-    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, &corpus.lengths, keep, merges);
+    let KeptChunks { mut pairs, ids, layouts } =
+        keep_frequent_in_chunks(&tables, &corpus.lengths, keep, merges);
     drop(tables);
-    let firsts = corpus.cells.iter().step_by(size).map(|cell| cell.token);
-    let nexts: Vec<u32> = firsts.skip(1).chain([SEPARATOR]).collect();
-    let chunks = corpus.cells.par_chunks_mut(size).zip(nexts).zip(rooms).enumerate();
-    let blocks = chunks.map(|(number, ((cells, next), rooms))| {
-        let chunk = Chunk { cells, next, position: number * size };
-        (rooms.store, rooms.block, chunk.name(&ids, tokens, rooms))
+    let first_tokens = corpus.cells.iter().step_by(size).map(|cell| cell.token);
+    let next_tokens: Vec<u32> = first_tokens.skip(1).chain([SEPARATOR]).collect();
+    let chunks = corpus.cells.par_chunks_mut(size).zip(next_tokens).zip(layouts).enumerate();
+    let blocks = chunks.map(|(number, ((cells, next), layout))| {
+        let chunk = TextChunk { cells, next, position: number * size };
+        (layout.arena, layout.block, chunk.list_occurrences(&ids, tokens, layout))
     });
-    for (store, number, block) in blocks.collect::<Vec<_>>() {
-        pairs.stores[store].fill(number, block);
+    for (arena, number, block) in blocks.collect::<Vec<_>>() {
+        pairs.arenas[arena].fill(number, block);
     }
     observer.checkpoint()?;
     Ok(pairs)
 }
 
 /// The pairs worth keeping, and where their occurrences go.
-struct Kept<W> {
-    pairs: Pairs<W>,
+struct KeptChunks<W> {
+    pairs: KeptPairs<W>,
     /// Ids of the pairs, in a table of tokens × tokens with a row for each left token.
     ids: Vec<PairId>,
     /// Layout of the block of each chunk.
-    rooms: Vec<Rooms>,
+    layouts: Vec<BlockLayout>,
 }
 
 /// Where the occurrences of each pair go in the block of one chunk.
-struct Rooms {
+struct BlockLayout {
     /// Index of the arena.
-    store: usize,
+    arena: usize,
     /// Index of the block in the arena.
     block: u32,
     /// Start of each pair's occurrences in the block, by pair id.
@@ -269,47 +270,47 @@ struct Rooms {
 }
 
 /// Keeps the pairs worth keeping, and lays out a block of occurrences for each chunk.
-fn keep_pairs<W: Weight + Default>(
+fn keep_frequent_in_chunks<W: Weight + Default>(
     tables: &[Vec<u32>],
     lengths: &[u32],
-    keep: Keep,
+    keep: KeepRule,
     merges: usize,
-) -> Kept<W> {
+) -> KeptChunks<W> {
     let tokens = lengths.len();
     let counts = |at: usize| tables.iter().map(move |table| table[at]);
     let count = |at: usize| -> u64 { counts(at).map(u64::from).sum() };
     let length = |at: usize| to_usize(lengths[at / tokens]) + to_usize(lengths[at % tokens]);
     let all = 0..tokens * tokens;
-    let wanted = all.clone().filter(|&at| keep.wants(count(at), length(at)));
-    let keep = keep.for_merges(merges, wanted.map(count).collect::<Vec<_>>().into_iter());
-    let mut pairs = Pairs::with_room(keep, 0);
-    let stores = rayon::current_num_threads().min(CHUNKS);
-    pairs.stores.resize_with(stores, Store::default);
-    let mut rooms: Vec<Rooms> = (0..tables.len())
+    let frequent = all.clone().filter(|&at| keep.keeps(count(at), length(at)));
+    let keep = keep.for_merges(merges, frequent.map(count).collect::<Vec<_>>().into_iter());
+    let mut pairs = KeptPairs::with_capacity(keep, 0);
+    let arenas = rayon::current_num_threads().min(CHUNKS);
+    pairs.arenas.resize_with(arenas, Arena::default);
+    let mut layouts: Vec<BlockLayout> = (0..tables.len())
         .map(|chunk| {
-            let store = chunk * stores / CHUNKS;
-            Rooms { store, block: pairs.stores[store].push(Vec::new()), starts: vec![0], length: 0 }
+            let arena = chunk * arenas / CHUNKS;
+            BlockLayout { arena, block: pairs.arenas[arena].push(Vec::new()), starts: vec![0], length: 0 }
         })
         .collect();
     let mut keep_pair = |at: usize| {
-        if !keep.wants(count(at), length(at)) {
+        if !keep.keeps(count(at), length(at)) {
             return NOT_KEPT;
         }
         let id = pairs.add(truncate_to_u32(at / tokens), truncate_to_u32(at % tokens), count(at));
-        for (rooms, length) in rooms.iter_mut().zip(counts(at)) {
-            let Rooms { store, block, length: start, .. } = *rooms;
-            rooms.starts.push(start);
-            rooms.length += length;
-            pairs.add_room(Room { store: truncate_to_u32(store), block, start, length });
+        for (layout, length) in layouts.iter_mut().zip(counts(at)) {
+            let BlockLayout { arena, block, length: start, .. } = *layout;
+            layout.starts.push(start);
+            layout.length += length;
+            pairs.add_span(Span { arena: truncate_to_u32(arena), block, start, length });
         }
         id
     };
     let ids = all.map(&mut keep_pair).collect();
-    Kept { pairs, ids, rooms }
+    KeptChunks { pairs, ids, layouts }
 }
 
 /// How often each pair occurs in a chunk, in a table of tokens × tokens with a row for each left token.
-fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
+fn count_chunk(cells: &[Cell], tokens: usize) -> Vec<u32> {
     let mut table = vec![0; tokens * tokens];
     for &[left, right] in cells.array_windows() {
         if left.token != SEPARATOR && right.token != SEPARATOR {
@@ -320,7 +321,7 @@ fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
 }
 
 /// A chunk of the text.
-struct Chunk<'a> {
+struct TextChunk<'a> {
     cells: &'a mut [Cell],
     /// The first token after it.
     next: u32,
@@ -328,10 +329,15 @@ struct Chunk<'a> {
     position: usize,
 }
 
-impl Chunk<'_> {
+impl TextChunk<'_> {
     /// Writes the ids of the pairs that begin in the chunk, and returns the block with their occurrences.
-    fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
-        let Rooms { starts: mut ends, length, .. } = rooms;
+    fn list_occurrences<W: Weight + Default>(
+        self,
+        ids: &[PairId],
+        tokens: usize,
+        layout: BlockLayout,
+    ) -> Vec<Occurrence<W>> {
+        let BlockLayout { starts: mut ends, length, .. } = layout;
         let mut block = huge_pages::filled(Occurrence::default(), to_usize(length));
         for at in 0..self.cells.len() {
             let right = self.cells.get(at + 1).map_or(self.next, |cell| cell.token);

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-use super::arena::{Occurrence, Store};
-use super::arena::{Place, Room};
-use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, fetch_around};
+use super::arena::{Arena, Occurrence};
+use super::arena::{Cursor, Span};
+use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight, prefetch_around};
 use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Occurrences by which cells are prefetched ahead: about the latency of memory divided by the time that one
 /// occurrence takes.
-pub(super) const AHEAD: usize = 24;
+pub(super) const PREFETCH_DISTANCE: usize = 24;
 
 /// Which pairs are worth keeping.
 #[derive(Clone, Copy)]
-pub(super) struct Keep {
+pub(super) struct KeepRule {
     /// Minimum count.
     pub(super) threshold: u64,
     /// Maximum length in bytes of the token that the pair makes.
@@ -22,11 +22,11 @@ pub(super) struct Keep {
 }
 
 /// Divisor of the estimated count of the last pair to be merged. Pairs below that share are not kept at first.
-const LAST_SHARE: u64 = 4;
+const MIN_COUNT_DIVISOR: u64 = 4;
 
-impl Keep {
+impl KeepRule {
     /// Whether to keep a pair that occurs `count` times and makes a token of `bytes` bytes.
-    pub(super) fn wants(self, count: u64, bytes: usize) -> bool {
+    pub(super) fn keeps(self, count: u64, bytes: usize) -> bool {
         count >= self.threshold && bytes <= self.longest
     }
 
@@ -35,14 +35,14 @@ impl Keep {
     ///
     /// The last of n merges has a pair that occurs about as often as the n-th most frequent pair of the present
     /// text: 70 and 77 times for n = 31 000 on 60 MB of mail. Merges create new pairs that are as frequent, and
-    /// use up about as many. A margin of [`LAST_SHARE`] allows for the error of this estimate.
-    pub(super) fn for_merges(self, merges: usize, counts: impl ExactSizeIterator<Item = u64>) -> Keep {
+    /// use up about as many. A margin of [`MIN_COUNT_DIVISOR`] allows for the error of this estimate.
+    pub(super) fn for_merges(self, merges: usize, counts: impl ExactSizeIterator<Item = u64>) -> KeepRule {
         if merges == 0 || counts.len() < merges {
             return self;
         }
         let mut counts: Vec<u64> = counts.collect();
         let (_, last, _) = counts.select_nth_unstable_by(merges - 1, |one, other| other.cmp(one));
-        Keep { threshold: self.threshold.max(*last / LAST_SHARE), ..self }
+        KeepRule { threshold: self.threshold.max(*last / MIN_COUNT_DIVISOR), ..self }
     }
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Pair {
     pub(super) left: u32,
     /// Id of the right token.
     pub(super) right: u32,
-    /// Index of the pair's first span in [`Pairs::rooms`], and the number of its spans.
-    first_room: u32,
-    rooms: u32,
+    /// Index of the pair's first span in [`KeptPairs::spans`], and the number of its spans.
+    first_span: u32,
+    spans: u32,
 }
 
 /// The pairs worth keeping, their counts, and where they occur.
@@ -72,33 +72,33 @@ pub(super) struct Pair {
 /// **Memory:** 4 bytes per occurrence, or 8 where sequences have weights. At first the lists have at most one
 /// occurrence per position; then each merged occurrence adds up to two, which reuse the memory of merged pairs
 /// where that is large enough.
-pub(super) struct Pairs<W> {
+pub(super) struct KeptPairs<W> {
     /// Which pairs are worth keeping.
-    pub(super) keep: Keep,
+    pub(super) keep: KeepRule,
     /// Tokens and spans of each pair, by id.
     pairs: Vec<Pair>,
     /// Current count of each pair, by id.
     counts: Vec<u64>,
     /// The spans of all pairs, those of one pair in a row.
-    rooms: Vec<Room>,
+    spans: Vec<Span>,
     /// Arenas for occurrences, one for each thread that merges.
-    pub(super) stores: Vec<Store<W>>,
+    pub(super) arenas: Vec<Arena<W>>,
 }
 
 /// Initial capacity in pairs. Unused capacity costs nothing, and growing step by step would copy.
 const INITIAL_CAPACITY: usize = 1 << 16;
 
-impl<W: Weight + Default> Pairs<W> {
+impl<W: Weight + Default> KeptPairs<W> {
     /// No pair except the placeholder [`NOT_KEPT`], with memory for `occurrences` occurrences.
-    pub(super) fn with_room(keep: Keep, occurrences: usize) -> Pairs<W> {
-        let mut pairs = Pairs {
+    pub(super) fn with_capacity(keep: KeepRule, occurrences: usize) -> KeptPairs<W> {
+        let mut pairs = KeptPairs {
             keep,
             pairs: Vec::with_capacity(INITIAL_CAPACITY),
             counts: Vec::with_capacity(INITIAL_CAPACITY),
-            rooms: Vec::with_capacity(INITIAL_CAPACITY),
-            stores: vec![Store::default()],
+            spans: Vec::with_capacity(INITIAL_CAPACITY),
+            arenas: vec![Arena::default()],
         };
-        pairs.stores[0].push(huge_pages::with_capacity(occurrences));
+        pairs.arenas[0].push(huge_pages::with_capacity(occurrences));
         pairs.add(SEPARATOR, SEPARATOR, 0);
         pairs
     }
@@ -106,25 +106,25 @@ impl<W: Weight + Default> Pairs<W> {
     /// Adds a pair without memory for its occurrences, and returns its id.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64) -> PairId {
         let id = truncate_to_u32(self.pairs.len());
-        self.pairs.push(Pair { left, right, first_room: truncate_to_u32(self.rooms.len()), rooms: 0 });
+        self.pairs.push(Pair { left, right, first_span: truncate_to_u32(self.spans.len()), spans: 0 });
         self.counts.push(count);
         id
     }
 
     /// Gives the pair that was added last one more span, after those that it has.
-    pub(super) fn add_room(&mut self, room: Room) {
-        self.rooms.push(room);
+    pub(super) fn add_span(&mut self, span: Span) {
+        self.spans.push(span);
         if let Some(last) = self.pairs.last_mut() {
-            last.rooms += 1;
+            last.spans += 1;
         }
     }
 
     /// Reserves memory for `occurrences` occurrences of the pair that was added last, in the arena with index
-    /// `store`. Returns the cursor for the first.
-    pub(super) fn make_room(&mut self, store: usize, occurrences: u32) -> Place {
-        let room = self.stores[store].room(store, occurrences);
-        self.add_room(room);
-        Place::first_of(room)
+    /// `arena`. Returns the cursor for the first.
+    pub(super) fn reserve(&mut self, arena: usize, occurrences: u32) -> Cursor {
+        let span = self.arenas[arena].span(arena, occurrences);
+        self.add_span(span);
+        Cursor::start_of(span)
     }
 
     /// The tokens and spans of a pair.
@@ -146,35 +146,35 @@ impl<W: Weight + Default> Pairs<W> {
 
     /// Lowers the count of a pair by `weight`. The count of [`NOT_KEPT`] may wrap; it means nothing.
     #[inline]
-    pub(super) fn lower(&mut self, id: PairId, weight: u64) {
+    pub(super) fn lower_count(&mut self, id: PairId, weight: u64) {
         let count = &mut self.counts[to_usize(id)];
         debug_assert!(id == NOT_KEPT || *count >= weight, "a pair cannot occur less often than never");
         *count = count.wrapping_sub(weight);
     }
 
     /// Sets the count of a pair to 0.
-    pub(super) fn ends(&mut self, id: PairId) {
+    pub(super) fn clear_count(&mut self, id: PairId) {
         self.counts[to_usize(id)] = 0;
     }
 
     /// Frees the list of a pair, which must not be read again: its memory can be reused for other lists.
-    pub(super) fn free_rooms(&mut self, id: PairId) {
-        let Pair { first_room, rooms, .. } = self.pairs[to_usize(id)];
-        for room in &self.rooms[to_usize(first_room)..][..to_usize(rooms)] {
-            self.stores[to_usize(room.store)].free(*room);
+    pub(super) fn free_spans(&mut self, id: PairId) {
+        let Pair { first_span, spans, .. } = self.pairs[to_usize(id)];
+        for span in &self.spans[to_usize(first_span)..][..to_usize(spans)] {
+            self.arenas[to_usize(span.arena)].free(*span);
         }
     }
 
     /// Number of listed occurrences of a pair, live or not.
     pub(super) fn listed(&self, id: PairId) -> usize {
-        self.rooms_of(id).iter().map(|room| to_usize(room.length)).sum()
+        self.spans_of(id).iter().map(|span| to_usize(span.length)).sum()
     }
 
     /// The listed occurrences of a pair, which are those at the time when it was created: slices in ascending
     /// order.
     #[inline]
     pub(super) fn occurrences(&self, id: PairId) -> impl Iterator<Item = &[Occurrence<W>]> {
-        self.rooms_of(id).iter().map(|room| self.stores[to_usize(room.store)].list(*room))
+        self.spans_of(id).iter().map(|span| self.arenas[to_usize(span.arena)].list(*span))
     }
 
     /// The listed occurrences with indices in `range`, in slices.
@@ -195,34 +195,34 @@ impl<W: Weight + Default> Pairs<W> {
 
     /// The spans that list the occurrences of a pair.
     #[inline]
-    fn rooms_of(&self, id: PairId) -> &[Room] {
-        let Pair { first_room, rooms, .. } = self.pairs[to_usize(id)];
-        &self.rooms[to_usize(first_room)..][..to_usize(rooms)]
+    fn spans_of(&self, id: PairId) -> &[Span] {
+        let Pair { first_span, spans, .. } = self.pairs[to_usize(id)];
+        &self.spans[to_usize(first_span)..][..to_usize(spans)]
     }
 
     /// Prefetches what merging the upcoming pairs will read; the first argument is the nearest pair. To reach
     /// the cells of a pair, the processor follows a chain: pair, span, list, cells. Each link is known only
     /// when the one before has been read, so each upcoming pair is advanced by one link at a time.
-    pub(super) fn fetch(
+    pub(super) fn prefetch(
         &self,
-        [cells_of, list_of, room_of, pair_of]: [Option<PairId>; 4],
-        Corpus { cells, spans, .. }: &Corpus<W>,
+        [cells_of, list_of, span_of, pair_of]: [Option<PairId>; 4],
+        Corpus { cells, widths, .. }: &Corpus<W>,
     ) {
         if let Some(id) = pair_of {
             huge_pages::fetch(&self.pairs, to_usize(id));
         }
-        if let Some(id) = room_of {
-            huge_pages::fetch(&self.rooms, to_usize(self.pair(id).first_room));
+        if let Some(id) = span_of {
+            huge_pages::fetch(&self.spans, to_usize(self.pair(id).first_span));
         }
         if let Some(id) = list_of {
-            let room = self.rooms[to_usize(self.pair(id).first_room)];
-            self.stores[to_usize(room.store)].fetch(room, AHEAD);
+            let span = self.spans[to_usize(self.pair(id).first_span)];
+            self.arenas[to_usize(span.arena)].prefetch(span, PREFETCH_DISTANCE);
         }
         if let Some(id) = cells_of {
             let Pair { left, right, .. } = self.pair(id);
-            let span = to_usize(spans[to_usize(left)] + spans[to_usize(right)]);
-            let first = self.occurrences(id).flatten().take(AHEAD);
-            first.for_each(|occurrence| fetch_around(cells, to_usize(occurrence.position), span));
+            let width = to_usize(widths[to_usize(left)] + widths[to_usize(right)]);
+            let first = self.occurrences(id).flatten().take(PREFETCH_DISTANCE);
+            first.for_each(|occurrence| prefetch_around(cells, to_usize(occurrence.position), width));
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Queue<K> {
     /// The pairs of the current level in descending order, so that the next one is last.
     sorted: Vec<(K, PairId)>,
     /// Pairs that were created with the count of the current level.
-    born: BinaryHeap<Reverse<(K, PairId)>>,
+    created: BinaryHeap<Reverse<(K, PairId)>>,
     /// Pairs by count, for counts below [`LOW_LEVELS`].
     low: Vec<Vec<PairId>>,
     /// Pairs by count, for greater counts.
@@ -52,7 +52,7 @@ impl<K: Ord + Copy> Queue<K> {
         Queue {
             level: u64::MAX,
             sorted: Vec::new(),
-            born: BinaryHeap::new(),
+            created: BinaryHeap::new(),
             low: vec![Vec::new(); LOW_LEVELS],
             high: BTreeMap::new(),
             low_end: 0,
@@ -68,7 +68,7 @@ impl<K: Ord + Copy> Queue<K> {
         }
         if count >= self.level {
             debug_assert!(count == self.level, "a pair is born no more frequent than its newer token");
-            self.born.push(Reverse((rank.key(pair), pair)));
+            self.created.push(Reverse((rank.key(pair), pair)));
         } else if count < to_u64(LOW_LEVELS) {
             let level = u64_to_usize(count);
             self.low[level].push(pair);
@@ -100,12 +100,12 @@ impl<K: Ord + Copy> Queue<K> {
 
     /// The next pair of the current level, by key.
     fn pop_at_level(&mut self) -> Option<PairId> {
-        let born_first = match (self.sorted.last(), self.born.peek()) {
-            (Some(filed), Some(Reverse(born))) => born < filed,
+        let created_first = match (self.sorted.last(), self.created.peek()) {
+            (Some(filed), Some(Reverse(created))) => created < filed,
             (filed, _) => filed.is_none(),
         };
-        if born_first {
-            self.born.pop().map(|Reverse((_, pair))| pair)
+        if created_first {
+            self.created.pop().map(|Reverse((_, pair))| pair)
         } else {
             self.sorted.pop().map(|(_, pair)| pair)
         }

@@ -83,12 +83,12 @@ pub struct Powers {
 }
 
 /// The greatest power.
-const MOST: u8 = 3;
+const MAX_POWER: u8 = 3;
 
 /// Maximum number of factors in a product that is compared: three powers of at most three.
 const FACTORS: usize = 9;
 
-/// Powers as they are deserialized, before the check against [`MOST`].
+/// Powers as they are deserialized, before the check against [`MAX_POWER`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UncheckedPowers {
@@ -100,7 +100,7 @@ struct UncheckedPowers {
 /// The error for text that is not a score, and for powers above 3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MOST}"
+    "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MAX_POWER}"
 )]
 pub struct NotScore {
     text: String,
@@ -116,7 +116,7 @@ impl Powers {
     /// The powers of the pair's count, of the left token's count and of the right token's. `None` if one is
     /// above 3.
     pub fn new(p: u8, q: u8, r: u8) -> Option<Powers> {
-        [p, q, r].iter().all(|power| *power <= MOST).then_some(Powers { p, q, r })
+        [p, q, r].iter().all(|power| *power <= MAX_POWER).then_some(Powers { p, q, r })
     }
 }
 
@@ -203,8 +203,8 @@ impl Powers {
     fn factors(self, count: u64, other: &Measures) -> [u64; FACTORS] {
         let mut factors = [1; FACTORS];
         let powers = [(count, self.p), (other.left, self.q), (other.right, self.r)];
-        let all = powers.iter().flat_map(|&(number, power)| std::iter::repeat_n(number, usize::from(power)));
-        factors.iter_mut().zip(all).for_each(|(factor, number)| *factor = number);
+        let all = powers.iter().flat_map(|&(id, power)| std::iter::repeat_n(id, usize::from(power)));
+        factors.iter_mut().zip(all).for_each(|(factor, id)| *factor = id);
         factors
     }
 }
@@ -278,7 +278,7 @@ struct ScoredKey {
     /// The quantities from which the score is computed.
     measures: Measures,
     /// The data that decide between equal scores.
-    tied: Tied,
+    tied: TieKey,
 }
 
 /// State of the training loop by scores.
@@ -295,7 +295,7 @@ pub(super) struct ScoreTrainer<'a> {
     /// Number of occurrences of each token: the sum over sequences of weight × occurrences.
     counts: Vec<u64>,
     /// Data that the tie rule compares.
-    ties: Ties,
+    ties: TieData,
     /// All pairs that were ever kept, by id. The first is a placeholder for [`NOT_KEPT`].
     pairs: Vec<ScoredPair>,
     /// Present key of each pair, by id.
@@ -321,7 +321,7 @@ impl<'a> ScoreTrainer<'a> {
             counts[to_usize(cell.token)] += corpus.weight(sequence);
         }
         let mut trainer = ScoreTrainer {
-            ties: Ties::new(log.config.tie_break, &corpus.cells, &log.merges),
+            ties: TieData::new(log.config.tie_break, &corpus.cells, &log.merges),
             log,
             corpus,
             sequences,
@@ -392,7 +392,7 @@ impl<'a> ScoreTrainer<'a> {
         self.by_right.push(Vec::new());
         let sites = self.replace(best, token);
         self.log.push(Merge { left, right, count: Count::new(count) }, self.corpus.tokens);
-        self.ties.made(sites[0], self.corpus.length(token));
+        self.ties.token_created(sites[0], self.corpus.length(token));
         let mut lowered = std::mem::take(&mut self.lowered);
         lowered.sort_unstable();
         lowered.dedup();
@@ -441,8 +441,8 @@ impl<'a> ScoreTrainer<'a> {
     /// occurs too seldom.
     fn update(&mut self, pair: PairId) {
         let ScoreTrainer { log, corpus, counts, ties, pairs, keys, heap, .. } = self;
-        let (config, number) = (log.config, to_usize(pair));
-        let ScoredPair { left, right, count, positions, live } = &mut pairs[number];
+        let (config, id) = (log.config, to_usize(pair));
+        let ScoredPair { left, right, count, positions, live } = &mut pairs[id];
         if *count < config.min_count() {
             heap.remove(pair, |one, two| comes_before(config, ties, keys, one, two));
             *positions = Vec::new();
@@ -451,15 +451,15 @@ impl<'a> ScoreTrainer<'a> {
         while corpus.cells[to_usize(positions[*live])].pair != pair {
             *live += 1;
         }
-        let tied = Tied { left: *left, right: *right, first: positions[*live] };
+        let tied = TieKey { left: *left, right: *right, first: positions[*live] };
         let measures = Measures {
             count: *count,
             left: counts[to_usize(*left)],
             right: counts[to_usize(*right)],
             bytes: to_u64(corpus.length(*left) + corpus.length(*right)),
         };
-        keys[number] = ScoredKey { measures, tied };
-        heap.put(pair, |one, two| comes_before(config, ties, keys, one, two));
+        keys[id] = ScoredKey { measures, tied };
+        heap.insert_or_move(pair, |one, two| comes_before(config, ties, keys, one, two));
     }
 
     /// Moves pairs in the heap, and returns those that still occur often enough.
@@ -474,15 +474,15 @@ impl<'a> ScoreTrainer<'a> {
     /// The others never can be, because counts only fall.
     fn find_pairs(&mut self, positions: impl Iterator<Item = usize>) {
         let mut found: Vec<ScoredPair> = Vec::new();
-        let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+        let mut ids: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         for position in positions {
             let Some((left, right)) = self.corpus.pair_at(position) else { continue };
-            let number = *numbers.entry((left, right)).or_insert_with(|| {
+            let id = *ids.entry((left, right)).or_insert_with(|| {
                 found.push(ScoredPair::new(left, right));
                 found.len() - 1
             });
-            found[number].count += self.corpus.weight(self.sequences[position]);
-            found[number].positions.push(truncate_to_u32(position));
+            found[id].count += self.corpus.weight(self.sequences[position]);
+            found[id].positions.push(truncate_to_u32(position));
         }
         let (least, longest) = (self.log.config.min_count(), self.log.config.max_bytes());
         for pair in found {
@@ -512,14 +512,14 @@ impl<'a> ScoreTrainer<'a> {
 
     /// Adds a pair with an empty key.
     fn add(&mut self, pair: ScoredPair) {
-        let tied = Tied { left: pair.left, right: pair.right, first: 0 };
+        let tied = TieKey { left: pair.left, right: pair.right, first: 0 };
         self.keys.push(ScoredKey { measures: Measures::default(), tied });
         self.pairs.push(pair);
     }
 }
 
 /// Whether pair `one` is merged before pair `two`: by the greater score, then by the tie rule.
-fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[ScoredKey], one: PairId, two: PairId) -> bool {
+fn comes_before(config: &TrainConfig, ties: &TieData, keys: &[ScoredKey], one: PairId, two: PairId) -> bool {
     let (one, two) = (&keys[to_usize(one)], &keys[to_usize(two)]);
     let by_score = config.score.compare(&two.measures, &one.measures);
     by_score.then_with(|| ties.compare(&one.tied, &two.tied)) == Ordering::Less
@@ -546,77 +546,77 @@ const ABSENT: u32 = u32::MAX;
 #[derive(Default)]
 struct Heap {
     /// The heap: number 0 is the first, and the children of place i are at 2i + 1 and 2i + 2.
-    numbers: Vec<u32>,
-    /// Place of each number in `numbers`, or [`ABSENT`].
-    places: Vec<u32>,
+    ids: Vec<u32>,
+    /// Place of each number in `ids`, or [`ABSENT`].
+    positions: Vec<u32>,
 }
 
 impl Heap {
     /// The number that comes before all others.
     fn first(&self) -> Option<u32> {
-        self.numbers.first().copied()
+        self.ids.first().copied()
     }
 
     /// Adds a number, or moves it to its new place if the heap has it already.
-    fn put(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
-        if self.places.len() <= to_usize(number) {
-            self.places.resize(to_usize(number) + 1, ABSENT);
+    fn insert_or_move(&mut self, id: u32, before: impl Fn(u32, u32) -> bool) {
+        if self.positions.len() <= to_usize(id) {
+            self.positions.resize(to_usize(id) + 1, ABSENT);
         }
-        let mut at = self.places[to_usize(number)];
-        if at == ABSENT {
-            at = truncate_to_u32(self.numbers.len());
-            self.numbers.push(number);
-            self.places[to_usize(number)] = at;
+        let mut slot = self.positions[to_usize(id)];
+        if slot == ABSENT {
+            slot = truncate_to_u32(self.ids.len());
+            self.ids.push(id);
+            self.positions[to_usize(id)] = slot;
         }
-        self.settle(to_usize(at), before);
+        self.sift(to_usize(slot), before);
     }
 
     /// Removes a number, if the heap has it.
-    fn remove(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
-        let at = self.places.get(to_usize(number)).copied().filter(|at| *at != ABSENT);
-        let Some(at) = at.map(to_usize) else { return };
-        self.places[to_usize(number)] = ABSENT;
-        let last = self.numbers.pop().expect("a number that has a place is there");
-        if at < self.numbers.len() {
-            self.write(at, last);
-            self.settle(at, before);
+    fn remove(&mut self, id: u32, before: impl Fn(u32, u32) -> bool) {
+        let slot = self.positions.get(to_usize(id)).copied().filter(|slot| *slot != ABSENT);
+        let Some(slot) = slot.map(to_usize) else { return };
+        self.positions[to_usize(id)] = ABSENT;
+        let last = self.ids.pop().expect("a number that has a place is there");
+        if slot < self.ids.len() {
+            self.set(slot, last);
+            self.sift(slot, before);
         }
     }
 
     /// Moves the number at a place up or down until the heap is in order.
-    fn settle(&mut self, mut at: usize, before: impl Fn(u32, u32) -> bool) {
-        let number = self.numbers[at];
-        while at > 0 && before(number, self.numbers[(at - 1) / 2]) {
-            self.write(at, self.numbers[(at - 1) / 2]);
-            at = (at - 1) / 2;
+    fn sift(&mut self, mut slot: usize, before: impl Fn(u32, u32) -> bool) {
+        let id = self.ids[slot];
+        while slot > 0 && before(id, self.ids[(slot - 1) / 2]) {
+            self.set(slot, self.ids[(slot - 1) / 2]);
+            slot = (slot - 1) / 2;
         }
-        while let Some(&left) = self.numbers.get(2 * at + 1) {
-            let (mut child, mut down) = (2 * at + 1, left);
-            if let Some(&right) = self.numbers.get(child + 1)
+        while let Some(&left) = self.ids.get(2 * slot + 1) {
+            let (mut child, mut down) = (2 * slot + 1, left);
+            if let Some(&right) = self.ids.get(child + 1)
                 && before(right, left)
             {
                 (child, down) = (child + 1, right);
             }
-            if !before(down, number) {
+            if !before(down, id) {
                 break;
             }
-            self.write(at, down);
-            at = child;
+            self.set(slot, down);
+            slot = child;
         }
-        self.write(at, number);
+        self.set(slot, id);
     }
 
     /// Writes a number and records its place.
-    fn write(&mut self, at: usize, number: u32) {
-        self.numbers[at] = number;
-        self.places[to_usize(number)] = truncate_to_u32(at);
+    fn set(&mut self, slot: usize, id: u32) {
+        self.ids[slot] = id;
+        self.positions[to_usize(id)] = truncate_to_u32(slot);
     }
 }
 
 /// The data that a tie rule compares, for training by any score.
 ///
 /// The bytes of a new token are a slice of the text, at its first occurrence, so they are not copied.
-struct Ties {
+struct TieData {
     rule: TieBreak,
     /// Ranks of the bytes in GPT-2's byte alphabet.
     gpt2: ById,
@@ -626,27 +626,27 @@ struct Ties {
     /// Start in `bytes` and length of each token.
     tokens: Vec<(usize, usize)>,
     /// Start in `bytes` of each position of the text.
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 /// A pair, as tie rules compare it.
 #[derive(Clone, Copy)]
-struct Tied {
+struct TieKey {
     left: u32,
     right: u32,
     /// Position of its first occurrence.
     first: u32,
 }
 
-impl Ties {
+impl TieData {
     /// For a text in which every token spans one position; the tokens are bytes or made by `merges`.
-    fn new(rule: TieBreak, cells: &[Cell], merges: &[Merge]) -> Ties {
-        let mut ties = Ties {
+    fn new(rule: TieBreak, cells: &[Cell], merges: &[Merge]) -> TieData {
+        let mut ties = TieData {
             rule,
             gpt2: ById::new(TieBreak::Hf),
             bytes: Vec::new(),
             tokens: Vec::new(),
-            places: Vec::new(),
+            positions: Vec::new(),
         };
         if rule.looks_at_bytes() {
             ties.lay_out(cells, merges);
@@ -664,7 +664,7 @@ impl Ties {
             self.bytes.extend(token);
         }
         for &Cell { token, .. } in cells {
-            self.places.push(self.bytes.len());
+            self.positions.push(self.bytes.len());
             if token == SEPARATOR {
                 self.bytes.push(0);
             } else {
@@ -675,15 +675,15 @@ impl Ties {
     }
 
     /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
-    fn made(&mut self, position: usize, length: usize) {
-        if let Some(&place) = self.places.get(position) {
+    fn token_created(&mut self, position: usize, length: usize) {
+        if let Some(&place) = self.positions.get(position) {
             self.tokens.push((place, length));
         }
     }
 
     /// Compares two pairs by the rule; the lesser is merged first.
-    fn compare(&self, one: &Tied, two: &Tied) -> Ordering {
-        let gpt2 = |pair: &Tied| (self.gpt2.place_of(pair.left), self.gpt2.place_of(pair.right));
+    fn compare(&self, one: &TieKey, two: &TieKey) -> Ordering {
+        let gpt2 = |pair: &TieKey| (self.gpt2.rank(pair.left), self.gpt2.rank(pair.right));
         let by_bytes =
             || (self.of(one.left), self.of(one.right)).cmp(&(self.of(two.left), self.of(two.right)));
         match self.rule {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::apply::cuts;
 use super::corpus::{Corpus, UnitWeight};
 use super::occurrences::{find, find_in_chunks};
-use super::pairs::{Keep, Pairs};
+use super::pairs::{KeepRule, KeptPairs};
 use super::scores::{self, Measures};
 use super::{
     Deviation, Merge, Merges, Powers, Score, TieBreak, TokenSequences, TrainConfig, extend_merges,
@@ -102,7 +102,7 @@ proptest! {
 type FoundPair = (u32, u32, u64, Vec<u32>);
 
 /// The kept pairs, and the pair ids at all positions.
-fn found(corpus: &Corpus<UnitWeight>, pairs: &Pairs<UnitWeight>) -> (Vec<FoundPair>, Vec<u32>) {
+fn found(corpus: &Corpus<UnitWeight>, pairs: &KeptPairs<UnitWeight>) -> (Vec<FoundPair>, Vec<u32>) {
     let of = |id| {
         let pair = pairs.pair(id);
         let positions = pairs.occurrences(id).flatten().map(|occurrence| occurrence.position).collect();
@@ -134,7 +134,7 @@ fn chunks_find_the_pairs_that_one_walk_finds() {
     let inputs = (vec(sequence(), 1..12), 1..4u64, 1..4usize, 0..40usize);
     one_case_in(4, &inputs, |(sequences, threshold, longest, merges)| {
         let pretokens: PretokenCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
-        let keep = Keep { threshold, longest };
+        let keep = KeepRule { threshold, longest };
         let mut corpus = Corpus::<UnitWeight>::new(&pretokens).unwrap();
         let pairs = find(&mut corpus, keep, merges, &Silent).unwrap();
         let mut chunked = Corpus::<UnitWeight>::new(&pretokens).unwrap();
@@ -149,7 +149,7 @@ fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
     let cut = |text: &str, most| {
         let pretokens: PretokenCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
         let mut corpus = Corpus::<UnitWeight>::new(&pretokens).unwrap();
-        let keep = Keep { threshold: 2, longest: 9 };
+        let keep = KeepRule { threshold: 2, longest: 9 };
         let pairs = find(&mut corpus, keep, 0, &Silent).unwrap();
         let is_ab = |id: &u32| (pairs.pair(*id).left, pairs.pair(*id).right) == (97, 98);
         cuts(pairs.ids().find(is_ab).unwrap(), &corpus, &pairs, most).len()
@@ -160,7 +160,7 @@ fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
 
 #[test]
 fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
-    let keep = Keep { threshold: 2, longest: 9 };
+    let keep = KeepRule { threshold: 2, longest: 9 };
     let threshold = |merges| keep.for_merges(merges, [4, 100, 8, 20].into_iter()).threshold;
     assert_eq!([0, 1, 2, 3, 4, 5].map(threshold), [2, 25, 5, 2, 2, 2]);
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::corpus::{Cell, PairId, Weight};
-use super::pairs::{Pair, Pairs};
+use super::pairs::{KeptPairs, Pair};
 use crate::base::int::{to_usize, truncate_to_u32};
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
@@ -58,12 +58,12 @@ impl TieBreak {
 ///
 /// The key of a pair is computed when the queue reaches the pair's count, and is compared only with keys of
 /// pairs that have the same count.
-pub(super) trait Order: Send {
+pub(super) trait TieOrder: Send {
     /// Type of the keys.
     type Key: Ord + Copy + Send;
 
     /// Key of a pair that occurs in the text. It stays the same until the pair's count changes.
-    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key;
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &KeptPairs<W>, cells: &[Cell]) -> Self::Key;
 
     /// Rank of each byte, for rules that compare the ids of (left, right) with the bytes in some order before
     /// all other tokens. `None` for other rules.
@@ -72,7 +72,7 @@ pub(super) trait Order: Send {
     }
 
     /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
-    fn made(&mut self, _position: usize, _length: usize) {}
+    fn token_created(&mut self, _position: usize, _length: usize) {}
 }
 
 /// Order by (left id, right id), with the single bytes ranked by a table.
@@ -98,24 +98,24 @@ impl ById {
         let first = (0..=255u8).filter(stays);
         let then = (0..=255u8).filter(|byte| !stays(byte));
         let mut byte_order = [0; 256];
-        for (place, byte) in (0..).zip(first.chain(then)) {
-            byte_order[usize::from(byte)] = place;
+        for (rank, byte) in (0..).zip(first.chain(then)) {
+            byte_order[usize::from(byte)] = rank;
         }
         ById { byte_order }
     }
 
     /// Rank of a token in this order.
-    pub(super) fn place_of(&self, token: u32) -> u64 {
+    pub(super) fn rank(&self, token: u32) -> u64 {
         u64::from(self.byte_order.get(to_usize(token)).copied().unwrap_or(token))
     }
 }
 
-impl Order for ById {
+impl TieOrder for ById {
     type Key = u64;
 
-    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, _cells: &[Cell]) -> u64 {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &KeptPairs<W>, _cells: &[Cell]) -> u64 {
         let Pair { left, right, .. } = pairs.pair(id);
-        self.place_of(left) << 32 | self.place_of(right)
+        self.rank(left) << 32 | self.rank(right)
     }
 
     fn byte_order(&self) -> Option<&[u32; 256]> {
@@ -129,10 +129,10 @@ impl Order for ById {
 /// and no occurrence is added after the pair was created.
 pub(super) struct ByFirstPosition;
 
-impl Order for ByFirstPosition {
+impl TieOrder for ByFirstPosition {
     type Key = u32;
 
-    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> u32 {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &KeptPairs<W>, cells: &[Cell]) -> u32 {
         pairs.first_position(id, cells)
     }
 }
@@ -141,17 +141,17 @@ impl Order for ByFirstPosition {
 pub(super) struct ByBytes<'a> {
     bytes: &'a [u8],
     /// Start in `bytes` and length of each token that is not a single byte.
-    made: Vec<(usize, usize)>,
+    token_created: Vec<(usize, usize)>,
 }
 
 /// Byte `b` at index `b`, so that a slice of one element gives the bytes of a single-byte token.
 static SINGLE_BYTES: [u8; 256] = {
     let mut bytes = [0; 256];
-    let (mut place, mut byte) = (0, 0u8);
-    while place < 255 {
-        place += 1;
+    let (mut rank, mut byte) = (0, 0u8);
+    while rank < 255 {
+        rank += 1;
         byte += 1;
-        bytes[place] = byte;
+        bytes[rank] = byte;
     }
     bytes
 };
@@ -159,7 +159,7 @@ static SINGLE_BYTES: [u8; 256] = {
 impl<'a> ByBytes<'a> {
     /// `bytes` has the byte at each position of the corpus.
     pub(super) fn new(bytes: &'a [u8]) -> ByBytes<'a> {
-        ByBytes { bytes, made: Vec::new() }
+        ByBytes { bytes, token_created: Vec::new() }
     }
 
     /// The bytes of a token.
@@ -168,35 +168,35 @@ impl<'a> ByBytes<'a> {
         if token < 256 {
             return &SINGLE_BYTES[token..=token];
         }
-        let (start, length) = self.made[token - 256];
+        let (start, length) = self.token_created[token - 256];
         &self.bytes[start..start + length]
     }
 }
 
-impl<'a> Order for ByBytes<'a> {
+impl<'a> TieOrder for ByBytes<'a> {
     type Key = (&'a [u8], &'a [u8]);
 
-    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, _cells: &[Cell]) -> Self::Key {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &KeptPairs<W>, _cells: &[Cell]) -> Self::Key {
         let Pair { left, right, .. } = pairs.pair(id);
         (self.of(left), self.of(right))
     }
 
-    fn made(&mut self, position: usize, length: usize) {
-        self.made.push((position, length));
+    fn token_created(&mut self, position: usize, length: usize) {
+        self.token_created.push((position, length));
     }
 }
 
 /// The reverse of another order.
 pub(super) struct Reversed<O>(pub(super) O);
 
-impl<O: Order> Order for Reversed<O> {
+impl<O: TieOrder> TieOrder for Reversed<O> {
     type Key = Reverse<O::Key>;
 
-    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &KeptPairs<W>, cells: &[Cell]) -> Self::Key {
         Reverse(self.0.key(id, pairs, cells))
     }
 
-    fn made(&mut self, position: usize, length: usize) {
-        self.0.made(position, length);
+    fn token_created(&mut self, position: usize, length: usize) {
+        self.0.token_created(position, length);
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct UniqueTail<'a> {
     /// Tokens at both ends of their spans, as in [`Corpus`](super::corpus::Corpus), but laid out again without stale positions.
     text: Vec<u32>,
     /// Number of positions that each token spans.
-    spans: Vec<u32>,
+    widths: Vec<u32>,
     /// Length of each token in bytes.
     lengths: &'a mut Vec<u32>,
     /// Maximum length in bytes of a token.
@@ -88,7 +88,7 @@ impl<'a> UniqueTail<'a> {
     ) -> UniqueTail<'a> {
         let mut unique = UniqueTail {
             text,
-            spans: vec![1; lengths.len()],
+            widths: vec![1; lengths.len()],
             longest,
             byte_order: *byte_order,
             initial: Vec::new(),
@@ -193,7 +193,7 @@ impl<'a> UniqueTail<'a> {
 
     /// The token after the `left` at `position`, or `None` if that `left` has been merged.
     fn right_of(&self, left: u32, position: u32) -> Option<u32> {
-        let (start, after) = (to_usize(position), to_usize(position + self.spans[to_usize(left)]));
+        let (start, after) = (to_usize(position), to_usize(position + self.widths[to_usize(left)]));
         // A token that became the right part of another may still be visible at its start, but not at its end.
         (self.text[start] == left && self.text[after - 1] == left).then(|| self.text[after])
     }
@@ -202,15 +202,15 @@ impl<'a> UniqueTail<'a> {
     fn merge_at(&mut self, left: u32, right: u32, position: u32) {
         let token = truncate_to_u32(self.lengths.len());
         self.lengths.push(self.lengths[to_usize(left)] + self.lengths[to_usize(right)]);
-        let span = self.spans[to_usize(left)] + self.spans[to_usize(right)];
-        self.spans.push(span);
+        let width = self.widths[to_usize(left)] + self.widths[to_usize(right)];
+        self.widths.push(width);
         self.filed.push(Filed::default());
-        let (start, end) = (to_usize(position), to_usize(position + span));
+        let (start, end) = (to_usize(position), to_usize(position + width));
         self.text[start] = token;
         self.text[end - 1] = token;
         let (before, after) = (self.text[start - 1], self.text[end]);
         if self.fits(before, token) {
-            self.file(before, token, position - self.spans[to_usize(before)]);
+            self.file(before, token, position - self.widths[to_usize(before)]);
         }
         if self.fits(token, after) {
             self.file(token, after, position);

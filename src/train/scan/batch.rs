@@ -7,7 +7,7 @@ use super::text::{Code, MOST_CODES, PairCounts};
 
 /// A token, with the properties that decide which pairs are merged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
+pub(super) struct CodeToken {
     pub(super) code: Code,
     /// Rank in the tie order: the byte's rank for bytes, the id for other tokens.
     pub(super) order: u32,
@@ -17,13 +17,13 @@ pub(super) struct Token {
 
 /// Which pairs may be merged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct BatchLimits {
     /// Minimum count.
-    pub(super) least: u64,
+    pub(super) min_count: u64,
     /// Maximum length in bytes of the token that a pair makes.
-    pub(super) longest: usize,
+    pub(super) max_bytes: usize,
     /// Maximum number of pairs.
-    pub(super) most: usize,
+    pub(super) max_pairs: usize,
 }
 
 /// A pair that may be merged: count, reversed ranks of both tokens, both codes. The greatest is merged first.
@@ -52,17 +52,17 @@ type Candidate = (u64, Reverse<(u32, u32)>, Code, Code);
 ///   n is odd and at least 3. So neither is more than half as frequent as (a, a) was. Therefore c must be at
 ///   least half as frequent as (a, a); if it is exactly half as frequent, it still comes first, since x comes
 ///   after l.
-pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Rule> {
-    let mut batch: Vec<Rule> = Vec::new();
+pub(super) fn choose(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLimits) -> Vec<BatchRule> {
+    let mut batch: Vec<BatchRule> = Vec::new();
     let mut lefts = vec![false; counts.side()];
     let mut rights = vec![false; counts.side()];
-    let mut least = limits.least;
+    let mut min_count = limits.min_count;
     for (count, _, left, right) in candidates(counts, tokens, limits) {
         let (l, r) = (usize::from(left), usize::from(right));
-        if count < least || rights[l] || lefts[r] {
+        if count < min_count || rights[l] || lefts[r] {
             break;
         }
-        batch.push(Rule { left, right, made: 0, count });
+        batch.push(BatchRule { left, right, new_code: 0, count });
         if Stars::needed(&batch) > MOST_STARS {
             batch.pop();
             break;
@@ -70,28 +70,28 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> V
         lefts[l] = true;
         rights[r] = true;
         if left == right {
-            least = least.max(count.div_ceil(2));
+            min_count = min_count.max(count.div_ceil(2));
         }
     }
     batch
 }
 
-/// The first pairs in the order in which they would be merged if nothing changed, at most `limits.most`.
-fn candidates(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Candidate> {
-    let most = limits.most.min(MOST_RULES);
-    let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
-    let mut least = limits.least.max(1);
+/// The first pairs in the order in which they would be merged if nothing changed, at most `limits.max_pairs`.
+fn candidates(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLimits) -> Vec<Candidate> {
+    let max_pairs = limits.max_pairs.min(MOST_RULES);
+    let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(max_pairs + 1);
+    let mut min_count = limits.min_count.max(1);
     for left in tokens {
         let row = counts.row(left.code);
         for right in tokens {
             let count = row[usize::from(right.code)];
-            if count < least || left.bytes + right.bytes > limits.longest {
+            if count < min_count || left.bytes + right.bytes > limits.max_bytes {
                 continue;
             }
             best.push(Reverse((count, Reverse((left.order, right.order)), left.code, right.code)));
-            if best.len() > most {
+            if best.len() > max_pairs {
                 best.pop();
-                least = best.peek().map_or(least, |Reverse(last)| last.0);
+                min_count = best.peek().map_or(min_count, |Reverse(last)| last.0);
             }
         }
     }
@@ -99,14 +99,14 @@ fn candidates(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Cand
     best.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate).collect()
 }
 
-/// A merge as the scan carries it out: each `left` that is followed by `right` becomes `made`, and that `right`
+/// A merge as the scan carries it out: each `left` that is followed by `right` becomes `new_code`, and that `right`
 /// is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
+pub(super) struct BatchRule {
     pub(super) left: Code,
     pub(super) right: Code,
     /// Code of the new token.
-    pub(super) made: Code,
+    pub(super) new_code: Code,
     /// How often the pair occurs; overlapping occurrences count each.
     pub(super) count: u64,
 }
@@ -118,17 +118,17 @@ pub(super) const MOST_RULES: usize = 32;
 pub(super) const MOST_STARS: usize = 16;
 
 /// The merges of one pass over the text. No code is the left one of a rule and the right one of another.
-pub(super) struct Rules {
+pub(super) struct BatchRules {
     /// The rules in the order of the merges.
-    pub(super) list: Vec<Rule>,
+    pub(super) list: Vec<BatchRule>,
     /// The codes of rules with two equal codes.
     pub(super) doubles: Vec<Code>,
     /// The rules with two different codes.
     pub(super) stars: Stars,
     /// Index of each code among the distinct left codes, counted from 1; 0 for other codes.
-    left_places: Box<[u8; MOST_CODES]>,
+    left_indices: Box<[u8; MOST_CODES]>,
     /// The same for right codes.
-    right_places: Box<[u8; MOST_CODES]>,
+    right_indices: Box<[u8; MOST_CODES]>,
     /// Index of the rule, by left and right index, or [`NONE`].
     found: [[u8; MOST_RULES + 1]; MOST_RULES + 1],
 }
@@ -136,21 +136,21 @@ pub(super) struct Rules {
 /// Marks pairs for which no rule exists.
 const NONE: u8 = u8::MAX;
 
-impl Rules {
+impl BatchRules {
     /// Builds the tables for at most [`MOST_RULES`] rules.
-    pub(super) fn new(list: Vec<Rule>) -> Rules {
-        let mut rules = Rules {
+    pub(super) fn new(list: Vec<BatchRule>) -> BatchRules {
+        let mut rules = BatchRules {
             doubles: list.iter().filter(|rule| rule.left == rule.right).map(|rule| rule.left).collect(),
             stars: Stars::new(&list),
-            left_places: Box::new([0; MOST_CODES]),
-            right_places: Box::new([0; MOST_CODES]),
+            left_indices: Box::new([0; MOST_CODES]),
+            right_indices: Box::new([0; MOST_CODES]),
             found: [[NONE; MOST_RULES + 1]; MOST_RULES + 1],
             list,
         };
         let (mut lefts, mut rights) = (0, 0);
         for (number, rule) in (0..).zip(&rules.list) {
-            let left = place_in(&mut rules.left_places, rule.left, &mut lefts);
-            let right = place_in(&mut rules.right_places, rule.right, &mut rights);
+            let left = index_in(&mut rules.left_indices, rule.left, &mut lefts);
+            let right = index_in(&mut rules.right_indices, rule.right, &mut rights);
             rules.found[usize::from(left)][usize::from(right)] = number;
         }
         rules
@@ -164,8 +164,8 @@ impl Rules {
 
     /// Index of the rule that merges these codes, or [`NONE`].
     fn number(&self, left: Code, right: Code) -> u8 {
-        let left = self.left_places[usize::from(left) % MOST_CODES];
-        let right = self.right_places[usize::from(right) % MOST_CODES];
+        let left = self.left_indices[usize::from(left) % MOST_CODES];
+        let right = self.right_indices[usize::from(right) % MOST_CODES];
         self.found[usize::from(left)][usize::from(right)]
     }
 
@@ -173,20 +173,20 @@ impl Rules {
     ///
     /// # Panics
     /// If no rule does.
-    pub(super) fn rule(&self, left: Code, right: Code) -> (usize, &Rule) {
+    pub(super) fn rule(&self, left: Code, right: Code) -> (usize, &BatchRule) {
         let number = usize::from(self.number(left, right));
         (number, &self.list[number])
     }
 }
 
 /// Index of a code among the distinct codes of its side, counted from 1. Adds the code if it is new.
-fn place_in(places: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
-    let place = &mut places[usize::from(code)];
-    if *place == 0 {
+fn index_in(indices: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
+    let index = &mut indices[usize::from(code)];
+    if *index == 0 {
         *known += 1;
-        *place = *known;
+        *index = *known;
     }
-    *place
+    *index
 }
 
 /// The rules of two different codes, as tables of bits with which whole blocks of text are looked up at once.
@@ -198,12 +198,12 @@ fn place_in(places: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stars {
     /// Each set has up to eight stars.
-    pub(super) sets: Vec<Bits>,
+    pub(super) sets: Vec<StarBits>,
 }
 
 /// The bits of up to eight stars, one bit for each star.
 #[derive(Clone, Debug)]
-pub(super) struct Bits {
+pub(super) struct StarBits {
     pub(super) left: SideBits,
     pub(super) right: SideBits,
 }
@@ -228,10 +228,10 @@ impl SideBits {
 }
 
 impl Stars {
-    fn new(rules: &[Rule]) -> Stars {
+    fn new(rules: &[BatchRule]) -> Stars {
         let mut sets = Vec::new();
-        for eight in cover(rules).chunks(8) {
-            let mut bits = Bits { left: SideBits::NONE, right: SideBits::NONE };
+        for eight in cover_with_stars(rules).chunks(8) {
+            let mut bits = StarBits { left: SideBits::NONE, right: SideBits::NONE };
             for (star, bit) in eight.iter().zip((0..8).map(|n| 1 << n)) {
                 for &(left, right) in star {
                     bits.left.add(left, bit);
@@ -244,14 +244,14 @@ impl Stars {
     }
 
     /// Number of stars that these rules need.
-    pub(super) fn needed(rules: &[Rule]) -> usize {
-        cover(rules).len()
+    pub(super) fn needed(rules: &[BatchRule]) -> usize {
+        cover_with_stars(rules).len()
     }
 }
 
 /// Stars that cover the pairs of different codes. Greedy: takes the star that covers the most remaining pairs,
 /// until all are covered.
-fn cover(rules: &[Rule]) -> Vec<Vec<(Code, Code)>> {
+fn cover_with_stars(rules: &[BatchRule]) -> Vec<Vec<(Code, Code)>> {
     let mut rest: Vec<(Code, Code)> =
         rules.iter().map(|rule| (rule.left, rule.right)).filter(|(left, right)| left != right).collect();
     let mut stars = Vec::new();

@@ -16,10 +16,12 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-use batch::{Limits, Rule, Rules, Token, choose};
+use batch::{BatchLimits, BatchRule, BatchRules, CodeToken, choose};
 use pass::apply;
 use rayon::prelude::*;
-use text::{Code, Layout, MOST_CODES, PairCounts, Rare, Text, count, lay_out, set_aside};
+use text::{
+    Code, CodeText, JoinedSequences, MOST_CODES, PairCounts, RareBytes, count_pairs, join, share_code,
+};
 
 use super::tie_break::ById;
 use super::{Merge, MergeLog, Merges, Score, TieBreak, TrainConfig};
@@ -28,14 +30,14 @@ use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 
-pub use simd::Engine;
+pub use simd::ScanEngine;
 
 /// Separates sequences in [`Scanned::text`]. No token has this id.
-pub(super) const BETWEEN: u16 = u16::MAX;
+pub(super) const SCAN_SEPARATOR: u16 = u16::MAX;
 
 /// State after the merges that were learned by scanning.
 pub(super) struct Scanned<'a> {
-    /// Token ids of training, one per token, with [`BETWEEN`] between sequences. `None` if training is
+    /// Token ids of training, one per token, with [`SCAN_SEPARATOR`] between sequences. `None` if training is
     /// complete: there are enough merges, or no pair is left that may be merged.
     pub(super) text: Option<Vec<u16>>,
     /// The merges so far, with exact counts, and the history so far.
@@ -46,7 +48,7 @@ pub(super) struct Scanned<'a> {
 
 /// Parameters of the scan. Results do not depend on them, except for the number of merges learned by scanning.
 #[derive(Clone, Copy, Debug)]
-struct Tuning {
+struct ScanTuning {
     /// Codes per chunk. A thread works on one chunk of the text at a time.
     chunk: usize,
     /// Bytes that make up less than `1 / rare_share` of the text share one code at first.
@@ -56,24 +58,24 @@ struct Tuning {
     /// Number of codes at which the scan ends.
     most_codes: usize,
     /// Cost of merging one occurrence with lists, as the number of codes that can be scanned in the same time.
-    codes_a_merge: u64,
+    codes_per_merge: u64,
     /// Implementation of the pass over the text.
-    engine: Engine,
+    engine: ScanEngine,
 }
 
-/// Value of [`Tuning::codes_a_merge`] with which lists are never cheaper.
+/// Value of [`ScanTuning::codes_per_merge`] with which lists are never cheaper.
 const NEVER: u64 = u64::MAX;
 
-impl Tuning {
+impl ScanTuning {
     /// Parameters for a text of `bytes` bytes.
-    fn new(engine: Engine, bytes: usize) -> Tuning {
+    fn new(engine: ScanEngine, bytes: usize) -> ScanTuning {
         let is_cached = to_u64(bytes) < CACHED_BYTES;
-        Tuning {
+        ScanTuning {
             chunk: if is_cached { 1 << 21 } else { 1 << 18 },
             rare_share: 2_500,
             narrow_merges: 256,
             most_codes: text::MOST_CODES,
-            codes_a_merge: codes_a_merge(engine, is_cached),
+            codes_per_merge: codes_per_merge(engine, is_cached),
             engine,
         }
     }
@@ -102,8 +104,8 @@ pub(super) fn learn_by_scanning<'a>(
     config: &'a TrainConfig,
     observer: &'a dyn Observer,
 ) -> Result<Scanned<'a>> {
-    let tuning = Tuning::new(Engine::best(), pretokens.bytes());
-    Rounds::new(pretokens, config, tuning, observer)?.run()
+    let tuning = ScanTuning::new(ScanEngine::best(), pretokens.bytes());
+    Scanner::new(pretokens, config, tuning, observer)?.run()
 }
 
 /// The merges that are learned by scanning alone, even where lists would be cheaper. For tests and benchmarks.
@@ -113,32 +115,33 @@ pub(super) fn learn_by_scanning<'a>(
 pub fn merges_by_scanning(
     pretokens: PretokenCounts,
     config: &TrainConfig,
-    engine: Engine,
+    engine: ScanEngine,
     observer: &dyn Observer,
 ) -> Result<Merges> {
-    let tuning = Tuning { codes_a_merge: NEVER, ..Tuning::new(engine, pretokens.bytes()) };
-    Ok(Merges::new(Rounds::new(pretokens, config, tuning, observer)?.run()?.log.merges))
+    let tuning = ScanTuning { codes_per_merge: NEVER, ..ScanTuning::new(engine, pretokens.bytes()) };
+    Ok(Merges::new(Scanner::new(pretokens, config, tuning, observer)?.run()?.log.merges))
 }
 
 /// Whether [`learn_by_scanning`] supports these settings and pays off for these sequences.
-pub(super) fn suits(pretokens: &PretokenCounts, config: &TrainConfig) -> bool {
+pub(super) fn is_suitable(pretokens: &PretokenCounts, config: &TrainConfig) -> bool {
     let bytes = to_u64(pretokens.bytes());
-    is_for(config, bytes) && text::laid_out(pretokens).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
+    supports(config, bytes)
+        && text::joined_length(pretokens).is_some_and(|joined_length| joined_length <= bytes / 4 * 5)
 }
 
 /// Whether `bytes` bytes of sequences that seldom repeat are scanned for long enough that the lists after it
 /// are short.
-pub(super) fn keeps_lists_short(config: &TrainConfig, bytes: u64) -> bool {
-    is_for(config, bytes) && bytes >= CACHED_BYTES
+pub(super) fn shortens_lists(config: &TrainConfig, bytes: u64) -> bool {
+    supports(config, bytes) && bytes >= CACHED_BYTES
 }
 
 /// Whether scanning supports these settings, and the text is long enough.
-fn is_for(config: &TrainConfig, bytes: u64) -> bool {
+fn supports(config: &TrainConfig, bytes: u64) -> bool {
     let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
     by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES
 }
 
-/// State of the scan between rounds.
+/// State of the scan between scanner.
 ///
 /// At first a code is one byte. Frequent bytes have their own values as codes, the rare bytes share the value
 /// of one of them, and one value separates the sequences if no byte needs it. All other values are free for new
@@ -147,30 +150,30 @@ fn is_for(config: &TrainConfig, bytes: u64) -> bool {
 /// When these run out, or when no pair is left that is more frequent than the rare bytes, the text gets codes
 /// of two bytes and each rare byte a code of its own. If no value is left for the separator, codes have two
 /// bytes from the start. The scan ends when the two-byte codes run out as well.
-struct Rounds<'a> {
+struct Scanner<'a> {
     order: ById,
-    tuning: Tuning,
+    tuning: ScanTuning,
     observer: &'a dyn Observer,
     /// The text as it is now.
-    text: Text,
+    text: CodeText,
     /// The count of every pair of codes in the text.
     counts: PairCounts,
     /// The tokens that may be merged.
-    tokens: Vec<Token>,
+    tokens: Vec<CodeToken>,
     /// Id in training of each code's token.
-    numbers: Vec<u16>,
+    ids: Vec<u16>,
     /// Unused codes for new tokens; the last one is used first.
     free: Vec<Code>,
     /// The bytes that share a code, until codes have two bytes.
-    rare: Option<Rare>,
+    rare: Option<RareBytes>,
     /// Number of tokens in the text now.
-    in_text: u64,
+    token_count: u64,
     log: MergeLog<'a>,
     /// Decides when lists become cheaper.
-    worth: Worth,
+    costs: CostTracker,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> Scanner<'a> {
     /// Lays out the text, assigns codes to the bytes, and counts the pairs.
     ///
     /// # Errors
@@ -178,44 +181,49 @@ impl<'a> Rounds<'a> {
     fn new(
         pretokens: PretokenCounts,
         config: &'a TrainConfig,
-        tuning: Tuning,
+        tuning: ScanTuning,
         observer: &'a dyn Observer,
-    ) -> Result<Rounds<'a>> {
-        let Layout { bytes, between, gaps, separators } = lay_out(pretokens);
-        let in_text = to_u64(bytes.len()) - separators;
-        let mut text = Text::new(bytes, tuning.chunk);
-        let mut counts = count(&text, observer)?;
+    ) -> Result<Scanner<'a>> {
+        let JoinedSequences { bytes, separator, separator_positions, separators } = join(pretokens);
+        let token_count = to_u64(bytes.len()) - separators;
+        let mut text = CodeText::new(bytes, tuning.chunk);
+        let mut counts = count_pairs(&text, observer)?;
         let mut used = occurrences(&text, &counts);
-        if let Some(between) = between {
-            used[usize::from(between)] = 0;
+        if let Some(separator) = separator {
+            used[usize::from(separator)] = 0;
         }
-        let rare = if gaps.is_empty() { Rare::choose(&used, in_text, tuning.rare_share) } else { None };
-        let rare = rare.map(|rare| set_aside(rare, &mut text, &mut counts, observer)).transpose()?;
+        let rare = if separator_positions.is_empty() {
+            RareBytes::choose(&used, token_count, tuning.rare_share)
+        } else {
+            None
+        };
+        let rare = rare.map(|rare| share_code(rare, &mut text, &mut counts, observer)).transpose()?;
         let is_rare = |byte| rare.as_ref().is_some_and(|rare| rare.has(byte));
         let frequent = |byte: &u8| used[usize::from(*byte)] > 0 && !is_rare(*byte);
-        let kept = |byte: &u8| Some(*byte) == between || rare.as_ref().is_some_and(|rare| rare.code == *byte);
+        let kept =
+            |byte: &u8| Some(*byte) == separator || rare.as_ref().is_some_and(|rare| rare.code == *byte);
         let free = (0..=255).rev().filter(|byte| !frequent(byte) && !kept(byte)).map(Code::from);
-        let mut rounds = Rounds {
+        let mut scanner = Scanner {
             order: ById::new(config.tie_break),
             tuning,
             observer,
             text,
             counts,
             tokens: Vec::new(),
-            numbers: vec![BETWEEN; MOST_CODES],
+            ids: vec![SCAN_SEPARATOR; MOST_CODES],
             free: free.take(tuning.narrow_merges).collect(),
             rare: None,
-            in_text,
-            log: MergeLog::new(config, in_text),
-            worth: Worth::default(),
+            token_count,
+            log: MergeLog::new(config, token_count),
+            costs: CostTracker::default(),
         };
-        (0..=255).filter(frequent).for_each(|byte| rounds.add_byte(byte, Code::from(byte)));
-        rounds.rare = rare;
-        if !gaps.is_empty() {
-            rounds.widen();
-            rounds.mark_gaps(&gaps);
+        (0..=255).filter(frequent).for_each(|byte| scanner.add_byte(byte, Code::from(byte)));
+        scanner.rare = rare;
+        if !separator_positions.is_empty() {
+            scanner.widen();
+            scanner.mark_separators(&separator_positions);
         }
-        Ok(rounds)
+        Ok(scanner)
     }
 
     /// Merges in rounds until there are enough merges, no pair is left that may be merged, the codes run out,
@@ -235,10 +243,10 @@ impl<'a> Rounds<'a> {
                 continue;
             }
             self.observer.checkpoint()?;
-            let limits = Limits {
-                least: config.min_count().max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
-                longest: config.max_bytes(),
-                most: wanted.min(self.free.len()),
+            let limits = BatchLimits {
+                min_count: config.min_count().max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
+                max_bytes: config.max_bytes(),
+                max_pairs: wanted.min(self.free.len()),
             };
             let batch = choose(&self.counts, &self.tokens, limits);
             if batch.is_empty() {
@@ -248,10 +256,10 @@ impl<'a> Rounds<'a> {
                 self.widen();
                 continue;
             }
-            if self.worth.lists_are_cheaper(wanted, self.tuning.codes_a_merge) {
+            if self.costs.lists_are_cheaper(wanted, self.tuning.codes_per_merge) {
                 break false;
             }
-            self.worth.note(batch.len(), batch.iter().map(|rule| rule.count).sum(), self.in_text);
+            self.costs.note(batch.len(), batch.iter().map(|rule| rule.count).sum(), self.token_count);
             self.merge(batch)?;
         };
         Ok(self.finish(exhausted))
@@ -265,8 +273,8 @@ impl<'a> Rounds<'a> {
     /// Adds a byte to the tokens that may be merged.
     fn add_byte(&mut self, byte: u8, code: Code) {
         let order = self.order.byte_order[usize::from(byte)];
-        self.tokens.push(Token { code, order, bytes: 1 });
-        self.numbers[usize::from(code)] = u16::from(byte);
+        self.tokens.push(CodeToken { code, order, bytes: 1 });
+        self.ids[usize::from(code)] = u16::from(byte);
     }
 
     /// Switches to codes of two bytes, and gives the rare bytes their own codes.
@@ -275,34 +283,34 @@ impl<'a> Rounds<'a> {
         self.counts = self.counts.widened(MOST_CODES);
         // The first two-byte code separates sequences, if no byte was left for that.
         let last = Code::try_from(self.tuning.most_codes.min(MOST_CODES)).expect("tables are small");
-        self.free.splice(..0, (WIDE_BETWEEN + 1..last).rev());
+        self.free.splice(..0, (WIDE_SEPARATOR + 1..last).rev());
         let Some(rare) = self.rare.take() else { return };
         let codes: Vec<(u8, Code)> =
-            (0..=255).filter(|&byte| rare.has(byte)).zip(WIDE_BETWEEN + 1..).collect();
+            (0..=255).filter(|&byte| rare.has(byte)).zip(WIDE_SEPARATOR + 1..).collect();
         self.free.retain(|code| !codes.iter().any(|(_, taken)| taken == code));
         codes.iter().for_each(|&(byte, code)| self.add_byte(byte, code));
-        rare.put_back(&codes, &mut self.text, &mut self.counts);
+        rare.restore(&codes, &mut self.text, &mut self.counts);
     }
 
     /// Replaces the zeros between sequences by a separator code of their own.
-    fn mark_gaps(&mut self, gaps: &[usize]) {
-        let [low, high] = WIDE_BETWEEN.to_le_bytes();
-        for &gap in gaps {
+    fn mark_separators(&mut self, separator_positions: &[usize]) {
+        let [low, high] = WIDE_SEPARATOR.to_le_bytes();
+        for &gap in separator_positions {
             let (left, right) = (Code::from(self.text.low[gap - 1]), Code::from(self.text.low[gap + 1]));
             *self.counts.get_mut(left, 0) -= 1;
             *self.counts.get_mut(0, right) -= 1;
-            *self.counts.get_mut(left, WIDE_BETWEEN) += 1;
-            *self.counts.get_mut(WIDE_BETWEEN, right) += 1;
+            *self.counts.get_mut(left, WIDE_SEPARATOR) += 1;
+            *self.counts.get_mut(WIDE_SEPARATOR, right) += 1;
             (self.text.low[gap], self.text.high[gap]) = (low, high);
         }
     }
 
     /// Merges a batch in one pass over the text.
-    fn merge(&mut self, mut batch: Vec<Rule>) -> Result<()> {
+    fn merge(&mut self, mut batch: Vec<BatchRule>) -> Result<()> {
         for rule in &mut batch {
-            rule.made = self.free.pop().expect("no more pairs are chosen than there are codes");
+            rule.new_code = self.free.pop().expect("no more pairs are chosen than there are codes");
         }
-        let rules = Rules::new(batch);
+        let rules = BatchRules::new(batch);
         apply(&rules, &mut self.text, &mut self.counts, self.tuning.engine, self.observer)?;
         for rule in &rules.list {
             self.note(rule);
@@ -312,20 +320,21 @@ impl<'a> Rounds<'a> {
     }
 
     /// Records one merge of a batch, as if the later merges of the batch were still to come.
-    fn note(&mut self, rule: &Rule) {
+    fn note(&mut self, rule: &BatchRule) {
         let id = u16::try_from(256 + self.log.merges.len()).expect("there are fewer codes");
-        let [left, right] = [rule.left, rule.right].map(|code| u32::from(self.numbers[usize::from(code)]));
+        let [left, right] = [rule.left, rule.right].map(|code| u32::from(self.ids[usize::from(code)]));
         let bytes = self.length(rule.left) + self.length(rule.right);
-        self.numbers[usize::from(rule.made)] = id;
-        self.tokens.push(Token { code: rule.made, order: u32::from(id), bytes });
+        self.ids[usize::from(rule.new_code)] = id;
+        self.tokens.push(CodeToken { code: rule.new_code, order: u32::from(id), bytes });
         let mut merged = rule.count;
         if rule.left == rule.right {
             // A run of n tokens has n − 1 pairs. Those between two new tokens, and the one before an odd token,
             // are not merged.
-            merged -= self.counts.get(rule.made, rule.made) + self.counts.get(rule.made, rule.left);
+            merged -=
+                self.counts.get(rule.new_code, rule.new_code) + self.counts.get(rule.new_code, rule.left);
         }
-        self.in_text -= merged;
-        self.log.push(Merge { left, right, count: Count::new(rule.count) }, self.in_text);
+        self.token_count -= merged;
+        self.log.push(Merge { left, right, count: Count::new(rule.count) }, self.token_count);
     }
 
     /// Length in bytes of the token with this code.
@@ -338,14 +347,14 @@ impl<'a> Rounds<'a> {
         let goes_on = !exhausted && self.log.remaining() > 0;
         let text = goes_on.then(|| {
             let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
-            numbered(&self.text, &self.numbers, shared)
+            to_token_ids(&self.text, &self.ids, shared)
         });
-        Scanned { text, log: self.log, tokens: self.in_text }
+        Scanned { text, log: self.log, tokens: self.token_count }
     }
 }
 
 /// How often each byte occurs: once as the left byte of each of its pairs, and once more if it ends the text.
-fn occurrences(text: &Text, counts: &PairCounts) -> [u64; 256] {
+fn occurrences(text: &CodeText, counts: &PairCounts) -> [u64; 256] {
     let mut used = std::array::from_fn(|byte| counts.row(Code::try_from(byte).expect("a byte")).iter().sum());
     if let Some(last) = text.low.last() {
         used[usize::from(*last)] += 1;
@@ -355,35 +364,35 @@ fn occurrences(text: &Text, counts: &PairCounts) -> [u64; 256] {
 
 /// The text in the token ids of training. `shared` has the code that rare bytes share, and these bytes in
 /// order.
-fn numbered(text: &Text, numbers: &[u16], shared: Option<(u8, &[u8])>) -> Vec<u16> {
+fn to_token_ids(text: &CodeText, ids: &[u16], shared: Option<(u8, &[u8])>) -> Vec<u16> {
     let (code, mut bytes) = shared.unwrap_or_default();
-    let mut numbered = vec![0; text.lengths.iter().sum()];
-    let mut rest = numbered.as_mut_slice();
+    let mut token_ids = vec![0; text.lengths.iter().sum()];
+    let mut rest = token_ids.as_mut_slice();
     let mut parts = Vec::with_capacity(text.lengths.len());
     for (chunk, &length) in text.lengths.iter().enumerate() {
         let (part, behind) = std::mem::take(&mut rest).split_at_mut(length);
-        let places = chunk * text.room..chunk * text.room + length;
-        let low = &text.low[places.clone()];
-        let set_aside = if bytes.is_empty() { 0 } else { low.iter().filter(|&&low| low == code).count() };
-        let (here, after) = bytes.split_at(set_aside);
-        parts.push((part, low, text.high.get(places).unwrap_or_default(), here));
+        let range = chunk * text.chunk_capacity..chunk * text.chunk_capacity + length;
+        let low = &text.low[range.clone()];
+        let rare = if bytes.is_empty() { 0 } else { low.iter().filter(|&&low| low == code).count() };
+        let (here, after) = bytes.split_at(rare);
+        parts.push((part, low, text.high.get(range).unwrap_or_default(), here));
         (rest, bytes) = (behind, after);
     }
-    parts.into_par_iter().for_each(|(part, low, high, set_aside)| {
+    parts.into_par_iter().for_each(|(part, low, high, rare)| {
         let highs = high.iter().copied().chain(std::iter::repeat(0));
         for ((number, &low), high) in part.iter_mut().zip(low).zip(highs) {
-            *number = numbers[usize::from(Code::from_le_bytes([low, high]))];
+            *number = ids[usize::from(Code::from_le_bytes([low, high]))];
         }
-        let places = (0..low.len()).filter(|_| !set_aside.is_empty()).filter(|&at| low[at] == code);
-        for (at, &byte) in places.zip(set_aside) {
+        let shared = (0..low.len()).filter(|_| !rare.is_empty()).filter(|&at| low[at] == code);
+        for (at, &byte) in shared.zip(rare) {
             part[at] = u16::from(byte);
         }
     });
-    numbered
+    token_ids
 }
 
 /// Separates sequences if no one-byte code is left for that.
-const WIDE_BETWEEN: Code = 256;
+const WIDE_SEPARATOR: Code = 256;
 
 /// Rounds that are averaged, because single rounds differ much.
 const ROUNDS: usize = 8;
@@ -394,29 +403,29 @@ const FEW_ROUNDS: usize = 60;
 /// Cost of merging one occurrence with lists, and of finding it for them, in codes that are scanned in the same
 /// time. For texts that the caches do not hold, values from 150 to 500 are about equally fast with AVX-512; and
 /// the later the lists are built, the less memory they take.
-fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
+fn codes_per_merge(engine: ScanEngine, is_cached: bool) -> u64 {
     match engine {
         _ if !is_cached => 400,
-        Engine::Portable => 40,
+        ScanEngine::Portable => 40,
         #[cfg(target_arch = "x86_64")]
-        Engine::Avx2 => 80,
+        ScanEngine::Avx2 => 80,
         #[cfg(target_arch = "x86_64")]
-        Engine::Avx512 => 130,
+        ScanEngine::Avx512 => 130,
     }
 }
 
 /// Decides when scanning is no longer worth it.
 #[derive(Default)]
-struct Worth {
+struct CostTracker {
     /// The last rounds, in a ring.
-    rounds: [Round; ROUNDS],
+    rounds: [RoundCost; ROUNDS],
     /// Number of rounds so far.
     next: usize,
 }
 
 /// The costs of one round.
 #[derive(Clone, Copy, Default)]
-struct Round {
+struct RoundCost {
     /// Number of pairs merged.
     merges: usize,
     /// Number of their occurrences.
@@ -425,17 +434,17 @@ struct Round {
     codes: u64,
 }
 
-impl Worth {
+impl CostTracker {
     /// Records a round: the number of pairs that it merges, the number of their occurrences, and the number of
     /// codes that it scans.
     fn note(&mut self, merges: usize, occurrences: u64, codes: u64) {
-        self.rounds[self.next % ROUNDS] = Round { merges, occurrences, codes };
+        self.rounds[self.next % ROUNDS] = RoundCost { merges, occurrences, codes };
         self.next += 1;
     }
 
     /// Whether `wanted` more merges would take less time with lists, if merging one occurrence with them takes
-    /// as long as scanning `codes_a_merge` codes.
-    fn lists_are_cheaper(&self, wanted: usize, codes_a_merge: u64) -> bool {
+    /// as long as scanning `codes_per_merge` codes.
+    fn lists_are_cheaper(&self, wanted: usize, codes_per_merge: u64) -> bool {
         if self.next < ROUNDS {
             return false;
         }
@@ -443,6 +452,6 @@ impl Worth {
         let occurrences: u64 = self.rounds.iter().map(|round| round.occurrences).sum();
         let codes: u64 = self.rounds.iter().map(|round| round.codes).sum();
         let few = to_u64(wanted).saturating_mul(to_u64(ROUNDS)) <= to_u64(merges) * to_u64(FEW_ROUNDS);
-        occurrences.saturating_mul(codes_a_merge) < codes && !few
+        occurrences.saturating_mul(codes_per_merge) < codes && !few
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::batch::Rules;
+use super::batch::BatchRules;
 use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
 /// Codes per block, which are processed together.
@@ -14,7 +14,7 @@ pub(super) const SPAN: usize = 64 * LANES;
 
 /// Implementation that finds the pairs to merge and compacts the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum ScanEngine {
     /// Portable code, which runs on every processor.
     Portable,
     /// Uses AVX2.
@@ -25,21 +25,21 @@ pub enum Engine {
     Avx512,
 }
 
-impl Engine {
+impl ScanEngine {
     /// The engines that run on this processor, the fastest last.
-    pub fn here() -> Vec<Engine> {
-        let mut engines = vec![Engine::Portable];
+    pub fn here() -> Vec<ScanEngine> {
+        let mut engines = vec![ScanEngine::Portable];
         #[cfg(target_arch = "x86_64")]
         {
-            engines.extend(avx2::runs_here().then_some(Engine::Avx2));
-            engines.extend(avx512::runs_here().then_some(Engine::Avx512));
+            engines.extend(avx2::runs_here().then_some(ScanEngine::Avx2));
+            engines.extend(avx512::runs_here().then_some(ScanEngine::Avx512));
         }
         engines
     }
 
     /// The fastest engine that runs on this processor.
-    pub(super) fn best() -> Engine {
-        Engine::here().pop().unwrap_or(Engine::Portable)
+    pub(super) fn best() -> ScanEngine {
+        ScanEngine::here().pop().unwrap_or(ScanEngine::Portable)
     }
 
     /// Does what the function [`close_gaps`] does for a range of whole blocks, behind which the chunk has more
@@ -48,15 +48,15 @@ impl Engine {
         self,
         planes: &mut Planes<'_>,
         from: Range<usize>,
-        rules: &Rules,
+        rules: &BatchRules,
         sites: &mut Sites,
     ) {
         match self {
-            Engine::Portable => close_gaps(planes, from, rules, sites),
+            ScanEngine::Portable => close_gaps(planes, from, rules, sites),
             #[cfg(target_arch = "x86_64")]
-            Engine::Avx2 => avx2::close_gaps(planes, from, rules, sites),
+            ScanEngine::Avx2 => avx2::close_gaps(planes, from, rules, sites),
             #[cfg(target_arch = "x86_64")]
-            Engine::Avx512 => avx512::close_gaps(planes, from, rules, sites),
+            ScanEngine::Avx512 => avx512::close_gaps(planes, from, rules, sites),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) struct Planes<'a> {
     /// Number of codes written so far.
     pub(super) out: usize,
     /// Whether the next code to read is removed, because it was merged with the one before.
-    pub(super) gone: bool,
+    pub(super) removed: bool,
 }
 
 /// Where pairs are to be merged, in ascending order. At each site the text still has the left code, at the
@@ -97,9 +97,15 @@ impl Sites {
     }
 
     /// Adds the sites of a block: bit n of `merges` is set if lane n begins a pair. The block is written from
-    /// `out` on, and `gone` is 1 if its first code is removed. `right` gives the right code of a lane.
-    pub(super) fn add(&mut self, mut merges: u64, out: usize, gone: u64, right: impl Fn(usize) -> (u8, u8)) {
-        let mut before = u64_to_usize(gone);
+    /// `out` on, and `removed` is 1 if its first code is removed. `right` gives the right code of a lane.
+    pub(super) fn add(
+        &mut self,
+        mut merges: u64,
+        out: usize,
+        removed: u64,
+        right: impl Fn(usize) -> (u8, u8),
+    ) {
+        let mut before = u64_to_usize(removed);
         while merges != 0 {
             let lane = to_usize(merges.trailing_zeros());
             // Each earlier merge in the block moves this code forward by one.
@@ -116,12 +122,12 @@ impl Sites {
 ///
 /// The left code of a pair to be merged stays and becomes a site; the right code is removed. The code just
 /// behind `from` can be a right code. At the end of a chunk the last block may be shorter.
-pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
+pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &BatchRules, sites: &mut Sites) {
     let wide = !planes.high.is_empty();
     for at in from.clone().step_by(LANES) {
         let lanes = LANES.min(from.end - at);
-        let low = Block::read(planes.low, at, lanes);
-        let high = if wide { Block::read(planes.high, at, lanes) } else { Block::default() };
+        let low = CodeBlock::read(planes.low, at, lanes);
+        let high = if wide { CodeBlock::read(planes.high, at, lanes) } else { CodeBlock::default() };
         let mut merges = if wide { merges_wide(&low, &high, rules) } else { merges_narrow(&low, rules) };
         // A removed code is never a left code, because no code is on both sides of the rules. The mask excludes
         // lanes that only pad the block.
@@ -131,16 +137,16 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ru
             let [twice_low, twice_high] = twice.to_le_bytes();
             let is = equal(&low.here, twice_low) & equal(&high.here, twice_high) & ones(lanes);
             let then = equal(&low.next, twice_low) & equal(&high.next, twice_high) & ones(pairs);
-            merges |= firsts(is & !u64::from(planes.gone)) & then;
+            merges |= odd_of_runs(is & !u64::from(planes.removed)) & then;
         }
-        let gone = u64::from(planes.gone);
-        let stays = !(merges << 1 | gone) & ones(lanes);
-        planes.gone = merges >> (LANES - 1) == 1;
+        let removed = u64::from(planes.removed);
+        let kept = !(merges << 1 | removed) & ones(lanes);
+        planes.removed = merges >> (LANES - 1) == 1;
         let start = planes.out;
-        sites.add(merges, start, gone, |lane| (low.next[lane], high.next[lane]));
-        planes.out = keep(planes.low, start, &low.here, stays, lanes);
+        sites.add(merges, start, removed, |lane| (low.next[lane], high.next[lane]));
+        planes.out = keep(planes.low, start, &low.here, kept, lanes);
         if wide {
-            keep(planes.high, start, &high.here, stays, lanes);
+            keep(planes.high, start, &high.here, kept, lanes);
         }
     }
 }
@@ -151,21 +157,21 @@ fn ones(lanes: usize) -> u64 {
 }
 
 /// One byte (low or high) of each code of a block, and of the code after each.
-struct Block {
+struct CodeBlock {
     here: [u8; LANES],
     next: [u8; LANES],
 }
 
-impl Default for Block {
-    fn default() -> Block {
-        Block { here: [0; LANES], next: [0; LANES] }
+impl Default for CodeBlock {
+    fn default() -> CodeBlock {
+        CodeBlock { here: [0; LANES], next: [0; LANES] }
     }
 }
 
-impl Block {
+impl CodeBlock {
     /// Reads `lanes` codes from index `at` on, and the code after each; the rest is 0.
-    fn read(plane: &[u8], at: usize, lanes: usize) -> Block {
-        let mut block = Block::default();
+    fn read(plane: &[u8], at: usize, lanes: usize) -> CodeBlock {
+        let mut block = CodeBlock::default();
         let next = &plane[at + 1..plane.len().min(at + 1 + lanes)];
         block.here[..lanes].copy_from_slice(&plane[at..at + lanes]);
         block.next[..next.len()].copy_from_slice(next);
@@ -174,7 +180,7 @@ impl Block {
 }
 
 /// Lanes where a rule of two different codes applies, for codes of one byte.
-fn merges_narrow(low: &Block, rules: &Rules) -> u64 {
+fn merges_narrow(low: &CodeBlock, rules: &BatchRules) -> u64 {
     let mut hits = [0; LANES];
     for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
         let ([left, _], [right, _]) = (rule.left.to_le_bytes(), rule.right.to_le_bytes());
@@ -186,7 +192,7 @@ fn merges_narrow(low: &Block, rules: &Rules) -> u64 {
 }
 
 /// The same for codes of two bytes.
-fn merges_wide(low: &Block, high: &Block, rules: &Rules) -> u64 {
+fn merges_wide(low: &CodeBlock, high: &CodeBlock, rules: &BatchRules) -> u64 {
     let mut hits = [0; LANES];
     for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
         let ([left, left_high], [right, right_high]) = (rule.left.to_le_bytes(), rule.right.to_le_bytes());
@@ -220,7 +226,7 @@ fn bits(bytes: &[u8; LANES]) -> u64 {
 ///
 /// For a pair of equal tokens, these are the places in each run of the token at which merges begin, except at
 /// the last token of an odd run. For example, `0b111_0110` gives `0b101_0010`.
-pub(super) fn firsts(runs: u64) -> u64 {
+pub(super) fn odd_of_runs(runs: u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let starts = runs & !(runs << 1);
     // Adding its start to a run clears the run and sets the bit behind it.
@@ -229,21 +235,21 @@ pub(super) fn firsts(runs: u64) -> u64 {
 }
 
 /// Writes the codes that stay, and returns the position behind them.
-fn keep(plane: &mut [u8], start: usize, block: &[u8; LANES], stays: u64, lanes: usize) -> usize {
-    if stays == u64::MAX {
+fn keep(plane: &mut [u8], start: usize, block: &[u8; LANES], kept: u64, lanes: usize) -> usize {
+    if kept == u64::MAX {
         plane[start..start + LANES].copy_from_slice(block);
         return start + LANES;
     }
     let mut out = start;
     let (eights, _) = block.as_chunks::<8>();
-    for (eight, stays) in eights.iter().zip(stays.to_le_bytes()).take(lanes.div_ceil(8)) {
-        if stays == u8::MAX {
+    for (eight, kept) in eights.iter().zip(kept.to_le_bytes()).take(lanes.div_ceil(8)) {
+        if kept == u8::MAX {
             plane[out..out + 8].copy_from_slice(eight);
             out += 8;
             continue;
         }
         for (lane, &byte) in eight.iter().enumerate() {
-            if stays >> lane & 1 == 1 {
+            if kept >> lane & 1 == 1 {
                 plane[out] = byte;
                 out += 1;
             }
@@ -265,8 +271,8 @@ mod avx2 {
     };
     use std::ops::Range;
 
-    use super::super::batch::Rules;
-    use super::{LANES, Planes, Sites, firsts};
+    use super::super::batch::BatchRules;
+    use super::{LANES, Planes, Sites, odd_of_runs};
     use crate::base::int::to_usize;
 
     /// Whether this processor has the features that [`close_gaps`] needs.
@@ -281,7 +287,12 @@ mod avx2 {
     /// # Panics
     /// If the processor lacks the features, or if `from` is not a number of whole blocks with another code behind
     /// them.
-    pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
+    pub(super) fn close_gaps(
+        planes: &mut Planes<'_>,
+        from: Range<usize>,
+        rules: &BatchRules,
+        sites: &mut Sites,
+    ) {
         assert!(runs_here() && from.len().is_multiple_of(LANES) && from.end < planes.low.len());
         // SAFETY: the assertion has just checked that the processor has the features.
         unsafe {
@@ -299,20 +310,23 @@ mod avx2 {
     fn close<const WIDE: bool>(
         planes: &mut Planes<'_>,
         from: Range<usize>,
-        rules: &Rules,
+        rules: &BatchRules,
         sites: &mut Sites,
     ) {
-        let pairs: Vec<[Wanted; 2]> = rules
+        let pairs: Vec<[CodePattern; 2]> = rules
             .list
             .iter()
             .filter(|rule| rule.left != rule.right)
-            .map(|rule| [Wanted::new(rule.left.to_le_bytes()), Wanted::new(rule.right.to_le_bytes())])
+            .map(|rule| {
+                [CodePattern::new(rule.left.to_le_bytes()), CodePattern::new(rule.right.to_le_bytes())]
+            })
             .collect();
-        let doubles: Vec<Wanted> = rules.doubles.iter().map(|code| Wanted::new(code.to_le_bytes())).collect();
+        let doubles: Vec<CodePattern> =
+            rules.doubles.iter().map(|code| CodePattern::new(code.to_le_bytes())).collect();
         for at in from.step_by(LANES) {
             let (low, high) = (&mut *planes.low, &mut *planes.high);
-            let here = Block::new::<WIDE>(low, high, at);
-            let next = Block::new::<WIDE>(low, high, at + 1);
+            let here = CodeBlock::new::<WIDE>(low, high, at);
+            let next = CodeBlock::new::<WIDE>(low, high, at + 1);
             let mut hits = [_mm256_setzero_si256(); 2];
             for [left, right] in &pairs {
                 let (left, right) = (here.equal::<WIDE>(left), next.equal::<WIDE>(right));
@@ -320,56 +334,56 @@ mod avx2 {
                     hits[half] = _mm256_or_si256(hits[half], _mm256_and_si256(left[half], right[half]));
                 }
             }
-            let gone = u64::from(planes.gone);
+            let removed = u64::from(planes.removed);
             let mut merges = mask(hits);
             for twice in &doubles {
                 let is = mask(here.equal::<WIDE>(twice));
-                merges |= firsts(is & !gone) & mask(next.equal::<WIDE>(twice));
+                merges |= odd_of_runs(is & !removed) & mask(next.equal::<WIDE>(twice));
             }
-            let stays = !(merges << 1 | gone);
-            planes.gone = merges >> (LANES - 1) == 1;
-            sites.add(merges, planes.out, gone, |lane| {
+            let kept = !(merges << 1 | removed);
+            planes.removed = merges >> (LANES - 1) == 1;
+            sites.add(merges, planes.out, removed, |lane| {
                 (low[at + 1 + lane], if WIDE { high[at + 1 + lane] } else { 0 })
             });
             let start = planes.out;
-            planes.out = keep(low, at, start, stays);
+            planes.out = keep(low, at, start, kept);
             if WIDE {
-                keep(high, at, start, stays);
+                keep(high, at, start, kept);
             }
         }
     }
 
     /// A code, repeated in each lane.
     #[derive(Clone, Copy)]
-    struct Wanted {
+    struct CodePattern {
         low: __m256i,
         high: __m256i,
     }
 
-    impl Wanted {
+    impl CodePattern {
         #[target_feature(enable = "avx2")]
-        fn new(code: [u8; 2]) -> Wanted {
+        fn new(code: [u8; 2]) -> CodePattern {
             let [low, high] = code.map(|byte| _mm256_set1_epi8(byte.cast_signed()));
-            Wanted { low, high }
+            CodePattern { low, high }
         }
     }
 
     /// The codes of a block, in two vectors for each plane.
-    struct Block {
+    struct CodeBlock {
         low: [__m256i; 2],
         high: [__m256i; 2],
     }
 
-    impl Block {
+    impl CodeBlock {
         #[target_feature(enable = "avx2")]
-        fn new<const WIDE: bool>(low: &[u8], high: &[u8], at: usize) -> Block {
+        fn new<const WIDE: bool>(low: &[u8], high: &[u8], at: usize) -> CodeBlock {
             let low = load(low, at);
-            Block { low, high: if WIDE { load(high, at) } else { low } }
+            CodeBlock { low, high: if WIDE { load(high, at) } else { low } }
         }
 
         /// Lanes that have this code.
         #[target_feature(enable = "avx2")]
-        fn equal<const WIDE: bool>(&self, code: &Wanted) -> [__m256i; 2] {
+        fn equal<const WIDE: bool>(&self, code: &CodePattern) -> [__m256i; 2] {
             let equal = |half: usize| {
                 let low = _mm256_cmpeq_epi8(self.low[half], code.low);
                 if WIDE { _mm256_and_si256(low, _mm256_cmpeq_epi8(self.high[half], code.high)) } else { low }
@@ -392,22 +406,22 @@ mod avx2 {
     /// A shuffle moves the bytes that stay to the front of each eight. Bytes written beyond those overwrite only
     /// what has been read already.
     #[target_feature(enable = "avx2,popcnt")]
-    fn keep(plane: &mut [u8], at: usize, start: usize, stays: u64) -> usize {
-        if stays == u64::MAX {
+    fn keep(plane: &mut [u8], at: usize, start: usize, kept: u64) -> usize {
+        if kept == u64::MAX {
             plane.copy_within(at..at + LANES, start);
             return start + LANES;
         }
         let mut out = start;
-        for (eight, stays) in (at..at + LANES).step_by(8).zip(stays.to_le_bytes()) {
+        for (eight, kept) in (at..at + LANES).step_by(8).zip(kept.to_le_bytes()) {
             let bytes = u64::from_le_bytes(*plane[eight..].first_chunk().expect("a whole block"));
-            let order = u64::from_le_bytes(TO_FRONT[usize::from(stays)]);
+            let order = u64::from_le_bytes(TO_FRONT[usize::from(kept)]);
             let moved = _mm_shuffle_epi8(
                 _mm_cvtsi64_si128(bytes.cast_signed()),
                 _mm_cvtsi64_si128(order.cast_signed()),
             );
             let moved = _mm_cvtsi128_si64(moved).to_le_bytes();
             *plane[out..].first_chunk_mut().expect("it is not behind what was read") = moved;
-            out += to_usize(stays.count_ones());
+            out += to_usize(kept.count_ones());
         }
         out
     }
@@ -457,8 +471,8 @@ mod avx512 {
     };
     use std::ops::Range;
 
-    use super::super::batch::{Bits, Rules, SideBits};
-    use super::{LANES, Planes, Sites, firsts};
+    use super::super::batch::{BatchRules, SideBits, StarBits};
+    use super::{LANES, Planes, Sites, odd_of_runs};
     use crate::base::int::{to_usize, truncate_to_u32};
 
     /// Whether this processor has the features that [`close_gaps`] needs.
@@ -477,7 +491,12 @@ mod avx512 {
     /// # Panics
     /// If the processor lacks the features, or if `from` is not a number of whole blocks with another code behind
     /// them.
-    pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
+    pub(super) fn close_gaps(
+        planes: &mut Planes<'_>,
+        from: Range<usize>,
+        rules: &BatchRules,
+        sites: &mut Sites,
+    ) {
         assert!(runs_here() && from.len().is_multiple_of(LANES) && from.end < planes.low.len());
         let sets = rules.stars.sets.as_slice();
         let wide = !planes.high.is_empty();
@@ -503,14 +522,14 @@ mod avx512 {
     fn close<const WIDE: bool, const SETS: usize>(
         planes: &mut Planes<'_>,
         from: Range<usize>,
-        rules: &Rules,
-        sets: &[&Bits; SETS],
+        rules: &BatchRules,
+        sets: &[&StarBits; SETS],
         sites: &mut Sites,
     ) {
-        let tables = sets.map(|bits| (Table::new(&bits.left), Table::new(&bits.right)));
+        let tables = sets.map(|bits| (StarTable::new(&bits.left), StarTable::new(&bits.right)));
         let numbers = load(&LANE_NUMBERS);
         let (low, high) = (&mut *planes.low, &mut *planes.high);
-        let (mut out, mut gone, mut count) = (planes.out, u64::from(planes.gone), sites.count);
+        let (mut out, mut removed, mut count) = (planes.out, u64::from(planes.removed), sites.count);
         for at in from.step_by(LANES) {
             let here = load(block(low, at));
             let next = load(block(low, at + 1));
@@ -527,27 +546,27 @@ mod avx512 {
                 let code = code.to_le_bytes();
                 let is = equal::<WIDE>(here, here_high, code);
                 let then = equal::<WIDE>(next, next_high, code);
-                merges |= firsts(is & !gone) & then;
+                merges |= odd_of_runs(is & !removed) & then;
             }
-            let stays = !(merges << 1 | gone);
-            gone = merges >> (LANES - 1);
-            store(block_mut(low, out), _mm512_maskz_compress_epi8(stays, here));
+            let kept = !(merges << 1 | removed);
+            removed = merges >> (LANES - 1);
+            store(block_mut(low, out), _mm512_maskz_compress_epi8(kept, here));
             store(block_mut(&mut *sites.rights_low, count), _mm512_maskz_compress_epi8(merges, next));
             if WIDE {
-                store(block_mut(high, out), _mm512_maskz_compress_epi8(stays, here_high));
+                store(block_mut(high, out), _mm512_maskz_compress_epi8(kept, here_high));
                 store(
                     block_mut(&mut *sites.rights_high, count),
                     _mm512_maskz_compress_epi8(merges, next_high),
                 );
             }
-            let lanes = _mm512_maskz_compress_epi8(_pext_u64(merges, stays), numbers);
+            let lanes = _mm512_maskz_compress_epi8(_pext_u64(merges, kept), numbers);
             let found = to_usize(merges.count_ones());
             store_places(&mut sites.places[count..], lanes, out, found);
             count += found;
-            out += to_usize(stays.count_ones());
+            out += to_usize(kept.count_ones());
         }
         planes.out = out;
-        planes.gone = gone == 1;
+        planes.removed = removed == 1;
         sites.count = count;
     }
 
@@ -564,18 +583,18 @@ mod avx512 {
 
     /// The bits of the stars for each low byte and each high byte, in registers.
     #[derive(Clone, Copy)]
-    struct Table {
+    struct StarTable {
         /// The bits by low byte: 256 entries in four registers.
         low: [__m512i; 4],
         /// The bits by high byte: 16 entries, repeated in each part of 16 bytes.
         high: __m512i,
     }
 
-    impl Table {
+    impl StarTable {
         #[target_feature(enable = "avx512f")]
-        fn new(bits: &SideBits) -> Table {
+        fn new(bits: &SideBits) -> StarTable {
             let (quarters, _) = bits.low.as_chunks::<LANES>();
-            Table {
+            StarTable {
                 low: [load(&quarters[0]), load(&quarters[1]), load(&quarters[2]), load(&quarters[3])],
                 high: _mm512_broadcast_i32x4(load_16(&bits.high)),
             }

@@ -1,10 +1,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::Rounds;
-use super::simd::Engine;
+use super::Scanner;
+use super::simd::ScanEngine;
 use super::text::MOST_CODES;
-use super::{BETWEEN, LEAST_BYTES, NEVER, Scanned, Tuning, merges_by_scanning, suits};
+use super::{LEAST_BYTES, NEVER, SCAN_SEPARATOR, ScanTuning, Scanned, is_suitable, merges_by_scanning};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
@@ -41,19 +41,19 @@ fn pretokens() -> impl Strategy<Value = PretokenCounts> {
 }
 
 /// Random parameters, with small chunks and few codes so that short texts reach all limits.
-fn tuning() -> impl Strategy<Value = Tuning> {
+fn tuning() -> impl Strategy<Value = ScanTuning> {
     let chunk = prop_oneof![1..9usize, 60..140usize, Just(1 << 18)];
     let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
     let narrow_merges = prop_oneof![0..6usize, Just(256)];
     let most_codes = prop_oneof![Just(MOST_CODES), 258..340usize];
-    (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(Engine::here())).prop_map(
-        |(chunk, rare_share, narrow_merges, most_codes, engine)| Tuning {
+    (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(ScanEngine::here())).prop_map(
+        |(chunk, rare_share, narrow_merges, most_codes, engine)| ScanTuning {
             chunk,
             rare_share,
             narrow_merges,
             most_codes,
-            codes_a_merge: NEVER,
-            ..Tuning::new(engine, 0)
+            codes_per_merge: NEVER,
+            ..ScanTuning::new(engine, 0)
         },
     )
 }
@@ -62,12 +62,12 @@ fn tuning() -> impl Strategy<Value = Tuning> {
 fn scan<'a>(
     pretokens: &PretokenCounts,
     config: &'a TrainConfig,
-    tuning: Tuning,
+    tuning: ScanTuning,
     threads: usize,
 ) -> Scanned<'a> {
     with_threads(threads, || {
-        Rounds::new(pretokens.clone(), config, tuning, &Silent)
-            .and_then(Rounds::run)
+        Scanner::new(pretokens.clone(), config, tuning, &Silent)
+            .and_then(Scanner::run)
             .expect("nothing stops it")
     })
 }
@@ -78,7 +78,7 @@ fn replayed(pretokens: &PretokenCounts, learned: &Learned) -> Vec<u16> {
     for (pretoken, count) in pretokens.iter() {
         for _ in 0..count.get() {
             text.extend(pretoken.iter().map(|&byte| u16::from(byte)));
-            text.push(BETWEEN);
+            text.push(SCAN_SEPARATOR);
         }
     }
     text.pop();
@@ -131,7 +131,7 @@ fn scanning_learns_what_the_reference_learns() {
             };
             expected.history.retain(is_recorded);
             prop_assert_eq!(&scanned.log.history, &expected.history);
-            let tokens = text.iter().filter(|&&token| token != BETWEEN).count();
+            let tokens = text.iter().filter(|&&token| token != SCAN_SEPARATOR).count();
             prop_assert_eq!(scanned.tokens, to_u64(tokens));
             prop_assert_eq!(scanned.text.as_ref().unwrap_or(&text), &text);
             prop_assert_eq!(scanned.log.merges, expected.merges.iter().copied().collect::<Vec<_>>());
@@ -171,12 +171,16 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
     let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let config = TrainConfig::new(120);
     let expected = reference::learn_merges(&pretokens, &config).merges;
-    for engine in Engine::here() {
+    for engine in ScanEngine::here() {
         for (chunk, threads, narrow_merges) in
             [(1 << 18, 1, 256), (7_000, 2, 256), (9_999, 7, 40), (1 << 18, 2, 0)]
         {
-            let tuning =
-                Tuning { chunk, narrow_merges, codes_a_merge: NEVER, ..Tuning::new(engine, text.len()) };
+            let tuning = ScanTuning {
+                chunk,
+                narrow_merges,
+                codes_per_merge: NEVER,
+                ..ScanTuning::new(engine, text.len())
+            };
             let scanned = scan(&pretokens, &config, tuning, threads);
             assert_eq!(Merges::new(scanned.log.merges), expected, "{tuning:?}, {threads} threads");
         }
@@ -191,7 +195,8 @@ fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
     let pretokens: PretokenCounts =
         words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
     let config = TrainConfig::new(2);
-    let tuning = Tuning { rare_share: 5, codes_a_merge: NEVER, ..Tuning::new(Engine::Portable, 0) };
+    let tuning =
+        ScanTuning { rare_share: 5, codes_per_merge: NEVER, ..ScanTuning::new(ScanEngine::Portable, 0) };
     let scanned = scan(&pretokens, &config, tuning, 1);
     assert_eq!(Merges::new(scanned.log.merges), reference::learn_merges(&pretokens, &config).merges);
 }
@@ -202,15 +207,17 @@ fn lists_go_on_where_scanning_leaves_off() {
     let halves = text.split_at(text.len() / 3);
     let pretokens: PretokenCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
-    assert!(suits(&pretokens, &config));
-    let scanned = scan(&pretokens, &config, Tuning::new(Engine::best(), text.len()), 1).log.merges.len();
+    assert!(is_suitable(&pretokens, &config));
+    let scanned =
+        scan(&pretokens, &config, ScanTuning::new(ScanEngine::best(), text.len()), 1).log.merges.len();
     assert!((1..1_500).contains(&scanned), "{scanned} merges");
     let learned = learn_merges(pretokens.clone(), &config, &Silent).expect("nothing stops it");
     let by_lists =
         learn_with_lists::<UnitWeight>(pretokens.clone(), &config, &Silent).expect("nothing stops it");
     assert_eq!(learned, by_lists);
     let few = TrainConfig { merges: 400, ..config };
-    let scanned = merges_by_scanning(pretokens, &few, Engine::Portable, &Silent).expect("nothing stops it");
+    let scanned =
+        merges_by_scanning(pretokens, &few, ScanEngine::Portable, &Silent).expect("nothing stops it");
     assert_eq!(scanned, Merges::new(by_lists.merges.iter().take(400).copied().collect()));
 }
 
@@ -219,14 +226,14 @@ fn scanning_suits_long_texts_that_seldom_repeat() {
     let text = prose(u64_to_usize(LEAST_BYTES));
     let pretokens = |count| -> PretokenCounts { [(&*text, Count::new(count))].into_iter().collect() };
     let config = TrainConfig::new(1_000);
-    assert!(suits(&pretokens(1), &config));
-    assert!(!suits(&pretokens(2), &config), "it would take twice the memory");
-    assert!(!suits(&pretokens(u64::MAX), &config));
+    assert!(is_suitable(&pretokens(1), &config));
+    assert!(!is_suitable(&pretokens(2), &config), "it would take twice the memory");
+    assert!(!is_suitable(&pretokens(u64::MAX), &config));
     let (once, often) = (Count::ONE, Count::new(1 << 62));
     let together = [(&*text, once), (b"a", often), (b"b", often)].into_iter().collect();
-    assert!(!suits(&together, &config), "each takes less than 64 bits can count");
-    assert!(!suits(&[(b"short".as_slice(), Count::ONE)].into_iter().collect(), &config));
-    assert!(!suits(&pretokens(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
+    assert!(!is_suitable(&together, &config), "each takes less than 64 bits can count");
+    assert!(!is_suitable(&[(b"short".as_slice(), Count::ONE)].into_iter().collect(), &config));
+    assert!(!is_suitable(&pretokens(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
 }
 
 #[test]
