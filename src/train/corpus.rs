@@ -2,7 +2,6 @@
 
 use rayon::prelude::*;
 
-use super::scan::SCAN_SEPARATOR;
 use super::{Merge, Merges};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
@@ -13,7 +12,10 @@ use crate::observer::Observer;
 /// Marks the positions before, between and after the sequences. No token has this id.
 pub(super) const SEPARATOR: u32 = u32::MAX;
 
-/// Id of a pair in [`Pairs`](super::pairs::Pairs). [`NOT_KEPT`] means no pair.
+/// Separates the sequences of a text with 16-bit token ids. No token has this id.
+pub(super) const SCAN_SEPARATOR: u16 = u16::MAX;
+
+/// Id of a pair in [`KeptPairs`](super::pairs::KeptPairs). [`NOT_KEPT`] means no pair.
 pub(super) type PairId = u32;
 
 /// Pair id at positions where no kept pair begins: at the last token of a sequence, inside a token, and at
@@ -30,7 +32,9 @@ const LARGE: usize = if cfg!(test) { 50 } else { 1 << 22 };
 /// stored side by side because code that needs one mostly needs the other, so that it reads one cache line.
 #[derive(Clone, Copy)]
 pub(super) struct Cell {
+    /// The token, or [`SEPARATOR`]. Stale at positions inside a token.
     pub(super) token: u32,
+    /// The pair, or [`NOT_KEPT`].
     pub(super) pair: PairId,
 }
 
@@ -385,9 +389,11 @@ fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
 
 /// Two adjacent tokens of the same sequence.
 pub(super) struct AdjacentPair<'a, W> {
+    /// Position at which the left token begins.
     pub(super) position: usize,
     pub(super) left: u32,
     pub(super) right: u32,
+    /// Weight of the sequence, as occurrences carry it.
     pub(super) weight: W,
     /// The weight as a number.
     pub(super) value: u64,

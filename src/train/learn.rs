@@ -1,6 +1,6 @@
 //! The training loop for [`Score::Count`]: at each step it merges the most frequent pair.
 //!
-//! A step takes the best pair from the [`Queue`], replaces its occurrences with [`apply`], and files the pairs
+//! A step takes the best pair from the [`PairQueue`], replaces its occurrences with [`apply`], and files the pairs
 //! that this creates. Apart from one count of the text per round, the time grows with the number of merged
 //! occurrences and not with the length of the text.
 
@@ -8,7 +8,7 @@ use super::apply::{MergeScratch, apply, is_long};
 use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
 use super::occurrences::find;
 use super::pairs::{KeepRule, KeptPairs, Pair};
-use super::queue::{Queue, Rank};
+use super::queue::{PairQueue, RankPairs};
 use super::scan::{self, Scanned};
 use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder};
 use super::unique_tail::UniqueTail;
@@ -115,18 +115,18 @@ struct Trainer<'a, W, O> {
 /// The pairs that are kept between one threshold and the next, and the queue that orders them.
 struct TrainRound<W, K> {
     pairs: KeptPairs<W>,
-    queue: Queue<K>,
+    queue: PairQueue<K>,
     scratch: MergeScratch<W>,
 }
 
-/// Gives the [`Queue`] access to counts and tie-breaking keys.
+/// Gives the [`PairQueue`] access to counts and tie-breaking keys.
 struct RankView<'a, W, O> {
     pairs: &'a KeptPairs<W>,
     corpus: &'a Corpus<W>,
     order: &'a O,
 }
 
-impl<W: Weight + Default, O: TieOrder> Rank for RankView<'_, W, O> {
+impl<W: Weight + Default, O: TieOrder> RankPairs for RankView<'_, W, O> {
     type Key = O::Key;
 
     fn count(&self, pair: PairId) -> u64 {
@@ -169,7 +169,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         let keep = KeepRule { threshold, longest: self.log.config.max_bytes() };
         let pairs = find(&mut self.corpus, keep, self.log.remaining(), observer)?;
         let threshold = pairs.keep.threshold;
-        let mut queue = Queue::new(threshold);
+        let mut queue = PairQueue::new(threshold);
         for id in pairs.ids() {
             queue.push(id, &RankView { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }

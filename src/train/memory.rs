@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_and_going_on_by_bytes_take_more() {
+    fn scores_and_extending_by_bytes_take_more() {
         let config = TrainConfig::new(1000);
         let by_bytes = TrainConfig { tie_break: TieBreak::BytesSmallest, ..config.clone() };
         let fresh = |config| memory_estimate(config, 1_000_000, 1, true).0;

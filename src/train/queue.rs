@@ -16,7 +16,7 @@ const LOW_LEVELS: usize = 1 << 12;
 /// pair can change only when its count does, so the pairs of a level are sorted by key once, when the level is
 /// reached. Pairs that are created into the current level wait in a small heap. Compared with one large heap,
 /// this touches each pair only once per level, and most pairs never.
-pub(super) struct Queue<K> {
+pub(super) struct PairQueue<K> {
     /// The current level: the count of all pairs in `sorted`, and the greatest count that any pair can have.
     level: u64,
     /// The pairs of the current level in descending order, so that the next one is last.
@@ -35,7 +35,7 @@ pub(super) struct Queue<K> {
 
 /// What the queue needs to know about a pair. The trainer implements it, because it has the counts and the tie
 /// rule.
-pub(super) trait Rank {
+pub(super) trait RankPairs {
     /// Orders pairs of equal count: the pair with the smallest key is merged first.
     type Key: Ord + Copy;
 
@@ -46,10 +46,10 @@ pub(super) trait Rank {
     fn key(&self, pair: PairId) -> Self::Key;
 }
 
-impl<K: Ord + Copy> Queue<K> {
+impl<K: Ord + Copy> PairQueue<K> {
     /// An empty queue. Pairs that occur less often than `threshold` are dropped.
-    pub(super) fn new(threshold: u64) -> Queue<K> {
-        Queue {
+    pub(super) fn new(threshold: u64) -> PairQueue<K> {
+        PairQueue {
             level: u64::MAX,
             sorted: Vec::new(),
             created: BinaryHeap::new(),
@@ -61,7 +61,7 @@ impl<K: Ord + Copy> Queue<K> {
     }
 
     /// Files a pair under its current count, or drops it if that is below the threshold.
-    pub(super) fn push(&mut self, pair: PairId, rank: &impl Rank<Key = K>) {
+    pub(super) fn push(&mut self, pair: PairId, rank: &impl RankPairs<Key = K>) {
         let count = rank.count(pair);
         if count < self.threshold {
             return;
@@ -79,7 +79,7 @@ impl<K: Ord + Copy> Queue<K> {
     }
 
     /// Removes and returns the pair with the greatest count; among equal counts, the one with the smallest key.
-    pub(super) fn pop(&mut self, rank: &impl Rank<Key = K>) -> Option<PairId> {
+    pub(super) fn pop(&mut self, rank: &impl RankPairs<Key = K>) -> Option<PairId> {
         loop {
             let Some(pair) = self.pop_at_level() else {
                 self.next_level(rank)?;
@@ -113,7 +113,7 @@ impl<K: Ord + Copy> Queue<K> {
 
     /// Moves down to the next level that has pairs, and sorts those that still have that count. Returns `None`
     /// if no level has any.
-    fn next_level(&mut self, rank: &impl Rank<Key = K>) -> Option<()> {
+    fn next_level(&mut self, rank: &impl RankPairs<Key = K>) -> Option<()> {
         let filed = match self.high.pop_last() {
             Some((level, filed)) => {
                 self.level = level;

@@ -31,7 +31,7 @@ use crate::observer::{Observer, Stage};
 ///
 /// let score: Score = "conditional:2,1,1".parse()?;
 /// assert_eq!(Some(score), Powers::new(2, 1, 1).map(Score::Conditional));
-/// # Ok::<(), tokenmill::train::NotScore>(())
+/// # Ok::<(), tokenmill::train::ParseScoreError>(())
 /// ```
 ///
 /// Bytes per token on the training text after 2 000 merges, with a minimum frequency of 2:
@@ -102,12 +102,12 @@ struct UncheckedPowers {
 #[error(
     "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MAX_POWER}"
 )]
-pub struct NotScore {
+pub struct ParseScoreError {
     text: String,
 }
 
-impl From<NotScore> for Error {
-    fn from(wrong: NotScore) -> Error {
+impl From<ParseScoreError> for Error {
+    fn from(wrong: ParseScoreError) -> Error {
         Error::new(ErrorKind::Usage, wrong)
     }
 }
@@ -121,10 +121,10 @@ impl Powers {
 }
 
 impl TryFrom<UncheckedPowers> for Powers {
-    type Error = NotScore;
+    type Error = ParseScoreError;
 
-    fn try_from(UncheckedPowers { p, q, r }: UncheckedPowers) -> Result<Powers, NotScore> {
-        Powers::new(p, q, r).ok_or_else(|| NotScore { text: format!("conditional:{p},{q},{r}") })
+    fn try_from(UncheckedPowers { p, q, r }: UncheckedPowers) -> Result<Powers, ParseScoreError> {
+        Powers::new(p, q, r).ok_or_else(|| ParseScoreError { text: format!("conditional:{p},{q},{r}") })
     }
 }
 
@@ -139,9 +139,9 @@ impl fmt::Display for Score {
 }
 
 impl FromStr for Score {
-    type Err = NotScore;
+    type Err = ParseScoreError;
 
-    fn from_str(text: &str) -> Result<Score, NotScore> {
+    fn from_str(text: &str) -> Result<Score, ParseScoreError> {
         let conditional = || {
             let powers = text.strip_prefix("conditional:")?.split(',');
             let powers: Vec<u8> = powers.map(|power| power.trim().parse().ok()).collect::<Option<_>>()?;
@@ -151,7 +151,7 @@ impl FromStr for Score {
         match text {
             "count" => Ok(Score::Count),
             "count-length" => Ok(Score::CountLength),
-            _ => conditional().ok_or_else(|| NotScore { text: text.to_owned() }),
+            _ => conditional().ok_or_else(|| ParseScoreError { text: text.to_owned() }),
         }
     }
 }

@@ -77,9 +77,9 @@ fn config(
 
 /// An observer that counts merges.
 #[derive(Default)]
-struct Heard(AtomicU64);
+struct MergeCounter(AtomicU64);
 
-impl crate::Observer for Heard {
+impl crate::Observer for MergeCounter {
     fn advanced(&self, _stage: crate::Stage, merges: u64) {
         self.0.fetch_add(merges, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ proptest! {
         pretokens in pretokens(),
         config in config(Just(Score::Count), 0..60usize),
     ) {
-        let heard = Heard::default();
+        let heard = MergeCounter::default();
         let learned = learn_merges(pretokens.clone(), &config, &heard).unwrap();
         prop_assert_eq!(heard.0.into_inner(), to_u64(learned.merges.len()));
         prop_assert_eq!(learned, reference::learn_merges(&pretokens, &config));
@@ -112,7 +112,7 @@ fn found(corpus: &Corpus<UnitWeight>, pairs: &KeptPairs<UnitWeight>) -> (Vec<Fou
 }
 
 #[test]
-fn parts_that_threads_merge_side_by_side_meet_exactly() {
+fn any_number_of_threads_learns_the_same_merges() {
     let inputs = (vec((sequence(), 1..4u64), 1..40), proptest::sample::select(TIE_RULES.as_slice()));
     one_case_in(2, &inputs, |(sequences, tie_break)| {
         let weighted = |(sequence, weight): &(Vec<u8>, u64)| (sequence.clone(), Count::new(*weight));
@@ -130,7 +130,7 @@ fn parts_that_threads_merge_side_by_side_meet_exactly() {
 }
 
 #[test]
-fn chunks_find_the_pairs_that_one_walk_finds() {
+fn counting_in_chunks_finds_the_same_pairs() {
     let inputs = (vec(sequence(), 1..12), 1..4u64, 1..4usize, 0..40usize);
     one_case_in(4, &inputs, |(sequences, threshold, longest, merges)| {
         let pretokens: PretokenCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
@@ -145,7 +145,7 @@ fn chunks_find_the_pairs_that_one_walk_finds() {
 }
 
 #[test]
-fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
+fn segments_are_cut_where_neighbours_differ() {
     let cut = |text: &str, most| {
         let pretokens: PretokenCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
         let mut corpus = Corpus::<UnitWeight>::new(&pretokens).unwrap();
@@ -159,7 +159,7 @@ fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
 }
 
 #[test]
-fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
+fn the_first_round_skips_pairs_too_rare_to_be_merged() {
     let keep = KeepRule { threshold: 2, longest: 9 };
     let threshold = |merges| keep.for_merges(merges, [4, 100, 8, 20].into_iter()).threshold;
     assert_eq!([0, 1, 2, 3, 4, 5].map(threshold), [2, 25, 5, 2, 2, 2]);
@@ -167,7 +167,7 @@ fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
 
 /// The queue has a level for each count below 2¹², and occurrences carry weights below 2³¹ themselves.
 #[test]
-fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
+fn counts_at_the_limits_of_their_encodings_are_compared_exactly() {
     for border in [1_u64 << 12, 1 << 31] {
         let words: [(&[u8], u64); 4] =
             [(b"ab", border), (b"cd", border + 1), (b"ef", border - 1), (b"gh", border + 2)];
@@ -183,7 +183,7 @@ fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
 /// `aa` before it became part of the token. The position two bytes before that letter, where a `da` that
 /// ends there would begin, is inside the token, so no cut may be there.
 #[test]
-fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
+fn segments_are_not_cut_inside_a_token() {
     let word = |number: u32| if number.is_multiple_of(4) { "bcdaaa" } else { "bcda" };
     let apart = |number: u32| char::from_u32(u32::from('A') + number % 26).unwrap();
     let text: String = (0..40).map(|number| format!("{}{}", word(number), apart(number))).collect();
@@ -203,7 +203,7 @@ fn too_many_tokens() -> [PretokenCounts; 2] {
 }
 
 #[test]
-fn a_corpus_whose_tokens_overflow_is_refused_by_name() {
+fn the_overflow_error_names_the_sequence() {
     for pretokens in too_many_tokens() {
         let error = learn_merges(pretokens, &TrainConfig::new(1), &Silent).unwrap_err();
         assert!(error.to_string().contains("too often"), "{error}");
@@ -211,7 +211,7 @@ fn a_corpus_whose_tokens_overflow_is_refused_by_name() {
 }
 
 #[test]
-fn a_run_can_be_stopped() {
+fn training_can_be_stopped() {
     struct Stop;
     impl crate::Observer for Stop {
         fn stopping(&self) -> bool {
@@ -219,7 +219,7 @@ fn a_run_can_be_stopped() {
         }
     }
     #[derive(Default)]
-    struct StopAfterThree(Heard);
+    struct StopAfterThree(MergeCounter);
     impl crate::Observer for StopAfterThree {
         fn advanced(&self, stage: crate::Stage, merges: u64) {
             self.0.advanced(stage, merges);
@@ -299,7 +299,7 @@ proptest! {
 }
 
 #[test]
-fn tokens_that_overflow_are_refused_by_name_whatever_the_score() {
+fn the_overflow_error_names_the_sequence_with_other_scores() {
     let config = TrainConfig { score: Score::CountLength, ..TrainConfig::new(1) };
     for pretokens in too_many_tokens() {
         let error = learn_merges(pretokens, &config, &Silent).unwrap_err();
@@ -309,7 +309,7 @@ fn tokens_that_overflow_are_refused_by_name_whatever_the_score() {
 
 proptest! {
     #[test]
-    fn going_on_is_having_learned_more(
+    fn extending_equals_one_longer_training(
         pretokens in pretokens(),
         config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
         (first, then) in (0..30usize, 0..30usize),
@@ -321,7 +321,7 @@ proptest! {
     }
 
     #[test]
-    fn a_list_is_kept_on_other_sequences(
+    fn extending_keeps_the_given_merges_on_other_text(
         (one, other) in (pretokens(), pretokens()),
         tie_break in proptest::sample::select(TIE_RULES.as_slice()),
         (first, then) in (0..30usize, 0..30usize),
@@ -336,7 +336,7 @@ proptest! {
 
     /// Either the given merges are applied here, or the text is given as their tokens.
     #[test]
-    fn what_is_gone_on_with_is_learned_and_verified_from_tokens_too(
+    fn extending_and_verifying_accept_encoded_sequences(
         (one, other) in (pretokens(), pretokens()),
         config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
         (first, then) in (0..30usize, 0..30usize),
@@ -345,7 +345,7 @@ proptest! {
         let given = base.len();
         let config = TrainConfig { merges: given + then, ..config };
         let learned = extend_merges(other.clone(), &base, &config, &Silent).unwrap();
-        let sequences = carried_out(&other, &base);
+        let sequences = apply_merges(&other, &base);
         let from_tokens = extend_sequences(sequences.clone(), &base, &config, &Silent).unwrap();
         let new = |merges: &Merges| merges.iter().skip(given).copied().collect::<Vec<_>>();
         prop_assert_eq!(new(&from_tokens.merges), new(&learned.merges));
@@ -370,7 +370,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_learned_is_verified_whatever_the_ties(
+    fn learned_merges_pass_verification_with_every_tie_rule(
         pretokens in pretokens(),
         score in prop_oneof![Just(Score::Count), score()],
         tie_break in proptest::sample::select(TIE_RULES.as_slice()),
@@ -421,7 +421,7 @@ proptest! {
 }
 
 #[test]
-fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
+fn a_merge_of_a_pair_that_does_not_occur_is_a_deviation() {
     let pretokens: PretokenCounts = [(b"ab".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(256, 99)]);
@@ -432,7 +432,7 @@ fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
 
 /// Before the pair disappeared, it was as frequent as the best pair is now.
 #[test]
-fn a_pair_that_occurs_no_more_is_no_best_one() {
+fn a_pair_that_disappeared_is_a_deviation() {
     let pretokens: PretokenCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(98, 99)]);
@@ -442,7 +442,7 @@ fn a_pair_that_occurs_no_more_is_no_best_one() {
 }
 
 /// The sequences with merges applied in the obvious way.
-fn carried_out(pretokens: &PretokenCounts, merges: &Merges) -> TokenSequences {
+fn apply_merges(pretokens: &PretokenCounts, merges: &Merges) -> TokenSequences {
     let mut sequences = TokenSequences::default();
     for (pretoken, count) in pretokens.iter() {
         let mut tokens: Vec<u32> = pretoken.iter().map(|&byte| u32::from(byte)).collect();

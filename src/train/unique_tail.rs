@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 
 /// Merges between two checks whether the observer asks to stop: some milliseconds.
-const MERGES_A_CHECK: usize = 1 << 16;
+const MERGES_PER_CHECK: usize = 1 << 16;
 
 /// End of a linked list.
 const NONE: u32 = u32::MAX;
@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// merged occurs more often.
 ///
 /// All remaining merges then follow the order of ids, so neither a heap nor a hash table is needed: each pair
-/// is filed under its left token, and the tokens take turns in order. Merging (l, r) into x between a and b
+/// is filed under its left token, and the tokens have their turns in order. Merging (l, r) into x between a and b
 /// creates (a, x) and (x, b). Token x ranks after all others, so its turn is still to come. The turn of a is
 /// also still to come, or it is the current turn and (a, x) is the last pair in it. For if a ranked before l,
 /// then (a, l) would have been merged in the turn of a, unless its token is too long; and then the token of (a,
@@ -34,44 +34,48 @@ pub(super) struct UniqueTail<'a> {
     /// Rank of each byte in the tie order; all other tokens follow by id.
     byte_order: [u32; 256],
     /// The pairs of the original text, grouped by the rank of their left tokens.
-    initial: Vec<Initial>,
+    initial: Vec<InitialPair>,
     /// The pairs filed under each left token, by its rank.
-    filed: Vec<Filed>,
+    by_left: Vec<PairsOfToken>,
     /// The pairs that merges have created, in linked lists.
-    later: Vec<Later>,
+    created: Vec<CreatedPair>,
 }
 
-/// The pairs with one left token: a range of `initial`, and a linked list in `later`.
+/// The pairs with one left token: a range of `initial`, and a linked list in `created`.
 #[derive(Clone, Copy)]
-struct Filed {
+struct PairsOfToken {
     /// Start of the range in `initial`.
     start: u32,
     /// End of the range in `initial`.
     end: u32,
-    /// Index of the first pair in `later`, or [`NONE`].
+    /// Index of the first pair in `created`, or [`NONE`].
     first: u32,
-    /// Index of the last pair in `later`, to which the next one is appended.
+    /// Index of the last pair in `created`, to which the next one is appended.
     last: u32,
 }
 
-impl Default for Filed {
-    fn default() -> Filed {
-        Filed { start: 0, end: 0, first: NONE, last: NONE }
+impl Default for PairsOfToken {
+    fn default() -> PairsOfToken {
+        PairsOfToken { start: 0, end: 0, first: NONE, last: NONE }
     }
 }
 
 /// A pair of the original text, ordered by the rank of its right token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Initial {
-    right_order: u32,
+struct InitialPair {
+    /// Rank of its right token in the tie order.
+    right_rank: u32,
+    /// Position of its left token.
     position: u32,
 }
 
 /// A pair created by a merge. Its right token ranks after those of all pairs filed earlier under the same left
 /// token.
 #[derive(Clone, Copy)]
-struct Later {
+struct CreatedPair {
+    /// Its right token.
     right: u32,
+    /// Position of its left token.
     position: u32,
     /// Index of the next pair with the same left token, or [`NONE`].
     next: u32,
@@ -92,37 +96,37 @@ impl<'a> UniqueTail<'a> {
             longest,
             byte_order: *byte_order,
             initial: Vec::new(),
-            filed: vec![Filed::default(); lengths.len()],
-            later: Vec::new(),
+            by_left: vec![PairsOfToken::default(); lengths.len()],
+            created: Vec::new(),
             lengths,
         };
-        unique.file_initial();
+        unique.sort_initial();
         unique
     }
 
     /// Files the pairs of the text under their left tokens, with a counting sort.
-    fn file_initial(&mut self) {
+    fn sort_initial(&mut self) {
         let pairs =
             || (0..).zip(self.text.array_windows()).filter(|&(_, &[left, right])| self.fits(left, right));
-        let mut filed = vec![Filed::default(); self.filed.len()];
+        let mut by_left = vec![PairsOfToken::default(); self.by_left.len()];
         for (_, &[left, _]) in pairs() {
-            filed[self.order(left)].end += 1;
+            by_left[self.rank(left)].end += 1;
         }
         let mut start = 0;
-        for filed in &mut filed {
-            (filed.start, filed.end, start) = (start, start, start + filed.end);
+        for pairs in &mut by_left {
+            (pairs.start, pairs.end, start) = (start, start, start + pairs.end);
         }
-        let mut initial = vec![Initial::default(); to_usize(start)];
+        let mut initial = vec![InitialPair::default(); to_usize(start)];
         for (position, &[left, right]) in pairs() {
-            let end = &mut filed[self.order(left)].end;
-            initial[to_usize(*end)] = Initial { right_order: truncate_to_u32(self.order(right)), position };
+            let end = &mut by_left[self.rank(left)].end;
+            initial[to_usize(*end)] = InitialPair { right_rank: truncate_to_u32(self.rank(right)), position };
             *end += 1;
         }
-        (self.filed, self.initial) = (filed, initial);
+        (self.by_left, self.initial) = (by_left, initial);
     }
 
     /// Rank of a token in the tie order.
-    fn order(&self, token: u32) -> usize {
+    fn rank(&self, token: u32) -> usize {
         to_usize(self.byte_order.get(to_usize(token)).copied().unwrap_or(token))
     }
 
@@ -144,50 +148,50 @@ impl<'a> UniqueTail<'a> {
     ) -> Result<()> {
         let mut tokens: Vec<u32> = (0..truncate_to_u32(self.lengths.len())).collect();
         tokens[..256].sort_unstable_by_key(|&byte| self.byte_order[to_usize(byte)]);
-        let (mut turn, mut left_to_do) = (0, limit);
-        while turn < self.filed.len() && left_to_do > 0 {
-            let left = tokens.get(turn).copied().unwrap_or(truncate_to_u32(turn));
+        let (mut rank, mut remaining) = (0, limit);
+        while rank < self.by_left.len() && remaining > 0 {
+            let left = tokens.get(rank).copied().unwrap_or(truncate_to_u32(rank));
             let mut merged = 0;
-            self.turn(left, turn, left_to_do, &mut |right| {
+            self.merge_pairs_of(left, rank, remaining, &mut |right| {
                 merged += 1;
                 made(left, right);
             });
             if merged > 0 {
                 observer.advanced(Stage::Train, to_u64(merged));
             }
-            if (left_to_do - merged) / MERGES_A_CHECK != left_to_do / MERGES_A_CHECK {
+            if (remaining - merged) / MERGES_PER_CHECK != remaining / MERGES_PER_CHECK {
                 observer.checkpoint()?;
             }
-            left_to_do -= merged;
-            turn += 1;
+            remaining -= merged;
+            rank += 1;
         }
         Ok(())
     }
 
-    /// Merges the pairs filed under `left`, `limit` at most. `turn` is the rank of `left`.
-    fn turn(&mut self, left: u32, turn: usize, limit: usize, made: &mut impl FnMut(u32)) {
-        let Filed { start, end, .. } = self.filed[turn];
+    /// Merges the pairs filed under `left`, `limit` at most. `rank` is that of `left`.
+    fn merge_pairs_of(&mut self, left: u32, rank: usize, limit: usize, made: &mut impl FnMut(u32)) {
+        let PairsOfToken { start, end, .. } = self.by_left[rank];
         let mut merged = 0;
         self.initial[to_usize(start)..to_usize(end)].sort_unstable();
         for number in to_usize(start)..to_usize(end) {
-            let Initial { right_order, position } = self.initial[number];
+            let InitialPair { right_rank, position } = self.initial[number];
             let Some(right) = self.right_of(left, position) else { continue };
-            if merged < limit && self.order(right) == to_usize(right_order) {
+            if merged < limit && self.rank(right) == to_usize(right_rank) {
                 self.merge_at(left, right, position);
                 made(right);
                 merged += 1;
             }
         }
         // Merging can append to the list that is being walked.
-        let mut next = self.filed[turn].first;
+        let mut next = self.by_left[rank].first;
         while next != NONE && merged < limit {
-            let Later { right, position, .. } = self.later[to_usize(next)];
+            let CreatedPair { right, position, .. } = self.created[to_usize(next)];
             if self.right_of(left, position) == Some(right) {
                 self.merge_at(left, right, position);
                 made(right);
                 merged += 1;
             }
-            next = self.later[to_usize(next)].next;
+            next = self.created[to_usize(next)].next;
         }
     }
 
@@ -204,30 +208,30 @@ impl<'a> UniqueTail<'a> {
         self.lengths.push(self.lengths[to_usize(left)] + self.lengths[to_usize(right)]);
         let width = self.widths[to_usize(left)] + self.widths[to_usize(right)];
         self.widths.push(width);
-        self.filed.push(Filed::default());
+        self.by_left.push(PairsOfToken::default());
         let (start, end) = (to_usize(position), to_usize(position + width));
         self.text[start] = token;
         self.text[end - 1] = token;
         let (before, after) = (self.text[start - 1], self.text[end]);
         if self.fits(before, token) {
-            self.file(before, token, position - self.widths[to_usize(before)]);
+            self.append(before, token, position - self.widths[to_usize(before)]);
         }
         if self.fits(token, after) {
-            self.file(token, after, position);
+            self.append(token, after, position);
         }
     }
 
     /// Appends a pair to the list of its left token.
-    fn file(&mut self, left: u32, right: u32, position: u32) {
-        let number = truncate_to_u32(self.later.len());
-        self.later.push(Later { right, position, next: NONE });
-        let order = self.order(left);
-        let filed = &mut self.filed[order];
-        if filed.first == NONE {
-            filed.first = number;
+    fn append(&mut self, left: u32, right: u32, position: u32) {
+        let number = truncate_to_u32(self.created.len());
+        self.created.push(CreatedPair { right, position, next: NONE });
+        let rank = self.rank(left);
+        let pairs = &mut self.by_left[rank];
+        if pairs.first == NONE {
+            pairs.first = number;
         } else {
-            self.later[to_usize(filed.last)].next = number;
+            self.created[to_usize(pairs.last)].next = number;
         }
-        filed.last = number;
+        pairs.last = number;
     }
 }

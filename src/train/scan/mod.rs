@@ -23,6 +23,7 @@ use text::{
     Code, CodeText, JoinedSequences, MOST_CODES, PairCounts, RareBytes, count_pairs, join, share_code,
 };
 
+use super::corpus::SCAN_SEPARATOR;
 use super::tie_break::ById;
 use super::{Merge, MergeLog, Merges, Score, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_u64};
@@ -31,9 +32,6 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 
 pub use simd::ScanEngine;
-
-/// Separates sequences in [`Scanned::text`]. No token has this id.
-pub(super) const SCAN_SEPARATOR: u16 = u16::MAX;
 
 /// State after the merges that were learned by scanning.
 pub(super) struct Scanned<'a> {

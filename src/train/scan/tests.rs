@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use super::Scanner;
 use super::simd::ScanEngine;
 use super::text::MOST_CODES;
-use super::{LEAST_BYTES, NEVER, SCAN_SEPARATOR, ScanTuning, Scanned, is_suitable, merges_by_scanning};
+use super::{LEAST_BYTES, NEVER, ScanTuning, Scanned, is_suitable, merges_by_scanning};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
 use crate::observer::Silent;
-use crate::train::corpus::UnitWeight;
+use crate::train::corpus::{SCAN_SEPARATOR, UnitWeight};
 use crate::train::learn::learn_with_lists;
 use crate::train::{HistoryPoint, Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
 
@@ -166,7 +166,7 @@ fn prose(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn spans_chunks_engines_and_threads_meet_exactly() {
+fn every_engine_chunk_size_and_thread_count_learns_the_same_merges() {
     let text = prose(60_000);
     let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let config = TrainConfig::new(120);
@@ -190,7 +190,7 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
 /// All bytes except `!` are too frequent to share a code. The pair with `!` is as frequent as `!` itself, and
 /// comes first among equals.
 #[test]
-fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
+fn a_pair_with_a_rare_byte_is_not_overtaken() {
     let words: [(&[u8], u64); 4] = [(b"!s", 3), (b"uv", 3), (b"us", 2), (b"vu", 1)];
     let pretokens: PretokenCounts =
         words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
@@ -202,7 +202,7 @@ fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
 }
 
 #[test]
-fn lists_go_on_where_scanning_leaves_off() {
+fn lists_continue_where_scanning_stops() {
     let text = prose(u64_to_usize(LEAST_BYTES) + 100);
     let halves = text.split_at(text.len() / 3);
     let pretokens: PretokenCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
@@ -222,7 +222,7 @@ fn lists_go_on_where_scanning_leaves_off() {
 }
 
 #[test]
-fn scanning_suits_long_texts_that_seldom_repeat() {
+fn scanning_is_suitable_for_long_texts_with_few_repeats() {
     let text = prose(u64_to_usize(LEAST_BYTES));
     let pretokens = |count| -> PretokenCounts { [(&*text, Count::new(count))].into_iter().collect() };
     let config = TrainConfig::new(1_000);
