@@ -5,8 +5,6 @@
 //! the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `list_created` lists the
 //! occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on segments
 //! of the text.
-//!
-//! Divides the text into segments in which threads merge a pair independently.
 
 use std::iter::once;
 use std::mem;
@@ -126,6 +124,7 @@ struct NeighbourTable {
 #[derive(Clone, Copy, Default)]
 struct Neighbour {
     token: u32,
+    /// Number of the token's occurrences at this side, without weights.
     occurrences: u32,
     /// Total weight of the token's occurrences at this side.
     count: u64,
@@ -347,6 +346,7 @@ struct SegmentMerger<'a, W, const WHOLE: bool> {
 #[derive(Default)]
 struct EndedBetween {
     pair: PairId,
+    /// Total weight of the places where it ended.
     weight: u64,
 }
 

@@ -8,6 +8,7 @@ use crate::base::int::{to_usize, truncate_to_u32};
 pub(super) struct Span {
     /// Index of the arena.
     pub(super) arena: u32,
+    /// Index of the block in the arena.
     pub(super) block: u32,
     /// Index of the first occurrence in the block.
     pub(super) start: u32,
@@ -18,6 +19,7 @@ pub(super) struct Span {
 /// A cursor: the position in an arena at which one occurrence is written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cursor {
+    /// Index of the block in the arena.
     pub(super) block: u32,
     /// Index in the block.
     pub(super) index: u32,

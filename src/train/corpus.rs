@@ -57,6 +57,21 @@ pub(super) fn prefetch_around(cells: &[Cell], position: usize, width: usize) {
 
 /// Weighted sequences of tokens, in the order in which they first appear in the corpus: pre-tokens or documents
 /// that a vocabulary has encoded.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::train::TokenSequences;
+///
+/// // `ab` twice and `abc` once, where token 256 is `ab`. The sequence `ab` is one token.
+/// let sequences = TokenSequences {
+///     tokens: vec![256, 99],
+///     ends: vec![2],
+///     counts: vec![Count::ONE],
+///     bytes: 7,
+///     alone: 2,
+/// };
+/// assert_eq!(sequences.ends.len(), sequences.counts.len());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenSequences {
     /// The tokens of all sequences, one sequence after the other, with the ids of training.

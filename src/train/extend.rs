@@ -63,6 +63,29 @@ pub fn extend_merges(
 ///
 /// # Errors
 /// The same as [`learn_merges`].
+///
+/// # Examples
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PretokenCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TokenSequences, TrainConfig, extend_sequences, learn_merges};
+///
+/// let words: PretokenCounts = [(&b"abcabc"[..], Count::ONE)].into_iter().collect();
+/// let base = learn_merges(words, &TrainConfig::new(1), &Silent)?.merges;
+/// // The word as tokens: `ab` is token 256.
+/// let sequences = TokenSequences {
+///     tokens: vec![256, 99, 256, 99],
+///     ends: vec![4],
+///     counts: vec![Count::ONE],
+///     bytes: 6,
+///     alone: 0,
+/// };
+/// let longer = extend_sequences(sequences, &base, &TrainConfig::new(2), &Silent)?.merges;
+/// let last = longer.iter().last().unwrap();
+/// assert_eq!((last.left, last.right, last.count.get()), (256, 99, 2));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn extend_sequences(
     sequences: TokenSequences,
     base: &Merges,
@@ -170,6 +193,7 @@ struct MergeOccurrences {
 }
 
 impl MergeOccurrences {
+    /// No occurrence so far, for the pairs that `merges` merges.
     fn new(merges: &Merges) -> MergeOccurrences {
         let ids = merges.iter().map(|merge| (merge.left, merge.right)).zip(1..).collect();
         MergeOccurrences { ids, lists: vec![Vec::new(); merges.len() + 1] }

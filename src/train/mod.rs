@@ -121,6 +121,20 @@ pub struct Merge {
 
 /// Learned merges in the order in which they were learned. Both tokens of a merge are bytes or made by an
 /// earlier merge, and no pair occurs twice.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PretokenCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TrainConfig, learn_merges};
+///
+/// let words: PretokenCounts = [(&b"lower"[..], Count::new(5))].into_iter().collect();
+/// let merges = learn_merges(words, &TrainConfig::new(2), &Silent)?.merges;
+/// // Token 256 is `er`; token 257 is made of `l` and `o`.
+/// let pairs: Vec<_> = merges.iter().map(|merge| (merge.left, merge.right)).collect();
+/// assert_eq!(pairs, [(101, 114), (108, 111)]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merges(Vec<Merge>);
 
@@ -145,6 +159,17 @@ impl Merges {
 
     /// The first `most` merges, or all if the list is shorter. This is what a shorter training with the same
     /// settings would have learned.
+    ///
+    /// ```
+    /// use tokenmill::Count;
+    /// use tokenmill::count::PretokenCounts;
+    /// use tokenmill::observer::Silent;
+    /// use tokenmill::train::{TrainConfig, learn_merges};
+    ///
+    /// let words: PretokenCounts = [(&b"lower"[..], Count::new(5))].into_iter().collect();
+    /// let learn = |merges| learn_merges(words.clone(), &TrainConfig::new(merges), &Silent).unwrap().merges;
+    /// assert_eq!(learn(3).first(1), learn(1));
+    /// ```
     #[must_use]
     pub fn first(&self, most: usize) -> Merges {
         Merges(self.0[..self.0.len().min(most)].to_vec())
@@ -194,7 +219,8 @@ pub struct Learned {
     pub history: Vec<HistoryPoint>,
 }
 
-/// The merges so far, and the history so far.
+/// The merges so far, and the history so far. Every training loop records its merges here, so that all loops
+/// record history points after the same merges.
 struct MergeLog<'a> {
     config: &'a TrainConfig,
     /// The merges so far, including those that were given at the start.

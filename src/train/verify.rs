@@ -12,6 +12,21 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 
 /// A merge in a list at which a better pair existed.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PretokenCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TrainConfig, learn_merges, verify_merges};
+///
+/// let words = |word: &[u8]| -> PretokenCounts { [(word, Count::new(5))].into_iter().collect() };
+/// let config = TrainConfig::new(1);
+/// let merges = learn_merges(words(b"xy"), &config, &Silent)?.merges;
+/// let deviation = verify_merges(&words(b"ababxy"), &merges, &config, &Silent)?.unwrap();
+/// assert_eq!((deviation.merge, deviation.count.get()), (0, 5));
+/// assert_eq!(deviation.better, Some(((97, 98), Count::new(10))));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// Index of the merge in the list.

@@ -204,7 +204,9 @@ impl PairCounts {
     }
 }
 
-/// Counters of 64 bits that are incremented as 32-bit numbers, of which twice as many fit the cache.
+/// Counters of 64 bits that are incremented as 32-bit numbers, because twice as many of those fit the caches.
+///
+/// [`reserve`](Self::reserve) must be called before `recent` is incremented.
 pub(super) struct Counters {
     /// The counts since they were last added to `sums`.
     pub(super) recent: Vec<u32>,
@@ -215,6 +217,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// `length` counters at 0.
     pub(super) fn new(length: usize) -> Counters {
         Counters { recent: vec![0; length], bound: 0, sums: Vec::new() }
     }
