@@ -70,6 +70,17 @@ fn imports_follow_the_graph() {
 }
 
 #[test]
+fn no_import_circle_is_within_a_stage() {
+    let files = read(&["src"]);
+    assert_eq!(rules::circles(&files), [""; 0]);
+}
+
+#[test]
+fn a_type_name_is_defined_at_most_three_times() {
+    assert_eq!(rules::repeated_types(&read(&["src"]), 3), [""; 0]);
+}
+
+#[test]
 fn integer_casts_stand_in_base_int() {
     keep(&["src"], rules::casts);
 }

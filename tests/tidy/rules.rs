@@ -103,7 +103,7 @@ pub(crate) fn imports(file: &File) -> Vec<Offence> {
     };
     let base: &[&str] = if BELOW.contains(&stage) { &[] } else { &BELOW };
     let mut offences = Vec::new();
-    for (line, path) in crate_paths(&file.code, module.len()) {
+    for (line, path) in crate_paths(&file.code, &module) {
         if let Err(what) = may_import(stage, &path, allowed, base) {
             offences.push(Offence { line, what });
         }
@@ -137,28 +137,36 @@ fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> 
     Ok(())
 }
 
-/// Returns all paths that start at the crate root, without `crate`, each with its line. `depth` is the number
-/// of `super` steps from the file to the root.
-fn crate_paths(code: &[Token], depth: usize) -> Vec<(usize, Vec<String>)> {
+/// Returns the paths to items of the crate, from the crate root but without `crate`, each with its line. A path that
+/// begins with a name after `use` is taken for one to a child module.
+fn crate_paths(code: &[Token], module: &[&str]) -> Vec<(usize, Vec<String>)> {
     let mut paths = Vec::new();
     let mut at = 0;
     while at < code.len() {
-        let (line, start) = (code[at].line, at);
-        let supers = super_chain(&code[start..]);
-        let head = match code[start].text.as_str() {
-            "crate" | "tokenmill" => 1,
-            "super" if supers >= depth => supers * 2 - 1,
-            _ => {
-                at += (supers * 2).max(1);
-                continue;
-            }
+        let (line, supers) = (code[at].line, super_chain(&code[at..]));
+        let (base, length) = match code[at].text.as_str() {
+            "crate" | "tokenmill" => (Some(0), 1),
+            "self" => (Some(module.len()), 1),
+            "super" => (module.len().checked_sub(supers), supers * 2 - 1),
+            "use" => (Some(module.len()), 0),
+            _ => (None, 1),
         };
-        at = start + head;
-        if code.get(at).is_some_and(|token| token.text == "::") {
-            let mut found = Vec::new();
-            at = use_tree(code, at + 1, &[], &mut found);
-            paths.extend(found.into_iter().map(|path| (line, path)));
+        at += length;
+        let separated = code.get(at).is_some_and(|token| token.text == "::");
+        let Some(base) = base.filter(|_| separated || length == 0) else {
+            at += usize::from(length == 0);
+            continue;
+        };
+        let base: Vec<String> = module[..base].iter().map(|part| (*part).to_owned()).collect();
+        let rooted =
+            |token: &Token| matches!(token.text.as_str(), "crate" | "tokenmill" | "self" | "super" | "::");
+        if length == 0 && code.get(at + 1).is_some_and(rooted) {
+            at += 1;
+            continue;
         }
+        let mut found = Vec::new();
+        at = use_tree(code, at + 1, &base, &mut found);
+        paths.extend(found.into_iter().map(|path| (line, path)));
     }
     paths
 }
@@ -202,6 +210,61 @@ fn use_tree(code: &[Token], at: usize, prefix: &[String], found: &mut Vec<Vec<St
         found.push(path);
         at + 1
     }
+}
+
+/// Returns the files of each import circle within a stage, by path. An import of what a `mod.rs` re-exports counts as
+/// one of the file that defines it. Imports between a module and those above it do not count: a `mod.rs` declares its
+/// children.
+pub(crate) fn circles(files: &[File]) -> Vec<&str> {
+    let modules: Vec<Vec<&str>> = files.iter().map(File::module).collect();
+    let paths: Vec<Vec<Vec<String>>> = files
+        .iter()
+        .zip(&modules)
+        .map(|(file, module)| crate_paths(&file.code, module).into_iter().map(|(_, path)| path).collect())
+        .collect();
+    let module_of = |path: &[String]| {
+        let prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
+        prefixes.filter_map(|prefix| modules.iter().position(|module| prefix.iter().eq(module))).next()
+    };
+    let defines = |path: &[String]| {
+        let module = module_of(path)?;
+        let item = path.get(modules[module].len());
+        let reexported = paths[module].iter().find(|inner| inner.last() == item && inner.len() > path.len());
+        reexported.and_then(|inner| module_of(inner)).or(Some(module))
+    };
+    let imports = |file: usize| -> Vec<usize> {
+        let others = paths[file].iter().filter_map(|path| defines(path));
+        let is_relative = |other: usize| {
+            modules[file].starts_with(&modules[other]) || modules[other].starts_with(&modules[file])
+        };
+        others.filter(|&other| modules[other][0] == modules[file][0] && !is_relative(other)).collect()
+    };
+    let imports: Vec<Vec<usize>> = (0..files.len()).map(imports).collect();
+    let in_circle = |&file: &usize| {
+        let (mut reached, mut open) = (vec![false; files.len()], imports[file].clone());
+        while let Some(next) = open.pop() {
+            if !std::mem::replace(&mut reached[next], true) {
+                open.extend(&imports[next]);
+            }
+        }
+        reached[file]
+    };
+    (0..files.len()).filter(in_circle).map(|file| files[file].path.as_str()).collect()
+}
+
+/// Returns the names of types that are defined more than `most` times outside of unit tests.
+pub(crate) fn repeated_types(files: &[File], most: usize) -> Vec<String> {
+    let mut times: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for pair in files.iter().flat_map(|file| file.code.windows(2)) {
+        if matches!(pair[0].text.as_str(), "struct" | "enum" | "trait") {
+            *times.entry(&pair[1].text).or_default() += 1;
+        }
+    }
+    times
+        .into_iter()
+        .filter(|(_, times)| *times > most)
+        .map(|(name, times)| format!("{name} ({times})"))
+        .collect()
 }
 
 /// Finds `as` casts to number types, and lint attributes that would allow them.

@@ -108,3 +108,22 @@ fn names_of_tests_are_found_and_looked_up() {
     let file = File::new("src/a/tests.rs", "#[test]\nfn a_b() {}\n// fn c_d()");
     assert!(file.defines("a_b") && !file.defines("c_d"));
 }
+
+#[test]
+fn circles_are_found_through_what_a_parent_reexports() {
+    let files = [
+        File::new("src/a/mod.rs", "mod b; mod c; mod d; pub use b::B; pub use d::D;"),
+        File::new("src/a/b.rs", "use super::c::C; struct B;"),
+        File::new("src/a/c.rs", "use crate::a::{B, d}; struct C;"),
+        File::new("src/a/d.rs", "use super::E; struct D;"),
+        File::new("src/e/mod.rs", "use crate::a::D;"),
+    ];
+    assert_eq!(circles(&files), ["src/a/b.rs", "src/a/c.rs"]);
+}
+
+#[test]
+fn types_that_are_defined_too_often_are_found() {
+    let file =
+        File::new("src/a.rs", "struct A; mod b { enum A {} } trait B {} #[cfg(test)] mod t { struct A; }");
+    assert_eq!(repeated_types(&[file], 1), ["A (2)"]);
+}
