@@ -4,14 +4,16 @@ use std::fmt;
 use std::ops::Range;
 
 use super::EncodeError;
-use super::backtrack::{self, BacktrackTables, ChunkTokens, EncodedChunk, Stitcher};
+use super::backtrack::{
+    self, BacktrackScratch, BacktrackTables, BatchedBacktrack, ChunkTokens, EncodedChunk, Stitcher,
+};
 use super::cache::{self, Lookup, NOT_SHORT, PretokenCache};
 use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
 use super::merge;
 use super::merge::Merger;
 use super::missing_bytes::MissingByteTable;
-use super::pending::{self, PRETOKENS_PER_CHECK, PendingOutput};
+use super::pending::{PRETOKENS_PER_CHECK, PendingBuffers, PendingOutput};
 use super::preprocess::TextOrToken;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,24 +102,62 @@ impl fmt::Debug for Worker<'_> {
     }
 }
 
-/// A worker's memory without its references: the cache, and scratch buffers.
+/// A worker's memory without its references.
 pub(super) struct WorkerMemory {
     cache: PretokenCache,
-    lookups: Vec<Lookup>,
     miss_rate: MissRate,
-    batched: backtrack::BatchedBacktrack,
-    output: pending::PendingBuffers,
-    merger: Merger,
-    /// Bytes of pre-tokens that were encoded one by one.
-    uncached_bytes: usize,
-    scratch: backtrack::BacktrackScratch,
-    ends: Vec<u32>,
+    encoders: PretokenEncoders,
+    pending: PendingBuffers,
+    buffers: Buffers,
     /// Ids per KiB of text that memory is reserved for.
     ids_per_kib: usize,
+}
+
+/// Lists that are filled again and again.
+#[derive(Default)]
+struct Buffers {
+    /// The ends of the pre-tokens that are split at a time.
+    ends: Vec<u32>,
+    /// Their cache lines.
+    lookups: Vec<Lookup>,
     /// Tokens of one pre-token.
     tokens: Vec<TokenId>,
     /// Tokens of the last document that was encoded by itself, or of a chunk of a text.
     ids: Vec<TokenId>,
+}
+
+/// Encodes pre-tokens that the cache does not know.
+struct PretokenEncoders {
+    merger: Merger,
+    backtracking: BacktrackScratch,
+    batched: BatchedBacktrack,
+    /// Bytes of pre-tokens that were encoded one by one.
+    bytes: usize,
+}
+
+impl PretokenEncoders {
+    /// Appends the tokens of a pre-token, which must not be empty, to `ids`. Builds the backtracking tables once
+    /// enough bytes were encoded this way.
+    fn encode(
+        &mut self,
+        encoder: &Encoder,
+        pretoken: &[u8],
+        ids: &mut Vec<TokenId>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(pretoken.len());
+        if let Some(tables) = encoder.tables_for(self.bytes) {
+            return self.backtracking.encode(tables, pretoken, ids, observer);
+        }
+        if let Some(id) = encoder.whole_token(pretoken) {
+            ids.push(id);
+            return Ok(());
+        }
+        if pretoken.len() >= merge::LIMIT {
+            return Err(too_long(pretoken.len()));
+        }
+        self.merger.merge(&encoder.pairs, &encoder.byte_ids, pretoken, ids, observer)
+    }
 }
 
 /// How many of the last pre-tokens were new. Recent ones weigh most.
@@ -150,22 +190,10 @@ impl<'e> Worker<'e> {
 
     /// A worker with this cache that is never stopped.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
-        let (lookups, miss_rate, batched, output, merger, ends, tokens, ids) = Default::default();
-        let scratch = backtrack::BacktrackScratch::expecting(encoder.expected);
-        let memory = WorkerMemory {
-            cache,
-            lookups,
-            miss_rate,
-            batched,
-            output,
-            merger,
-            uncached_bytes: 0,
-            scratch,
-            ends,
-            ids_per_kib: IDS_PER_KIB,
-            tokens,
-            ids,
-        };
+        let (miss_rate, merger, batched, pending, buffers) = Default::default();
+        let backtracking = BacktrackScratch::expecting(encoder.expected);
+        let encoders = PretokenEncoders { merger, backtracking, batched, bytes: 0 };
+        let memory = WorkerMemory { cache, miss_rate, encoders, pending, buffers, ids_per_kib: IDS_PER_KIB };
         Worker::with_memory(encoder, memory)
     }
 
@@ -176,9 +204,9 @@ impl<'e> Worker<'e> {
 
     /// Returns the memory, for a later worker.
     pub(super) fn into_memory(mut self) -> WorkerMemory {
-        if self.memory.ids.capacity() > KEPT_IDS {
-            self.memory.ids = Vec::new();
-        }
+        let Buffers { tokens, ids, .. } = &mut self.memory.buffers;
+        shrink(tokens);
+        shrink(ids);
         self.memory
     }
 
@@ -193,11 +221,11 @@ impl<'e> Worker<'e> {
     /// - A pre-token or the document exceeds the limit set by [`Encoder::within`].
     /// - The worker's observer asks to stop.
     pub fn encode(&mut self, text: &[u8]) -> Result<&[TokenId]> {
-        let mut ids = std::mem::take(&mut self.memory.ids);
+        let mut ids = std::mem::take(&mut self.memory.buffers.ids);
         ids.clear();
         let outcome = self.append(text, &mut ids);
-        self.memory.ids = ids;
-        outcome.map(|()| &*self.memory.ids)
+        self.memory.buffers.ids = ids;
+        outcome.map(|()| &*self.memory.buffers.ids)
     }
 
     /// Encodes a whole document and appends its tokens to `ids`.
@@ -228,14 +256,14 @@ impl<'e> Worker<'e> {
 
     /// Pending output that continues after `ids`. End it with [`finish`](Worker::finish).
     pub(super) fn output<'t>(&mut self, ids: TokenIds) -> PendingOutput<'t> {
-        PendingOutput::new(ids, std::mem::take(&mut self.memory.output))
+        PendingOutput::new(ids, std::mem::take(&mut self.memory.pending))
     }
 
     /// Fills the remaining holes, and returns the tokens and the end of each document in them.
     pub(super) fn finish(&mut self, mut output: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut output);
         let (ids, ends, memory) = output.into_parts();
-        self.memory.output = memory;
+        self.memory.pending = memory;
         (ids, ends)
     }
 
@@ -263,7 +291,7 @@ impl<'e> Worker<'e> {
                 self.fill(output);
                 // The parts are temporary texts, so each is finished in pending output of its own, which borrows
                 // this memory.
-                self.memory.output = std::mem::take(&mut output.memory);
+                self.memory.pending = std::mem::take(&mut output.memory);
                 let ids = &mut output.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
                     TextOrToken::Text(text) => {
@@ -275,7 +303,7 @@ impl<'e> Worker<'e> {
                         Ok(())
                     }
                 });
-                output.memory = std::mem::take(&mut self.memory.output);
+                output.memory = std::mem::take(&mut self.memory.pending);
                 outcome?;
             }
             None => self.encode_text(text, output)?,
@@ -313,7 +341,7 @@ impl<'e> Worker<'e> {
                 None => self.encode_unsplit(text, output),
             };
         };
-        let mut ends = std::mem::take(&mut self.memory.ends);
+        let mut ends = std::mem::take(&mut self.memory.buffers.ends);
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
@@ -333,7 +361,7 @@ impl<'e> Worker<'e> {
             }
             rest = &rest[length..];
         }
-        self.memory.ends = ends;
+        self.memory.buffers.ends = ends;
         Ok(())
     }
 
@@ -365,7 +393,7 @@ impl<'e> Worker<'e> {
         ids: &mut TokenIds,
     ) -> Result<()> {
         let (encoder, pretoken) = (self.encoder, &text[range.clone()]);
-        let mut tokens = std::mem::take(&mut self.memory.tokens);
+        let WorkerMemory { encoders, buffers: Buffers { tokens, .. }, .. } = &mut self.memory;
         tokens.clear();
         if let Some(at) = missing.first_in(pretoken) {
             if let Some(id) = encoder.whole_token(pretoken) {
@@ -373,17 +401,15 @@ impl<'e> Worker<'e> {
             } else if pretoken.len() >= merge::LIMIT {
                 return Err(too_long(pretoken.len()));
             } else if let Some((left, byte_ids)) = missing.substituted(pretoken) {
-                self.memory.merger.merge(&encoder.pairs, byte_ids, &left, &mut tokens, self.observer)?;
+                encoders.merger.merge(&encoder.pairs, byte_ids, &left, tokens, self.observer)?;
             } else {
                 return Err(missing.error(text, range.start + at, encoder.preparation.is_none()));
             }
         } else {
-            self.merge(pretoken, &mut tokens)?;
+            encoders.encode(encoder, pretoken, tokens, self.observer)?;
         }
-        ids.extend_from_slice(&tokens);
-        if tokens.capacity() <= KEPT_IDS {
-            self.memory.tokens = tokens;
-        }
+        ids.extend_from_slice(tokens);
+        shrink(tokens);
         Ok(())
     }
 
@@ -393,7 +419,7 @@ impl<'e> Worker<'e> {
             return Ok(());
         }
         let tables = self.encoder.tables();
-        if tables.is_some_and(|tables| self.memory.scratch.should_batch(tables, text)) {
+        if tables.is_some_and(|tables| self.memory.encoders.backtracking.should_batch(tables, text)) {
             output.leave_hole(text);
             return Ok(());
         }
@@ -420,7 +446,7 @@ impl<'e> Worker<'e> {
 
     /// Encodes consecutive pre-tokens that end at `ends`. `text` may continue after the last one.
     fn pretokens<'t>(&mut self, text: &'t [u8], ends: &[u32], output: &mut PendingOutput<'t>) -> Result<()> {
-        let mut lookups = std::mem::take(&mut self.memory.lookups);
+        let mut lookups = std::mem::take(&mut self.memory.buffers.lookups);
         lookups.resize(PRETOKENS_PER_CHECK, NOT_SHORT);
         let mut start = 0;
         for ends in ends.chunks(PRETOKENS_PER_CHECK) {
@@ -430,7 +456,7 @@ impl<'e> Worker<'e> {
                 self.fill(output);
             }
         }
-        self.memory.lookups = lookups;
+        self.memory.buffers.lookups = lookups;
         Ok(())
     }
 
@@ -503,7 +529,7 @@ impl<'e> Worker<'e> {
             // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
             // much memory.
             if let Some(ids) = output.ids.as_wide() {
-                return self.merge(pretoken, ids);
+                return self.memory.encoders.encode(self.encoder, pretoken, ids, self.observer);
             }
             if pretoken.len() >= 2 * PRETOKEN_CHUNK
                 && let Some(tables) = self.encoder.tables_for(pretoken.len())
@@ -511,22 +537,18 @@ impl<'e> Worker<'e> {
                 return self.encode_by_chunks(tables, pretoken, &mut output.ids);
             }
         }
-        let mut tokens = std::mem::take(&mut self.memory.tokens);
+        let WorkerMemory { cache, encoders, buffers: Buffers { tokens, .. }, .. } = &mut self.memory;
         tokens.clear();
-        let outcome = self.merge(pretoken, &mut tokens);
-        if outcome.is_ok() {
-            if short != ShortPretoken::NONE {
-                self.memory.cache.put(short, line, &tokens);
-            }
-            if !output.put(&tokens) {
-                self.fill(output);
-                output.ids.extend_from_slice(&tokens);
-            }
+        encoders.encode(self.encoder, pretoken, tokens, self.observer)?;
+        if short != ShortPretoken::NONE {
+            cache.put(short, line, tokens);
         }
-        if tokens.capacity() <= KEPT_IDS {
-            self.memory.tokens = tokens;
+        if !output.put(tokens) {
+            self.fill(output);
+            output.ids.extend_from_slice(&self.memory.buffers.tokens);
         }
-        outcome
+        shrink(&mut self.memory.buffers.tokens);
+        Ok(())
     }
 
     /// Encodes a pre-token chunk by chunk, as long texts are, so that few of its tokens are held in four bytes at
@@ -555,23 +577,25 @@ impl<'e> Worker<'e> {
         text: &[u8],
         range: Range<usize>,
     ) -> Result<ChunkTokens> {
-        let mut ids = std::mem::take(&mut self.memory.ids);
+        let mut ids = std::mem::take(&mut self.memory.buffers.ids);
         ids.clear();
         let mut path = backtrack::Path::new(ids, range.start);
-        let outcome = self.memory.scratch.extend_to(tables, text, &mut path, range.end, self.observer);
+        let outcome =
+            self.memory.encoders.backtracking.extend_to(tables, text, &mut path, range.end, self.observer);
         let part = ChunkTokens::new(&path, self.encoder.ids_with_capacity(0));
-        self.memory.ids = path.ids;
+        self.memory.buffers.ids = path.ids;
         outcome.map(|()| part)
     }
 
     /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
     fn fill(&mut self, output: &mut PendingOutput<'_>) {
-        let WorkerMemory { cache, batched, scratch, .. } = &mut self.memory;
+        let WorkerMemory { cache, encoders, .. } = &mut self.memory;
+        let PretokenEncoders { batched, backtracking, .. } = encoders;
         let pretokens = output.new_pretokens();
         match self.encoder.tables() {
             Some(tables) if self.encoder.splitter.is_none() => {
-                scratch.encode_batch(tables, pretokens);
-                output.fill_holes(|text| scratch.ids(text));
+                backtracking.encode_batch(tables, pretokens);
+                output.fill_holes(|text| backtracking.ids(text));
             }
             Some(tables) => {
                 batched.encode(tables, pretokens);
@@ -585,23 +609,6 @@ impl<'e> Worker<'e> {
             None => output.fill_holes(|_| &[]),
         }
     }
-
-    /// Encodes a pre-token that is not empty by itself. Prepares backtracking once enough bytes were encoded
-    /// this way.
-    fn merge(&mut self, pretoken: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        let encoder = self.encoder;
-        self.memory.uncached_bytes = self.memory.uncached_bytes.saturating_add(pretoken.len());
-        if let Some(tables) = encoder.tables_for(self.memory.uncached_bytes) {
-            self.memory.scratch.encode(tables, pretoken, ids, self.observer)?;
-        } else if let Some(id) = encoder.whole_token(pretoken) {
-            ids.push(id);
-        } else if pretoken.len() >= merge::LIMIT {
-            return Err(too_long(pretoken.len()));
-        } else {
-            self.memory.merger.merge(&encoder.pairs, &encoder.byte_ids, pretoken, ids, self.observer)?;
-        }
-        Ok(())
-    }
 }
 
 /// Stores the tokens of a pre-token in the cache, if it is short enough.
@@ -609,6 +616,13 @@ fn remember(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
     if pretoken.len() <= SHORT {
         let pretoken = ShortPretoken::new(pretoken);
         cache.put(pretoken, cache.line(pretoken), ids);
+    }
+}
+
+/// Gives the memory of a list back that a long text has made large.
+fn shrink(ids: &mut Vec<TokenId>) {
+    if ids.capacity() > KEPT_IDS {
+        *ids = Vec::new();
     }
 }
 

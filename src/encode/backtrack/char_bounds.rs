@@ -1,7 +1,7 @@
 //! Cuts pre-tokens at borders between characters that no token spans.
 
-use super::path::Path;
-use super::{BacktrackScratch, BacktrackTables, NONE};
+use super::path::{Backtracker, DeadEnds, Path};
+use super::{BacktrackTables, NONE};
 use crate::base::int::{TokenId, to_u64, truncate_to_u32, u64_to_usize};
 use crate::vocab::Vocabulary;
 
@@ -260,16 +260,17 @@ impl BacktrackTables {
     }
 }
 
-impl BacktrackScratch {
+impl CharacterCache {
     /// Appends the tokens of a pre-token to `ids`. Cuts it at borders and looks up characters that are alone
     /// between two borders.
-    pub(super) fn encode_characters(
+    pub(super) fn encode(
         &mut self,
         tables: &BacktrackTables,
         pretoken: &[u8],
+        dead: &mut DeadEnds,
         ids: &mut Vec<TokenId>,
     ) {
-        self.characters.0.resize(CHARACTERS, CharFacts::default());
+        self.0.resize(CHARACTERS, CharFacts::default());
         let mut path = Path::new(std::mem::take(ids), 0);
         let (mut start, mut at) = (0, 0);
         // The character that ends at the current position, and its start.
@@ -279,56 +280,68 @@ impl BacktrackScratch {
                 (at, before) = (at + 1, None);
                 continue;
             };
-            let this = (character, self.known(tables, character, &pretoken[at..at + length]));
+            let this = (character, self.known(tables, character, &pretoken[at..at + length], dead));
             if let Some((left, left_at)) = before
                 && !tables.borders.may_be_spanned(left, this)
             {
                 let alone = (left_at == start).then_some(left.1);
-                self.encode_part(tables, &pretoken[start..at], alone, &mut path);
+                encode_part(tables, &pretoken[start..at], alone, dead, &mut path);
                 start = at;
             }
             before = Some((this, at));
             at += length;
         }
         let alone = before.filter(|before| before.1 == start).map(|before| before.0.1);
-        self.encode_part(tables, &pretoken[start..], alone, &mut path);
+        encode_part(tables, &pretoken[start..], alone, dead, &mut path);
         *ids = path.ids;
     }
 
     /// The cached facts about a character; determines them if there are none yet.
     #[inline(always)]
-    fn known(&mut self, tables: &BacktrackTables, character: Character, bytes: &[u8]) -> CharFacts {
-        let known = self.characters.0[character.0];
-        if known == CharFacts::default() { self.learn(tables, character, bytes) } else { known }
+    fn known(
+        &mut self,
+        tables: &BacktrackTables,
+        character: Character,
+        bytes: &[u8],
+        dead: &mut DeadEnds,
+    ) -> CharFacts {
+        let known = self.0[character.0];
+        if known == CharFacts::default() { self.learn(tables, character, bytes, dead) } else { known }
     }
 
     /// Determines and caches the facts about a character.
     #[cold]
-    fn learn(&mut self, tables: &BacktrackTables, character: Character, bytes: &[u8]) -> CharFacts {
-        let mut path = Path::new(Vec::new(), 0);
-        self.encode_part(tables, bytes, None, &mut path);
-        let open = tables.borders.open.each_ref().map(|open| has(open, character.0));
-        self.characters.0[character.0] = CharFacts::new(&path.ids, open);
-        self.characters.0[character.0]
-    }
-
-    /// Encodes the bytes between two borders. `alone` has the cached facts if they are a single character.
-    #[inline(always)]
-    fn encode_part(
+    fn learn(
         &mut self,
         tables: &BacktrackTables,
-        part: &[u8],
-        alone: Option<CharFacts>,
-        path: &mut Path,
-    ) {
-        if let Some(known) = alone {
-            let (tokens, number) = known.tokens();
-            path.ids.extend_from_slice(&tokens);
-            path.ids.truncate(path.ids.len() - tokens.len() + number);
-        } else {
-            (path.base, path.at, path.last) = (path.ids.len(), 0, NONE);
-            self.extend_to_end(tables, part, path);
-        }
+        character: Character,
+        bytes: &[u8],
+        dead: &mut DeadEnds,
+    ) -> CharFacts {
+        let mut path = Path::new(Vec::new(), 0);
+        encode_part(tables, bytes, None, dead, &mut path);
+        let open = tables.borders.open.each_ref().map(|open| has(open, character.0));
+        self.0[character.0] = CharFacts::new(&path.ids, open);
+        self.0[character.0]
+    }
+}
+
+/// Encodes the bytes between two borders. `alone` has the cached facts if they are a single character.
+#[inline(always)]
+fn encode_part(
+    tables: &BacktrackTables,
+    part: &[u8],
+    alone: Option<CharFacts>,
+    dead: &mut DeadEnds,
+    path: &mut Path,
+) {
+    if let Some(known) = alone {
+        let (tokens, number) = known.tokens();
+        path.ids.extend_from_slice(&tokens);
+        path.ids.truncate(path.ids.len() - tokens.len() + number);
+    } else {
+        (path.base, path.at, path.last) = (path.ids.len(), 0, NONE);
+        Backtracker::new(tables, part, dead).extend_to(path, part.len());
     }
 }
 
@@ -385,14 +398,14 @@ mod tests {
 
     /// Whether a token may span two characters, according to the lookup that encoding uses.
     fn spanned(tables: &BacktrackTables, text: &str) -> bool {
-        let mut scratch = BacktrackScratch::default();
-        scratch.characters.0.resize(CHARACTERS, CharFacts::default());
+        let (mut characters, mut dead) = (CharacterCache::default(), DeadEnds::default());
+        characters.0.resize(CHARACTERS, CharFacts::default());
         let [left, right] =
             text.char_indices().map(|(at, _)| at).collect::<Vec<_>>().try_into().expect("two");
         let [left, right] = [&text.as_bytes()[left..right], &text.as_bytes()[right..]].map(|bytes| {
             let (character, length) = Character::first(bytes).expect("one of at most three bytes");
             assert_eq!((length, Character::last(bytes)), (bytes.len(), Some(character)));
-            (character, scratch.known(tables, character, bytes))
+            (character, characters.known(tables, character, bytes, &mut dead))
         });
         tables.borders.may_be_spanned(left, right)
     }

@@ -242,7 +242,7 @@ pub(crate) struct BacktrackScratch {
 }
 
 impl BacktrackScratch {
-    /// BacktrackScratch memory for `expected` bytes of text; 0 if unknown.
+    /// Scratch memory for `expected` bytes of text; 0 if unknown.
     pub(crate) fn expecting(expected: usize) -> BacktrackScratch {
         BacktrackScratch { expected, ..BacktrackScratch::default() }
     }
@@ -259,7 +259,7 @@ impl BacktrackScratch {
         observer: &dyn Observer,
     ) -> Result<()> {
         if tables.by_characters(text) {
-            self.encode_characters(tables, text, ids);
+            self.characters.encode(tables, text, &mut self.dead, ids);
             return Ok(());
         }
         let mut path = Path::new(mem::take(ids), 0);
@@ -284,9 +284,8 @@ impl BacktrackScratch {
             self.begin(tables, text, path, end, observer)?;
         }
         loop {
-            self.dead.clear();
             let window = (path.at + WINDOW).min(end);
-            let mut backtracker = Backtracker { tables, text, dead: &mut self.dead };
+            let mut backtracker = Backtracker::new(tables, text, &mut self.dead);
             match tables.can_interleave() {
                 true => self.interleaved.extend_to(&mut backtracker, path, window),
                 false => backtracker.extend_to(path, window),
@@ -368,7 +367,7 @@ impl BacktrackScratch {
                 self.batch_ids.extend_from_slice(ids);
             } else {
                 let mut path = Path::new(mem::take(&mut self.batch_ids), 0);
-                self.extend_to_end(tables, text, &mut path);
+                Backtracker::new(tables, text, &mut self.dead).extend_to(&mut path, text.len());
                 self.batch_ids = path.ids;
             }
             self.ends.push(self.batch_ids.len());
@@ -379,11 +378,5 @@ impl BacktrackScratch {
     pub(crate) fn ids(&self, text: usize) -> &[TokenId] {
         let start = text.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.batch_ids[start..self.ends[text]]
-    }
-
-    /// Extends a path to the end of a text that is not long.
-    pub(self) fn extend_to_end(&mut self, tables: &BacktrackTables, text: &[u8], path: &mut Path) {
-        self.dead.clear();
-        Backtracker { tables, text, dead: &mut self.dead }.extend_to(path, text.len());
     }
 }

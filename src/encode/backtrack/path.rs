@@ -105,7 +105,18 @@ impl Path {
     }
 }
 
-impl Backtracker<'_> {
+impl<'a> Backtracker<'a> {
+    /// Forgets the dead ends of other texts.
+    #[inline]
+    pub(super) fn new(
+        tables: &'a BacktrackTables,
+        text: &'a [u8],
+        dead: &'a mut DeadEnds,
+    ) -> Backtracker<'a> {
+        dead.clear();
+        Backtracker { tables, text, dead }
+    }
+
     /// Extends a path to `end` or past it.
     ///
     /// A position from which it had to backtrack is never reached by the same token again. So all steps together

@@ -105,8 +105,7 @@ impl Stitcher {
             let mut path = Path { at: self.at, last: self.last, ..Path::new(Vec::new(), 0) };
             path.ids = self.ids.last_ids(examined);
             path.least = examined;
-            self.dead.clear();
-            let mut backtracker = Backtracker { tables, text, dead: &mut self.dead };
+            let mut backtracker = Backtracker::new(tables, text, &mut self.dead);
             let met = meet(&mut backtracker, &mut path, chunk.ids(), start, chunk.at);
             if path.least > 0 || examined == self.tokens {
                 break (path, met);

@@ -194,10 +194,11 @@ proptest! {
         (vocabulary, texts) in learned_from(characters()).prop_flat_map(|vocabulary| (Just(vocabulary), vec(characters(), 1..4))),
         begin in 0..4usize,
     ) {
-        let (tables, mut scratch) = (tables(&vocabulary), BacktrackScratch::default());
+        let tables = tables(&vocabulary);
+        let (mut characters, mut dead) = (CharacterCache::default(), DeadEnds::default());
         for text in texts.iter().chain(&texts).filter(|text| text.len() > begin) {
             let mut ids = vec![TokenId::new(7)];
-            scratch.encode_characters(&tables, &text[begin..], &mut ids);
+            characters.encode(&tables, &text[begin..], &mut dead, &mut ids);
             prop_assert_eq!(&ids[1..], reference::encode_pretoken(&vocabulary, &text[begin..]));
         }
     }

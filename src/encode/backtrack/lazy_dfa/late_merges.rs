@@ -507,10 +507,8 @@ impl SegmentReader {
         }
         if early.len() > MOST_AT_ONCE {
             self.path.restart();
-            self.dead.clear();
             let length = range.len();
-            Backtracker { tables, text: &text[range], dead: &mut self.dead }
-                .extend_to(&mut self.path, length);
+            Backtracker::new(tables, &text[range], &mut self.dead).extend_to(&mut self.path, length);
             ids[..self.path.ids.len()].copy_from_slice(&self.path.ids);
             return self.path.ids.len();
         }

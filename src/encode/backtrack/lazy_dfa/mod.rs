@@ -11,7 +11,7 @@
 //! The rest of the encoding depends only on the last token, and on the partial tokens: each prefix of a token
 //! that the text so far ends with, with the completions of it that are compatible with the token before. Together
 //! they are a [state](states::States). Real vocabularies need two to four states per token. So the table of
-//! [transitions](placer::Transitions) is small, and each byte costs one lookup without an unpredictable branch. Each
+//! [transitions](transitions::Transitions) is small, and each byte costs one lookup without an unpredictable branch. Each
 //! lookup depends on the one before; this latency is hidden by [interleaving](lanes) several positions: several
 //! short texts, or chunks of a long one, since DFAs that begin at different positions soon reach the same
 //! state.
@@ -23,7 +23,7 @@
 //!
 //! For large vocabularies the DFA finds only the tokens of the [early merges](late_merges::LateMerges), so it stays
 //! small and is soon complete. The sequence of these tokens is cut into segments where no late merge can cross,
-//! and a [reader] looks these up in a cache, like the pre-tokens of split text.
+//! and a [reader](late_merges::SegmentReader) looks these up in a cache, like the pre-tokens of split text.
 //!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), prove that such an
 //! automaton exists, and construct all of one that tells correct token sequences from incorrect ones.
