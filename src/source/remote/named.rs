@@ -5,12 +5,12 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "hub")]
-use super::ranks::PUBLISHED;
+use super::tokenizer::PUBLISHED;
 #[cfg(feature = "hub")]
 use super::tokenizer::with_elsewhere;
-use super::{HubFault, HubSettings, uri};
+use super::{HubSettings, RemoteError, repository};
 #[cfg(feature = "hub")]
-use super::{cache, client};
+use super::{cache, hub};
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -111,20 +111,19 @@ fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<Pa
         // GPT-2's tokenizer does not change, so the hub need not be asked about a cached one.
         let silent = |_: &str| ();
         let cached = [GPT2, GPT2_OF_OLD].into_iter().find_map(|uri| {
-            let wanted = uri::Wanted::parse_tokenizer(uri).ok()?;
+            let wanted = repository::RepoRequest::parse_tokenizer(uri).ok()?;
             cache::Cache::of(&wanted, hub).tokenizer(&wanted, &silent).ok()
         });
         if let Some(path) = cached {
             return Ok(path);
         }
     }
-    let wanted = uri::Wanted::parse_tokenizer(address)?;
+    let wanted = repository::RepoRequest::parse_tokenizer(address)?;
     let cache = cache::Cache::of(&wanted, hub);
     if hub.offline {
         cache.tokenizer(&wanted, &*hub.noted)
     } else {
-        client::fetch_tokenizer(&wanted, &cache, hub, observer)
-            .map_err(|error| with_elsewhere(error, &wanted))
+        hub::fetch_tokenizer(&wanted, &cache, hub, observer).map_err(|error| with_elsewhere(error, &wanted))
     }
 }
 
@@ -132,7 +131,7 @@ fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<Pa
 #[cfg(not(feature = "hub"))]
 fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<PathBuf> {
     if address.starts_with("hf://") {
-        uri::Wanted::parse_tokenizer(address)?;
+        repository::RepoRequest::parse_tokenizer(address)?;
     } else if !NAMED.iter().any(|(_, known)| *known == address) {
         return Err(no_address(address));
     }
@@ -141,7 +140,7 @@ fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<
 
 /// The error that an address is not one of the hub, with the correct address if it can be derived.
 fn no_address(address: &str) -> Error {
-    let error = HubFault::TokenizerAddress { address: shown_uri(address) }.with(ErrorKind::Usage);
+    let error = RemoteError::TokenizerAddress { address: shown_uri(address) }.with(ErrorKind::Usage);
     let of_hub = address.strip_prefix("https://huggingface.co/").map(|rest| rest.trim_end_matches('/'));
     match of_hub.filter(|rest| !rest.is_empty()) {
         Some(rest) => error.with_help(format!("write {}", as_uri(rest))),

@@ -1,40 +1,45 @@
-//! Reads objects of S3, Google Cloud Storage and Azure by ranges.
+//! Reads objects of S3, Google Cloud Storage and Azure by ranges, with the HTTP client of the rest of the program.
 
-use std::fmt;
 use std::future::Future;
+use std::io::Read;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, thread};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
 };
+use tokio::sync::oneshot;
 use tokio::time::timeout;
+use ureq::Agent;
+use ureq::http::Request;
 
-use super::connector::Connector;
 use super::http::agent;
-use super::uri::wants;
-use super::{HubFault, Patience, StoreSettings, Streamed};
+use super::repository::wants;
+use super::{Patience, RemoteError, StoreSettings, Streamed};
 use crate::base::int::to_u64;
 use crate::base::secrets::without_secrets;
-use crate::error::catch_panic;
-use crate::error::{Error, ErrorKind, Result};
-use crate::source::Identity;
-use crate::source::Stop;
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::source::content::RangeRead;
+use crate::source::{Identity, Stop};
 
 /// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The parts of `s3://bucket/path`, `gs://…` or `az://container/path`.
-struct Wanted<'a> {
+struct ObjectRequest<'a> {
     /// `s3`, `gs` or `az`.
     scheme: &'a str,
     /// The bucket or container.
@@ -43,12 +48,12 @@ struct Wanted<'a> {
     path: &'a str,
 }
 
-impl Wanted<'_> {
+impl ObjectRequest<'_> {
     /// Splits a URI into its parts; `None` if it names no bucket.
-    fn parse(uri: &str) -> Option<Wanted<'_>> {
+    fn parse(uri: &str) -> Option<ObjectRequest<'_>> {
         let (scheme, rest) = uri.split_once("://")?;
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
-        (!bucket.is_empty()).then(|| Wanted { scheme, bucket, path: path.trim_end_matches('/') })
+        (!bucket.is_empty()).then(|| ObjectRequest { scheme, bucket, path: path.trim_end_matches('/') })
     }
 
     /// The URI of an object.
@@ -120,14 +125,14 @@ pub(super) fn list(
     stop: &Stop,
 ) -> Result<Vec<Streamed>> {
     let nowhere = || {
-        let fault = HubFault::Store { uri: uri.to_owned() }.with(ErrorKind::Usage);
+        let fault = RemoteError::Store { uri: uri.to_owned() }.with(ErrorKind::Usage);
         fault.with_help("write s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
     };
-    let wanted = Wanted::parse(uri).ok_or_else(nowhere)?;
+    let wanted = ObjectRequest::parse(uri).ok_or_else(nowhere)?;
     let store = wanted.store(settings, patience).map_err(|cause| refused(uri, cause))?;
-    let mut objects = wait(stop, uri, find(&wanted, any_name, &*store))?;
+    let mut objects = wait_for(stop, uri, find(&wanted, any_name, &*store))?;
     if objects.is_empty() {
-        let fault = HubFault::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
+        let fault = RemoteError::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
         return Err(fault.with_help("check the path: in a folder, files are known by their extensions"));
     }
     objects.sort_by(|one, other| one.location.as_ref().cmp(other.location.as_ref()));
@@ -153,7 +158,7 @@ pub(super) fn list(
 
 /// The requested objects: a single one with that name, or those in the folder that match.
 async fn find(
-    wanted: &Wanted<'_>,
+    wanted: &ObjectRequest<'_>,
     any_name: bool,
     store: &dyn ObjectStore,
 ) -> object_store::Result<Vec<ObjectMeta>> {
@@ -213,7 +218,7 @@ impl RangeRead for StoredObject {
             if_match: self.etag.clone(),
             ..GetOptions::default()
         };
-        let (object, bytes) = wait(&self.stop, &self.name, async {
+        let (object, bytes) = wait_for(&self.stop, &self.name, async {
             let found = self.store.get_opts(&self.location, options).await?;
             Ok((found.meta.clone(), found.bytes().await?))
         })?;
@@ -222,7 +227,7 @@ impl RangeRead for StoredObject {
         let is_later = self.etag.is_none() && second(object.last_modified) != second(self.last_modified);
         let is_other = object.size != self.bytes || object.e_tag.map(quoted) != self.etag || is_later;
         if is_other || bytes.len() != length {
-            return Err(HubFault::changed(&self.name));
+            return Err(RemoteError::changed(&self.name));
         }
         Ok(bytes)
     }
@@ -237,7 +242,7 @@ fn quoted(tag: String) -> String {
 ///
 /// # Errors
 /// The store refuses or cannot be reached, or the caller is to stop.
-fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+fn wait_for<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|cause| Error::io("read", what, cause))?;
     let waiting = async {
@@ -253,7 +258,7 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
     };
     // The library panics if the entity tag that a store sent cannot be sent back in a condition.
     catch_panic(|| runtime.block_on(waiting)).unwrap_or_else(|problem| {
-        Err(HubFault::Refused { what: what.to_owned(), problem }.with(ErrorKind::Network))
+        Err(RemoteError::Refused { what: what.to_owned(), problem }.with(ErrorKind::Network))
     })
 }
 
@@ -261,7 +266,7 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
 fn refused(what: &str, cause: object_store::Error) -> Error {
     use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
     let (kind, help) = match cause {
-        Precondition { .. } => return HubFault::changed(what),
+        Precondition { .. } => return RemoteError::changed(what),
         NotFound { .. } => (ErrorKind::Failed, "check the bucket, the path and the region"),
         PermissionDenied { .. } | Unauthenticated { .. } => (
             ErrorKind::Authorisation,
@@ -270,7 +275,76 @@ fn refused(what: &str, cause: object_store::Error) -> Error {
         ),
         _ => (ErrorKind::Network, "check the bucket and the store's own variables, then run it again"),
     };
-    HubFault::Refused { what: what.to_owned(), problem: without_secrets(&cause.to_string()) }
+    RemoteError::Refused { what: what.to_owned(), problem: without_secrets(&cause.to_string()) }
         .with(kind)
         .with_help(help)
+}
+
+/// Maximum bytes of an answer to a request without a range, which is a list, a key or an error.
+const MOST_ANSWER_BYTES: u64 = 64 << 20;
+
+/// Lets the library for object stores use the same HTTP client as the rest of the program. Each request runs on its
+/// own thread, so that waiting for it can be interrupted.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(pub(super) Agent);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let agent = self.0.clone();
+        let (send, answer) = oneshot::channel();
+        thread::Builder::new()
+            .spawn(move || drop(send.send(run_request(&agent, request))))
+            .map_err(|cause| HttpError::new(HttpErrorKind::Interrupted, cause))?;
+        answer.await.unwrap_or_else(|gone| Err(HttpError::new(HttpErrorKind::Interrupted, gone)))
+    }
+}
+
+/// Runs a request and reads its answer up to the limit.
+///
+/// # Errors
+/// The server cannot be reached, or its answer breaks off or is too long.
+fn run_request(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    let most = range_bytes(&request).unwrap_or(MOST_ANSWER_BYTES);
+    let (parts, body) = request.into_parts();
+    let answer = match body.as_bytes() {
+        Some(body) if !body.is_empty() => agent.run(Request::from_parts(parts, &body[..])),
+        _ => agent.run(Request::from_parts(parts, ())),
+    };
+    let (parts, body) = answer.map_err(client_error)?.into_parts();
+    let mut bytes = Vec::new();
+    let mut reader = body.into_with_config().limit(u64::MAX).reader().take(most + 1);
+    let cut_off = |cause| HttpError::new(HttpErrorKind::Interrupted, cause);
+    let read = reader.read_to_end(&mut bytes).map_err(cut_off)?;
+    if u64::try_from(read).is_ok_and(|read| read > most) {
+        let problem = format!("its answer has more than the {most} bytes that were expected");
+        return Err(HttpError::new(HttpErrorKind::Decode, std::io::Error::other(problem)));
+    }
+    Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
+}
+
+/// Maximum bytes of the answer if the request is for a range.
+fn range_bytes(request: &HttpRequest) -> Option<u64> {
+    let range = request.headers().get("range")?.to_str().ok()?.strip_prefix("bytes=")?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    // The answer may be an error message that is longer than the range.
+    Some(last.checked_sub(first)?.saturating_add(1).max(1 << 20))
+}
+
+/// The library repeats requests that fail with an error of these kinds.
+fn client_error(cause: ureq::Error) -> HttpError {
+    let kind = match cause {
+        ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,
+        ureq::Error::Io(_) | ureq::Error::Protocol(_) => HttpErrorKind::Request,
+        _ => HttpErrorKind::Unknown,
+    };
+    HttpError::new(kind, cause)
 }

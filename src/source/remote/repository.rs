@@ -1,29 +1,30 @@
-//! Parses URIs of the hub, and decides which files of a repository they request.
+//! What a URI of the hub names: a repository, a revision of it, and files. Also which paths and hashes of a server are
+//! accepted.
 
 #[cfg(feature = "hub")]
 use std::collections::BTreeSet;
 
-use super::HubFault;
+use super::RemoteError;
 use crate::error::{ErrorKind, Result};
 #[cfg(feature = "hub")]
 use crate::source::listing::{TRAIN, splits};
 
 /// The kind of a repository on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RepoKind {
     /// A dataset.
     Dataset,
     /// A model, which includes its tokenizer.
     Model,
 }
 
-impl Kind {
+impl RepoKind {
     /// The kind's name in addresses of the API and in folder names of the cache.
     #[cfg(feature = "hub")]
     pub(super) fn plural(self) -> &'static str {
         match self {
-            Kind::Dataset => "datasets",
-            Kind::Model => "models",
+            RepoKind::Dataset => "datasets",
+            RepoKind::Model => "models",
         }
     }
 
@@ -31,19 +32,19 @@ impl Kind {
     #[cfg(feature = "hub")]
     pub(super) fn prefix(self) -> &'static str {
         match self {
-            Kind::Dataset => "datasets/",
-            Kind::Model => "",
+            RepoKind::Dataset => "datasets/",
+            RepoKind::Model => "",
         }
     }
 }
 
 /// The parts of `hf://datasets/ns/name[@revision][/path or glob]`, or of `hf://ns/name…` for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RepoRequest {
     /// The URI as given.
     pub(super) uri: String,
     /// The kind of the repository.
-    pub(super) kind: Kind,
+    pub(super) kind: RepoKind,
     /// The namespace; empty for old models without one.
     pub(super) namespace: String,
     /// The name of the repository.
@@ -63,14 +64,14 @@ pub(super) const CONVERTED: &str = "refs/convert/parquet";
 /// The short name of [`CONVERTED`] in URIs.
 const CONVERTED_SHORT: &str = "~parquet";
 
-impl Wanted {
+impl RepoRequest {
     /// Parses the URI of a dataset.
     ///
     /// # Errors
     /// The URI is not one of a dataset.
-    pub(super) fn parse(uri: &str) -> Result<Wanted> {
-        Wanted::read(uri, Kind::Dataset).ok_or_else(|| {
-            let error = HubFault::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
+    pub(super) fn parse(uri: &str) -> Result<RepoRequest> {
+        RepoRequest::read(uri, RepoKind::Dataset).ok_or_else(|| {
+            let error = RemoteError::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
             error.with_help("write hf://datasets/NAMESPACE/NAME, with @REVISION or /PATH after it if needed")
         })
     }
@@ -79,22 +80,22 @@ impl Wanted {
     ///
     /// # Errors
     /// The URI is not one of a repository.
-    pub(super) fn parse_tokenizer(uri: &str) -> Result<Wanted> {
-        let kind = if uri.starts_with("hf://datasets/") { Kind::Dataset } else { Kind::Model };
-        let wanted = Wanted::read(uri, kind).ok_or_else(|| {
-            let error = HubFault::TokenizerUri { uri: uri.to_owned() }.with(ErrorKind::Usage);
+    pub(super) fn parse_tokenizer(uri: &str) -> Result<RepoRequest> {
+        let kind = if uri.starts_with("hf://datasets/") { RepoKind::Dataset } else { RepoKind::Model };
+        let wanted = RepoRequest::read(uri, kind).ok_or_else(|| {
+            let error = RemoteError::TokenizerUri { uri: uri.to_owned() }.with(ErrorKind::Usage);
             error.with_help(
                 "write hf://NAMESPACE/NAME, with @REVISION or /PATH after it if needed, or hf://datasets/NAMESPACE/NAME/PATH",
             )
         })?;
-        Ok(Wanted { everything: true, ..wanted })
+        Ok(RepoRequest { everything: true, ..wanted })
     }
 
     /// Parses a URI of this kind; `None` if it is invalid or its path leaves the repository.
-    fn read(uri: &str, kind: Kind) -> Option<Wanted> {
+    fn read(uri: &str, kind: RepoKind) -> Option<RepoRequest> {
         let rest = match kind {
-            Kind::Dataset => uri.strip_prefix("hf://datasets/")?,
-            Kind::Model => uri.strip_prefix("hf://models/").or_else(|| uri.strip_prefix("hf://"))?,
+            RepoKind::Dataset => uri.strip_prefix("hf://datasets/")?,
+            RepoKind::Model => uri.strip_prefix("hf://models/").or_else(|| uri.strip_prefix("hf://"))?,
         };
         let (repository, after) = match rest.find('@') {
             Some(at) => (&rest[..at], Some(&rest[at + 1..])),
@@ -103,10 +104,10 @@ impl Wanted {
         let mut parts = repository.splitn(3, '/');
         let (namespace, name) = match (kind, parts.next()?, parts.next()) {
             (_, namespace, Some(name)) if !namespace.is_empty() => (namespace, name),
-            (Kind::Model, name, None) if !["datasets", "spaces"].contains(&name) => ("", name),
+            (RepoKind::Model, name, None) if !["datasets", "spaces"].contains(&name) => ("", name),
             _ => return None,
         };
-        if kind == Kind::Model && namespace == "spaces" {
+        if kind == RepoKind::Model && namespace == "spaces" {
             return None;
         }
         let path = parts.next();
@@ -127,7 +128,7 @@ impl Wanted {
         if revision.as_deref().is_some_and(|revision| !revision.split('/').all(plain)) {
             return None;
         }
-        Some(Wanted {
+        Some(RepoRequest {
             uri: uri.to_owned(),
             kind,
             namespace: namespace.to_owned(),
@@ -235,4 +236,50 @@ fn revision_and_path(after: &str) -> (Option<String>, Option<&str>) {
     };
     // A slash in the name of a branch is written as `%2F`.
     (Some(revision.replace("%2F", "/")), after.get(end + 1..))
+}
+
+/// A file in the hub's list.
+#[cfg(feature = "hub")]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RepoFile {
+    /// The path inside the repository.
+    pub(super) path: String,
+    /// Size in bytes.
+    pub(super) bytes: u64,
+    /// The hash of the content.
+    pub(super) digest: ContentHash,
+}
+
+/// The hash of a file's content. It is also the file's entity tag.
+#[cfg(feature = "hub")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ContentHash {
+    /// SHA-256, for large files (LFS).
+    Sha256(String),
+    /// Git's blob hash, for other files: the SHA-1 of `blob SIZE\0` and the content.
+    Git(String),
+}
+
+#[cfg(feature = "hub")]
+impl ContentHash {
+    /// The hash in hex, which is the entity tag.
+    pub(super) fn etag(&self) -> &str {
+        match self {
+            ContentHash::Sha256(hex) | ContentHash::Git(hex) => hex,
+        }
+    }
+}
+
+/// Whether a text is the full hash of a commit.
+#[cfg(feature = "hub")]
+pub(super) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a path from a server stays inside the folder that it is joined to.
+#[cfg(feature = "hub")]
+pub(super) fn inside(path: &str) -> bool {
+    let leads_out = |letter| letter == '\0' || cfg!(windows) && matches!(letter, '\\' | ':');
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(leads_out);
+    path.split('/').all(plain)
 }

@@ -1,0 +1,1136 @@
+//! Tests against a hub that runs on this machine and can be told to fail: downloads, files read by ranges, and
+//! tokenizers by name.
+
+#[path = "../../../tests/support/hub.rs"]
+mod fake;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+use super::http::{ByteSpan, Http, RequestError, Server, agent};
+use super::repository::{CONVERTED, RepoKind, RepoRequest};
+use super::tokenizer::RankFile;
+use super::*;
+use crate::base::pools::lock;
+use crate::observer::Silent;
+use crate::source::content::RangeRead;
+use crate::source::files::FileSource;
+use crate::source::skipped_rows::BadInput;
+use crate::source::{
+    DocumentRule, Note, OpenContext, ReadConfig, SkippedRows, Source, SourceSpec, listing, look, open,
+};
+
+/// All forms of URIs of datasets, and forms that are rejected.
+#[test]
+fn uris_are_taken_apart() {
+    let cases = [
+        ("hf://datasets/a/b", "a", "b", None, None),
+        ("hf://datasets/a/b/", "a", "b", None, None),
+        ("hf://datasets/a/b@v1", "a", "b", Some("v1"), None),
+        ("hf://datasets/a/b@v1/data/*.parquet", "a", "b", Some("v1"), Some("data/*.parquet")),
+        ("hf://datasets/a/b/data/x@y.parquet", "a", "b", None, Some("data/x@y.parquet")),
+        ("hf://datasets/a/b@~parquet/c", "a", "b", Some(CONVERTED), Some("c")),
+        ("hf://datasets/a/b@refs/pr/1/c/d", "a", "b", Some("refs/pr/1"), Some("c/d")),
+        ("hf://datasets/a/b@x%2Fy", "a", "b", Some("x/y"), None),
+    ];
+    for (uri, namespace, name, revision, path) in cases {
+        let expected = RepoRequest {
+            uri: uri.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            revision: revision.map(str::to_owned),
+            path: path.map(str::to_owned),
+            any_name: false,
+            everything: false,
+            kind: RepoKind::Dataset,
+        };
+        assert_eq!(RepoRequest::parse(uri).unwrap(), expected, "{uri}");
+    }
+    for wrong in [
+        "hf://datasets/a",
+        "hf://datasets//b",
+        "hf://models/a/b",
+        "hf://datasets/../b",
+        "hf://datasets/a/b/../c",
+        "hf://datasets/a/b@../x",
+        "hf://datasets/a/b@x%2F..",
+        "hf://datasets/a/b@",
+    ] {
+        assert_eq!(RepoRequest::parse(wrong).unwrap_err().kind(), ErrorKind::Usage, "{wrong}");
+    }
+}
+
+/// The files that a path, folder or glob requests.
+#[test]
+fn paths_choose_files() {
+    let cases = [
+        ("", "data/a.parquet", true),
+        ("", "data/a.jsonl", false),
+        ("", ".cache/a.parquet", false),
+        ("/data", "data/a.jsonl", true),
+        ("/data", "data/readme.md", false),
+        ("/data", "database.txt", false),
+        ("/data/readme.md", "data/readme.md", true),
+        ("/*/a.*", "data/a.jsonl", true),
+        ("/*", "data/a.jsonl", false),
+    ];
+    for (path, file, expected) in cases {
+        let wanted = RepoRequest::parse(&format!("hf://datasets/a/b{path}")).unwrap();
+        assert_eq!(wanted.wants(file), expected, "{path} {file}");
+    }
+    // The same if the format is given.
+    let cases = [
+        ("", "data/a.json.gz", true),
+        ("", "data/README.md", true),
+        ("", "README.md", false),
+        ("", "LICENSE", false),
+        ("", ".gitattributes", false),
+        ("/data", "data/a.json.gz", true),
+        ("/data", "data/_SUCCESS", false),
+        ("/data", "database.txt", false),
+        ("/*/a.*", "data/a.json.gz", true),
+    ];
+    for (path, file, expected) in cases {
+        let wanted = RepoRequest {
+            any_name: true,
+            ..RepoRequest::parse(&format!("hf://datasets/a/b{path}")).unwrap()
+        };
+        assert_eq!(wanted.wants(file), expected, "{path} {file}");
+    }
+}
+
+/// A request for a whole dataset gives its training split and reports the others, also offline.
+#[test]
+fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let all =
+        ["test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"];
+    let names: Vec<String> = all.iter().map(|name| format!("data/{name}.parquet")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_str(), false)).collect();
+    let (_hub, settings) = hub(&files, folder.path());
+    let said: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&said);
+    let noted: Note = Arc::new(move |line| lock(&heard).push(line.to_owned()));
+    let settings = HubSettings { noted, ..settings };
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    for (uri, settings, expected, told) in [
+        (URI, &settings, &names[1..3], 1),
+        (URI, &offline, &names[1..3], 0),
+        ("hf://datasets/ns/poems/data", &settings, &names[..], 0),
+        // All files are in the cache now.
+        (URI, &offline, &names[1..3], 1),
+        ("hf://datasets/ns/poems/data/test-*", &settings, &names[..1], 0),
+    ] {
+        let fetched = fetch(uri, false, settings, &Silent).unwrap();
+        assert_eq!(texts(&fetched), expected, "{uri}");
+        let said = std::mem::take(&mut *lock(&said));
+        assert_eq!(said.len(), told, "{uri}: {said:?}");
+        assert!(
+            said.iter().all(|line| line.contains("splits train, test, validation: train is read")),
+            "{said:?}"
+        );
+    }
+}
+
+const URI: &str = "hf://datasets/ns/poems";
+/// Time without activity after which these tests give up a connection.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A hub with these files in `main` (path, content, whether it is large), and the settings to reach it.
+fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
+    let hub = FakeHub::start("ns/poems");
+    for (path, text, large) in files {
+        hub.put(COMMIT, path, *text, *large);
+    }
+    let patience = Patience {
+        attempts: 3,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_secs(5),
+        silence: SILENCE,
+        whole: Duration::from_secs(60),
+    };
+    let (endpoint, token, cache) = (hub.endpoint.clone(), Some("secret".to_owned()), cache.to_path_buf());
+    (hub, HubSettings { endpoint, token, cache, offline: false, patience, ..HubSettings::default() })
+}
+
+fn texts(files: &[Fetched]) -> Vec<String> {
+    files.iter().map(|((path, _), _)| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The names of the files in a folder of the cache.
+fn names(cache: &Path, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(cache.join("datasets--ns--poems").join(folder)).into_iter().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The requests for one part of the hub.
+fn of(asked: &[Asked], part: Part) -> Vec<&Asked> {
+    asked.iter().filter(|asked| asked.part == part).collect()
+}
+
+/// Downloads use the layout of the standard cache; they happen once, and the token is sent only to the hub.
+#[test]
+fn files_land_once_in_the_standard_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("data/b.jsonl", "{\"text\": \"small\"}", false),
+        ("data/a.jsonl", "{\"text\": \"large\"}", true),
+        ("data/empty one.jsonl", "", false),
+        ("README.md", "# Poems", false),
+    ];
+    let (hub, settings) = hub(&files, folder.path());
+    let uri = "hf://datasets/ns/poems/data";
+    let fetched = fetch(uri, false, &settings, &Silent).unwrap();
+    assert_eq!(texts(&fetched), [files[1].1, files[0].1, ""]);
+    let large = sha256(files[1].1.as_bytes());
+    assert_eq!(fetched[0].1, Identity::Hub { commit: COMMIT.to_owned(), etag: large.clone() });
+    assert_eq!(fetched[0].0.1, format!("hf://datasets/ns/poems@{COMMIT}/data/a.jsonl"));
+    let asked = hub.asked();
+    assert!(of(&asked, Part::Api).len() > 2, "the tree has several pages");
+    assert!(
+        asked.iter().all(|asked| asked.token == (asked.part != Part::Files)),
+        "the token is for the hub alone"
+    );
+
+    assert_eq!(names(folder.path(), ""), ["blobs", "refs", "snapshots"]);
+    let mut blobs = [large.clone(), git_hash(files[0].1.as_bytes()), git_hash(b"")];
+    blobs.sort();
+    assert_eq!(names(folder.path(), "blobs"), blobs);
+    let root = folder.path().join("datasets--ns--poems");
+    assert_eq!(fs::read_to_string(root.join("refs/main")).unwrap(), COMMIT);
+    let link = fs::read_link(root.join("snapshots").join(COMMIT).join("data/a.jsonl")).unwrap();
+    assert_eq!(link, Path::new("../../../blobs").join(large));
+
+    assert_eq!(fetch(uri, false, &settings, &Silent).unwrap(), fetched);
+    assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    assert_eq!(fetch(uri, false, &offline, &Silent).unwrap(), fetched);
+    let missing = fetch("hf://datasets/ns/other", false, &offline, &Silent).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::Network);
+    assert!(hub.asked().is_empty(), "offline asks nobody");
+
+    let spec = SourceSpec { uri: uri.to_owned(), ..SourceSpec::default() };
+    let source = open(&spec, 0, &OpenContext { hub: offline, ..OpenContext::new(&Silent) }).unwrap();
+    assert_eq!(source.identity(0).unwrap(), fetched[0].1);
+    let first = source.read(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(first.iter().collect::<Vec<_>>(), [Some(&b"large"[..])]);
+
+    let offline = HubSettings { offline: true, ..settings };
+    fs::remove_file(root.join("blobs").join(&blobs[0])).unwrap();
+    let removed = fetch(uri, false, &offline, &Silent).unwrap_err();
+    assert!(removed.kind() == ErrorKind::Network && removed.to_string().contains(COMMIT), "{removed}");
+}
+
+/// Offline, shards that were never downloaded are an error, not missing rows.
+#[test]
+fn what_was_not_downloaded_of_a_dataset_is_missed_offline() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: usize| format!("data/train-{file:05}-of-00003.jsonl");
+    let files = [0, 1, 2].map(name);
+    let files: Vec<_> = files.iter().map(|path| (path.as_str(), "{\"text\": \"a\"}", false)).collect();
+    let (_hub, settings) = hub(&files, folder.path());
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    let (all, two) = (format!("{URI}/data"), format!("{URI}/data/*-0000[01]-*"));
+    let first = format!("{URI}/{}", name(0));
+    fetch(&first, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&first, false, &offline, &Silent).unwrap().len(), 1, "this is all that was asked for");
+    for (uri, lacks) in [(&two, name(1)), (&all, name(1))] {
+        let error = fetch(uri, false, &offline, &Silent).unwrap_err();
+        assert!(error.kind() == ErrorKind::Network && error.to_string().contains(&lacks), "{error}");
+    }
+    fetch(&two, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&two, false, &offline, &Silent).unwrap().len(), 2);
+    assert!(fetch(&all, false, &offline, &Silent).unwrap_err().to_string().contains(&name(2)));
+    fetch(&all, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&all, false, &offline, &Silent).unwrap().len(), 3);
+}
+
+/// The converted branch is used only if the dataset itself has no Parquet files.
+#[test]
+fn a_dataset_without_parquet_is_read_from_its_converted_branch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("poems.csv", "a,b", false)], folder.path());
+    hub.put(CONVERTED_COMMIT, "default/train/0000.parquet", "converted", true);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["converted"]);
+    hub.put(COMMIT, "a.parquet", "native", false);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["native"]);
+}
+
+/// Temporary faults do not prevent a correct download.
+#[test]
+fn what_fails_in_passing_is_tried_again() {
+    let text = "0123456789".repeat(100);
+    let cases: &[(&str, &[(Part, Fault)])] = &[
+        ("errors of the server", &[(Part::Api, Fault::Status(500, "")), (Part::Api, Fault::Status(503, ""))]),
+        ("a timeout", &[(Part::Resolve, Fault::Status(408, ""))]),
+        ("a wait in seconds", &[(Part::Resolve, Fault::Status(429, "Retry-After: 1\r\n"))]),
+        (
+            "a wait of the limit",
+            &[(Part::Resolve, Fault::Status(429, "RateLimit: \"resolvers\";r=0;t=1\r\n"))],
+        ),
+        ("a cut body", &[(Part::Files, Fault::CutAfter(300))]),
+        // Failures with progress between them are not successive.
+        (
+            "a body cut often",
+            &[
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+            ],
+        ),
+        ("a cut answer", &[(Part::Api, Fault::CutAfter(20))]),
+        ("a stall", &[(Part::Files, Fault::Stall(SILENCE * 3))]),
+        (
+            "a signature that ran out",
+            &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Status(403, ""))],
+        ),
+        ("the whole for a range", &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Whole)]),
+        ("a body too short", &[(Part::Files, Fault::Body(b"0123"))]),
+        (
+            "a range that is refused",
+            &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Status(416, ""))],
+        ),
+        (
+            "a loop",
+            &[(Part::Resolve, Fault::Status(302, "Location: /datasets/ns/poems/resolve/main/a.parquet\r\n"))],
+        ),
+    ];
+    for (name, faults) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("a.parquet", &text, true)], folder.path());
+        faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let noted: Note = Arc::new(move |message| lock(&hears).push(message.to_owned()));
+        let settings = HubSettings { noted, ..settings };
+        let begun = Instant::now();
+        let fetched = fetch(URI, false, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(texts(&fetched), [text.as_str()], "{name}");
+        assert_eq!(hub.faults_left(), 0, "{name}");
+        let waits = name.starts_with("a wait");
+        assert_eq!(begun.elapsed() >= Duration::from_secs(1), waits, "{name}");
+        let told = lock(&told).join("\n");
+        assert_eq!(told.starts_with("a.parquet of ns/poems cannot be fetched: "), waits, "{name}: {told}");
+        assert_eq!(told.ends_with("; trying again in 1 second"), waits, "{name}: {told}");
+        assert_eq!(names(folder.path(), "blobs"), [sha256(text.as_bytes())], "{name}");
+    }
+}
+
+/// Lasting faults give an error with advice, and no file under a final name. The same command succeeds after the
+/// faults.
+#[test]
+fn what_does_not_arrive_whole_does_not_land() {
+    let loops: Vec<(Part, Fault)> = (0..40).map(|_| (Part::Resolve, Fault::Loop)).collect();
+    let short = (0..20)
+        .map(|nth| (Part::Files, [Fault::Body(b"rig"), Fault::Status(416, "")][nth % 2].clone()))
+        .collect();
+    let again = |part, fault: Fault| vec![(part, fault.clone()), (part, fault.clone()), (part, fault)];
+    let cases = [
+        ("an error page of the other host", true, vec![(Part::Files, Fault::Body(b"an error page"))]),
+        ("an error page of the hub", false, vec![(Part::Resolve, Fault::Body(b"an error page"))]),
+        ("other bytes of the same length", true, vec![(Part::Files, Fault::Body(b"wrong"))]),
+        ("another file meanwhile", false, vec![(Part::Resolve, Fault::Etag("other"))]),
+        ("another large file meanwhile", true, vec![(Part::Resolve, Fault::Etag("other"))]),
+        ("a server that fails", true, again(Part::Files, Fault::Status(500, ""))),
+        ("a host that refuses", true, again(Part::Files, Fault::Status(403, ""))),
+        ("a body that stays short", true, again(Part::Files, Fault::Body(b""))),
+        ("a file that stays short", true, short),
+        ("a loop of addresses", true, loops),
+        ("a wait that is too long", true, vec![(Part::Resolve, Fault::Status(429, "Retry-After: 900\r\n"))]),
+    ];
+    for (name, large, faults) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("a.parquet", "right", large)], folder.path());
+        faults.into_iter().for_each(|(part, fault)| hub.fail(part, fault));
+        let error = fetch(URI, false, &settings, &Silent).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Network, "{name}: {error}");
+        assert!(error.to_string().contains("a.parquet of ns/poems"), "{name}: {error}");
+        assert!(error.help().is_some_and(|help| help.contains("run the same command again")), "{name}");
+        assert!(names(folder.path(), "snapshots").is_empty(), "{name}");
+        let blobs = names(folder.path(), "blobs");
+        assert!(blobs.iter().all(|blob| blob.ends_with(".incomplete")), "{name}: {blobs:?}");
+        while hub.faults_left() > 0 {
+            let _ = fetch(URI, false, &settings, &Silent);
+        }
+        assert_eq!(texts(&fetch(URI, false, &settings, &Silent).expect(name)), ["right"], "{name}");
+    }
+}
+
+/// An interrupted download continues, and its content is verified.
+#[test]
+fn a_download_goes_on_where_it_was_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "0123456789".repeat(100_000);
+    let (hub, settings) = hub(&[("a.parquet", &text, true)], folder.path());
+    let blobs = folder.path().join("datasets--ns--poems/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    let partial = blobs.join(format!("{}.incomplete", sha256(text.as_bytes())));
+    fs::write(&partial, &text[..700_000]).unwrap();
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
+    let asked = hub.asked();
+    let sent: Vec<(usize, usize)> =
+        of(&asked, Part::Files).iter().map(|asked| (asked.from, asked.sent)).collect();
+    assert_eq!(sent, [(700_000, 300_000)]);
+
+    // The bytes belong to a different file, so the download starts again, once.
+    fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
+    fs::remove_file(blobs.join(sha256(text.as_bytes()))).unwrap();
+    fs::write(&partial, "x".repeat(400_000)).unwrap();
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
+    let asked = hub.asked();
+    let from: Vec<usize> = of(&asked, Part::Files).iter().map(|asked| asked.from).collect();
+    assert_eq!(from, [400_000, 0]);
+
+    // All bytes were downloaded already, and only the final name is missing.
+    fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
+    fs::rename(blobs.join(sha256(text.as_bytes())), &partial).unwrap();
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
+    assert!(of(&hub.asked(), Part::Files).is_empty());
+}
+
+/// A request to stop is noticed while the server sends nothing.
+#[test]
+fn a_request_to_stop_is_heard_while_nothing_comes() {
+    struct Stop(Instant);
+    impl Observer for Stop {
+        fn stopping(&self) -> bool {
+            self.0.elapsed() > Duration::from_millis(200)
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, mut settings) = hub(&[("a.parquet", "right", true)], folder.path());
+    settings.patience.silence = Duration::from_secs(60);
+    hub.fail(Part::Files, Fault::Stall(Duration::from_secs(20)));
+    let begun = Instant::now();
+    let error = fetch(URI, false, &settings, &Stop(begun)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+/// Files in the cache are checked against the hub's list, and damaged ones are downloaded again.
+#[test]
+fn files_of_the_cache_are_those_that_the_hub_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("a.parquet", "right", true), ("b.parquet", "other", false)];
+    let (hub, settings) = hub(&files, folder.path());
+    let fetched = fetch(URI, false, &settings, &Silent).unwrap();
+    let root = folder.path().join("datasets--ns--poems");
+    let (blob, link) =
+        (root.join("blobs").join(sha256(b"right")), root.join("snapshots").join(COMMIT).join("a.parquet"));
+    let damages: [&dyn Fn(); 3] =
+        [&|| fs::write(&blob, "rig").unwrap(), &|| fs::write(&blob, "right and more").unwrap(), &|| {
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(Path::new("../../blobs").join(git_hash(b"other")), &link).unwrap();
+        }];
+    for damage in damages {
+        damage();
+        let never: Stop = Arc::new(|| false);
+        let streamed = stream(URI, false, &settings, &never).unwrap();
+        assert_eq!(streamed.iter().map(|file| file.1.is_some()).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(fetch(URI, false, &settings, &Silent).unwrap(), fetched);
+        assert_eq!(texts(&fetched), ["right", "other"]);
+    }
+    hub.asked();
+    // If nothing is missing, nothing is written.
+    let note = root.join("refs/main");
+    let written = fs::metadata(&note).unwrap().modified().unwrap();
+    fetch(URI, false, &settings, &Silent).unwrap();
+    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), written);
+    assert!(of(&hub.asked(), Part::Resolve).is_empty());
+}
+
+/// A download waits for the lock file that Python's library also locks.
+#[test]
+fn a_download_waits_for_the_lock_that_other_programs_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_hub, settings) = hub(&[("a.parquet", "right", true)], folder.path());
+    let locks = folder.path().join(".locks/datasets--ns--poems");
+    fs::create_dir_all(&locks).unwrap();
+    let lock = fs::File::create(locks.join(format!("{}.lock", sha256(b"right")))).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| texts(&fetch(URI, false, &settings, &Silent).unwrap()));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!fetching.is_finished());
+        drop(lock);
+        assert_eq!(fetching.join().unwrap(), ["right"]);
+    });
+}
+
+/// Overlapping pages may list a file twice, but only with equal entries.
+#[test]
+fn a_file_that_is_listed_twice_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("a.parquet", "right", false)], folder.path());
+    let node =
+        |oid: &str| format!("{{\"type\":\"file\",\"path\":\"a.parquet\",\"size\":5,\"oid\":\"{oid}\"}}");
+    let tree = |nodes: [String; 2]| {
+        let nodes = nodes.join(",");
+        Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{nodes}]").into_bytes())
+    };
+    let right = git_hash(b"right");
+    [Fault::Right, tree([node(&right), node(&right)])]
+        .into_iter()
+        .for_each(|answer| hub.fail(Part::Api, answer));
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
+    [Fault::Right, tree([node(&right), node(COMMIT)])]
+        .into_iter()
+        .for_each(|answer| hub.fail(Part::Api, answer));
+    let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+    assert!(error.to_string().contains("no usable list of files"), "{error}");
+}
+
+/// A list of pages that leads in a circle is rejected, and so are sizes with an overflowing sum.
+#[test]
+fn a_list_of_files_that_does_not_end_is_no_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("a.jsonl", "{}", false), ("b.jsonl", "{}", false)], folder.path());
+    let page = |to: &str, body: &str| {
+        let link = format!("Link: </api/{to}>; rel=\"next\"\r\n");
+        Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n{link}\r\n{body}").into_bytes())
+    };
+    let uri = "hf://datasets/ns/poems/";
+    let answers = [Fault::Right, page("x", "[]"), page("y", "[]"), page("x", "[]")];
+    answers.into_iter().for_each(|answer| hub.fail(Part::Api, answer));
+    let error = fetch(uri, false, &settings, &Silent).unwrap_err();
+    assert!(error.to_string().contains("no usable list of files"), "{error}");
+    assert_eq!(of(&hub.asked(), Part::Api).len(), 4);
+
+    let large = |name| {
+        format!(
+            "{{\"type\":\"file\",\"path\":\"{name}.parquet\",\"size\":{},\"oid\":\"{COMMIT}\"}}",
+            u64::MAX
+        )
+    };
+    let tree = format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{},{}]", large("a"), large("b"));
+    [Fault::Right, Fault::Raw(tree.into_bytes())].into_iter().for_each(|answer| hub.fail(Part::Api, answer));
+    assert_eq!(fetch(uri, false, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
+}
+
+/// Each refusal is an error of the right kind, with advice.
+#[test]
+fn refusals_say_what_to_do() {
+    let cases = [
+        (Fault::Status(401, ""), ErrorKind::Authorisation, "HF_TOKEN"),
+        (Fault::Status(403, "X-Error-Code: GatedRepo\r\n"), ErrorKind::Authorisation, "terms"),
+        (Fault::Status(404, "X-Error-Code: RepoNotFound\r\n"), ErrorKind::Failed, "name"),
+        (Fault::Status(400, ""), ErrorKind::Network, "HF_ENDPOINT"),
+        (Fault::Body(b"<html>"), ErrorKind::Network, ""),
+    ];
+    for (fault, kind, says) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[], folder.path());
+        hub.fail(Part::Api, fault.clone());
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+        assert!(error.help().unwrap_or_default().contains(says), "{fault:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[], folder.path());
+    let none = fetch("hf://datasets/ns/poems@nope", false, &settings, &Silent).unwrap_err();
+    assert_eq!((none.kind(), none.help()), (ErrorKind::Failed, Some("check the revision after the @")));
+    assert!(fetch(URI, false, &settings, &Silent).unwrap_err().to_string().contains("no files"));
+    // Files that are not requested may have any names.
+    hub.put(COMMIT, "images/12:30.png", "", false);
+    hub.put(COMMIT, "12:30.parquet", "right", false);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
+    hub.put(COMMIT, "../x.parquet", "", false);
+    let outside = fetch(URI, false, &settings, &Silent).unwrap_err();
+    assert!(outside.to_string().contains("points outside of the repository"), "{outside}");
+    assert!(!format!("{settings:?}").contains("secret"));
+    for token in ["a\nb", "tök"] {
+        let settings = HubSettings { token: Some(token.to_owned()), ..settings.clone() };
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+        assert!(error.help().is_some_and(|help| help.contains("HF_TOKEN")), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Authorisation);
+    }
+}
+
+/// A server that starts every answer and then sends a byte now and then, as long as the client listens.
+fn dripping() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut stream = stream;
+                let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+                let mut sent = stream.read(&mut [0; 4096]).and_then(|_| stream.write_all(head));
+                while sent.is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                    sent = stream.write_all(b" ");
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A server of this kind is given up, for complete bodies and for downloads.
+#[test]
+fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
+    let patience = Patience { whole: Duration::from_millis(300), ..Patience::default() };
+    let settings = HubSettings { endpoint: dripping(), patience, ..HubSettings::default() };
+    let http = Http::new(agent(&settings.patience), Server::Web, &settings, &|| false);
+    let url = format!("{}/list", settings.endpoint);
+    let refused = http.whole("a list", &url, 1 << 20).expect_err("it does not end");
+    assert_eq!(refused.kind(), ErrorKind::Network, "{refused}");
+    let mut answer = http.get(&url, ByteSpan::default()).expect("it begins");
+    let slow = loop {
+        match answer.next() {
+            Ok(block) => assert!(block.is_some(), "it does not end"),
+            Err(trouble) => break trouble,
+        }
+    };
+    assert!(matches!(slow, RequestError::Refused { kind: ErrorKind::Network, .. }), "{slow:?}");
+}
+
+/// A Parquet file with three row groups, a column of long texts, and an equally long second column.
+fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
+    let texts: Vec<String> =
+        (0..300).map(|row| format!("{row} {}", "0123456789abcdef".repeat(300))).collect();
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(&texts));
+    let rows = RecordBatch::try_from_iter([("other", Arc::clone(&column)), ("text", column)]).unwrap();
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some(100)).set_dictionary_enabled(false);
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    let metadata = writer.close().unwrap();
+    let groups = metadata.row_groups().iter();
+    let needed = groups.map(|group| usize::try_from(group.column(1).compressed_size()).unwrap()).sum();
+    (bytes, texts, needed)
+}
+
+/// Opens and reads a source with `stream` set.
+fn read(
+    uri: &str,
+    documents: DocumentRule,
+    settings: &HubSettings,
+) -> crate::Result<(Vec<String>, Identity)> {
+    let spec = SourceSpec { uri: uri.to_owned(), documents, stream: true, ..SourceSpec::default() };
+    let source = open(&spec, 0, &OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) })?;
+    let mut texts = Vec::new();
+    for unit in 0..source.units().len() {
+        for batch in source.read(unit)? {
+            texts.extend(batch?.iter().map(|text| String::from_utf8(text.unwrap().to_vec()).unwrap()));
+        }
+    }
+    Ok((texts, source.identity(0)?))
+}
+
+fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
+    let (texts, identity) = read(URI, DocumentRule::File, settings)?;
+    assert!(matches!(identity, Identity::Hub { commit, .. } if commit == COMMIT));
+    Ok(texts)
+}
+
+/// Only the needed ranges are transferred, nothing is stored, and the token is sent only to the hub.
+#[test]
+fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
+    let (bytes, texts, needed) = two_columns();
+    let faults: &[&[(Part, Fault)]] = &[
+        &[],
+        &[(Part::Files, Fault::CutAfter(1_000)), (Part::Files, Fault::Status(403, ""))],
+        &[(Part::Files, Fault::Status(500, "")), (Part::Files, Fault::Stall(SILENCE * 3))],
+    ];
+    for faults in faults {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        assert!(streamed(&settings).unwrap() == texts);
+        let asked = hub.asked();
+        let files = of(&asked, Part::Files);
+        let sent: usize = files.iter().map(|asked| asked.sent).sum();
+        assert!(sent <= needed + (64 << 10) + 1_000, "{sent} bytes sent, {needed} needed");
+        assert!(files.iter().all(|asked| !asked.token), "the token is for the hub alone");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is kept");
+        let offline = HubSettings { offline: true, ..settings.clone() };
+        assert_eq!(streamed(&offline).unwrap_err().kind(), ErrorKind::Network);
+        fetch(URI, false, &settings, &Silent).unwrap();
+        hub.asked();
+        assert!(streamed(&offline).unwrap() == texts && streamed(&settings).unwrap() == texts);
+        assert!(of(&hub.asked(), Part::Files).is_empty(), "what the cache has is read there");
+    }
+}
+
+/// Streamed files are single units, whether the cache has them or not.
+#[test]
+fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_hub, settings) = hub(&[("data/a.txt", "one\ntwo\nthree\n", true)], folder.path());
+    let uri = format!("{URI}/data");
+    let (documents, config) = (DocumentRule::Line, ReadConfig { range_bytes: 4, ..ReadConfig::default() });
+    let spec = |stream| {
+        let (uri, documents) = (uri.clone(), documents.clone());
+        SourceSpec { uri, documents, stream, ..SourceSpec::default() }
+    };
+    let context = || OpenContext { hub: settings.clone(), config, ..OpenContext::new(&Silent) };
+    let units = |stream| open(&spec(stream), 0, &context()).unwrap().units().to_vec();
+    let looked_at = || look(&spec(false), 0, &context()).unwrap().units().to_vec();
+    let expected = units(true);
+    assert_eq!(looked_at(), expected, "what is not there cannot be cut");
+    assert!(!settings.cache.exists() || fs::read_dir(&settings.cache).unwrap().next().is_none());
+    let cut = units(false);
+    assert_eq!(cut.len(), 3, "what is downloaded is cut");
+    assert_eq!(units(true), expected);
+    assert_eq!(looked_at(), cut, "a look at what the cache has");
+}
+
+/// Changed files, missing support of ranges, and error pages are detected.
+#[test]
+fn a_stream_notices_what_is_not_the_listed_file() {
+    let (bytes, _, _) = two_columns();
+    let cases = [
+        (Part::Resolve, Fault::Etag("other"), "changed"),
+        (Part::Files, Fault::Whole, "range requests"),
+        (Part::Files, Fault::Body(b"an error page"), "range requests"),
+    ];
+    for (part, fault, says) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) =
+            hub(&[("b.jsonl", r#"{"text": "x"}"#, false), ("c.arrow", "", true)], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        hub.fail(part, fault);
+        let error = streamed(&settings).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Network);
+        assert!(error.to_string().contains(says) && error.to_string().contains("a.parquet"), "{error}");
+        assert_eq!(read(&format!("{URI}/b.jsonl"), DocumentRule::File, &settings).unwrap().0, ["x"]);
+        let refused = read(&format!("{URI}/c.arrow"), DocumentRule::File, &settings).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
+    }
+}
+
+/// Files of a web server without the hub's API are read in every format.
+#[test]
+fn files_of_a_web_server_are_read_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) =
+        hub(&[("b.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}", false)], folder.path());
+    let (parquet, texts, _) = two_columns();
+    let lines: Vec<String> = (0..1_500_000).map(|line| format!("line {line}")).collect();
+    let text = lines.join("\n");
+    hub.put(COMMIT, "a.parquet", parquet, false);
+    hub.put(COMMIT, "c.txt", text.as_bytes(), false);
+    hub.put(COMMIT, "d.txt.zst", zstd::encode_all(text.as_bytes(), 1).unwrap(), false);
+    // Only the files are requested here, not the API, so this hub acts as an ordinary web server.
+    let uri = |name: &str| format!("{}/resolve-cache/{COMMIT}/{name}", hub.endpoint);
+    hub.fail(Part::Resolve, Fault::Status(503, ""));
+    let (found, identity) = read(&uri("a.parquet?x=1"), DocumentRule::File, &settings).unwrap();
+    assert!(found == texts);
+    assert!(matches!(identity, Identity::Web { bytes, etag } if bytes > 0 && etag.len() == 40));
+    assert_eq!(read(&uri("b.jsonl"), DocumentRule::Line, &settings).unwrap().0, ["one", "two"]);
+    for name in ["c.txt", "d.txt.zst"] {
+        assert!(read(&uri(name), DocumentRule::Line, &settings).unwrap().0 == lines, "{name}");
+    }
+    hub.put(COMMIT, "e.txt", "", false);
+    assert!(read(&uri("e.txt"), DocumentRule::Line, &settings).unwrap().0.is_empty());
+    let columns = SourceSpec { uri: uri("c.txt"), columns: vec!["id".to_owned()], ..SourceSpec::default() };
+    let context = OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) };
+    let refused = open(&columns, 0, &context).map(|_| ()).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("no columns"), "{refused}");
+    assert!(hub.asked().iter().all(|asked| !asked.token), "the token is for the hub alone");
+    for (fault, kind) in
+        [(Fault::Status(403, ""), ErrorKind::Authorisation), (Fault::Status(404, ""), ErrorKind::Failed)]
+    {
+        hub.fail(Part::Resolve, fault);
+        let error = read(&uri("c.txt"), DocumentRule::Line, &settings).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains("the server answers"), "{error}");
+    }
+}
+
+/// A remote file in memory.
+#[derive(Debug)]
+struct Elsewhere(Vec<u8>);
+
+impl RangeRead for Elsewhere {
+    fn bytes(&self) -> u64 {
+        crate::base::int::to_u64(self.0.len())
+    }
+
+    fn range(&self, start: u64, length: usize) -> crate::Result<bytes::Bytes> {
+        let start = crate::base::int::u64_to_usize(start);
+        Ok(self.0[start..start + length].to_vec().into())
+    }
+}
+
+/// Without an entity tag or a time, a file is identified by its content.
+#[test]
+fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
+    let parquet = |text: &str| {
+        let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
+        let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.into_inner().unwrap()
+    };
+    let identity = |name: &str, bytes: Vec<u8>, etag: &str| {
+        let known = Identity::Web { bytes: crate::base::int::to_u64(bytes.len()), etag: etag.to_owned() };
+        let remote: Arc<dyn RangeRead> = Arc::new(Elsewhere(bytes));
+        let place = (std::path::PathBuf::from(name), name.to_owned());
+        let files = listing::named(name, vec![place], vec![Some(remote)], None, &mut Vec::new()).unwrap();
+        let spec = SourceSpec { uri: name.to_owned(), ..SourceSpec::default() };
+        let bad =
+            BadInput { policy: spec.on_bad_input, source: 0, skipped_rows: Arc::new(SkippedRows::default()) };
+        let files = FileSource::open(&spec, files, vec![known], ReadConfig::default(), bad).unwrap();
+        files.identity(0).unwrap()
+    };
+    for (name, one, two) in
+        [("a.txt", b"one".to_vec(), b"two".to_vec()), ("a.parquet", parquet("one"), parquet("two"))]
+    {
+        assert_eq!(one.len(), two.len());
+        assert_eq!(identity(name, one.clone(), ""), identity(name, one.clone(), ""), "{name}");
+        assert_ne!(identity(name, one.clone(), ""), identity(name, two.clone(), ""), "{name}");
+        assert_eq!(identity(name, one, "tag"), identity(name, two, "tag"), "{name}");
+    }
+}
+
+const TOKENIZER: &str = "hf://ns/poems";
+
+fn snapshot(cache: &Path, repository: &str) -> std::path::PathBuf {
+    cache.join(repository).join("snapshots").join(COMMIT)
+}
+
+/// The files of a tokenizer are downloaded together, once; other files of the repository are not.
+#[test]
+fn a_tokenizer_comes_with_what_lies_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("README.md", "# a model", false),
+        ("config.json", "{\"model_type\": \"gpt2\"}", false),
+        ("merges.txt", "a b", false),
+        ("model.safetensors", "weights", true),
+        ("onnx/tokenizer_config.json", "{\"of\": \"another\"}", false),
+        ("special_tokens_map.json", "{}", false),
+        ("tokenizer.json", "{\"model\": {}}", true),
+        ("tokenizer_config.json", "{\"eos_token\": \"b\"}", false),
+        ("training.json", "{}", false),
+        ("vocab.json", "{\"a\": 1}", false),
+    ];
+    let (hub, settings) = hub(&files, folder.path());
+    let cached = snapshot(folder.path(), "models--ns--poems");
+    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
+    assert_eq!(path, cached.join("tokenizer.json"));
+    assert_eq!(fs::read(&path).unwrap(), b"{\"model\": {}}");
+    let mut found: Vec<_> = fs::read_dir(&cached)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "config.json",
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "training.json"
+        ]
+    );
+    let asked = hub.asked();
+    assert!(asked[0].line.starts_with("GET /api/models/ns/poems/revision/main"), "{asked:?}");
+    assert!(of(&asked, Part::Files).iter().all(|asked| !asked.token), "the token is for the hub alone");
+    assert!(of(&asked, Part::Api).iter().all(|asked| asked.token));
+
+    tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
+    assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    for name in [
+        TOKENIZER,
+        "hf://models/ns/poems",
+        &format!("{TOKENIZER}@{COMMIT}"),
+        "hf://ns/poems@main/tokenizer.json",
+    ] {
+        assert_eq!(tokenizer_path(name, &offline, &Silent).unwrap(), path, "{name}");
+    }
+    assert!(hub.asked().is_empty(), "offline asks nobody");
+    // Other files of the repository are downloaded when they are requested.
+    let pair = tokenizer_path("hf://ns/poems/vocab.json", &settings, &Silent).unwrap();
+    assert_eq!(pair, cached.join("vocab.json"));
+    assert!(cached.join("merges.txt").is_file());
+    let of_dataset = tokenizer_path("hf://datasets/ns/poems", &settings, &Silent).unwrap();
+    assert_eq!(of_dataset, snapshot(folder.path(), "datasets--ns--poems").join("tokenizer.json"));
+}
+
+/// Offline, a tokenizer that is not in the cache is an error, with advice how to get it otherwise.
+#[test]
+fn a_tokenizer_that_is_not_cached_is_missed_offline() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("merges.txt", "a b", false), ("vocab.json", "{}", false)], folder.path());
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&said);
+    let noted: Note = Arc::new(move |line| lock(&heard).push(line.to_owned()));
+    let offline = HubSettings { offline: true, noted, ..settings.clone() };
+    let missed = |name: &str| {
+        let error = tokenizer_path(name, &offline, &Silent).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
+        assert!(
+            error.to_string().contains(name) && error.to_string().contains("is not in the cache"),
+            "{error}"
+        );
+        let help = error.help().unwrap_or_default().to_owned();
+        assert!(help.contains("HF_HUB_OFFLINE") && help.contains("hf download ns/"), "{help}");
+        help
+    };
+    assert!(missed(TOKENIZER).contains("hf download ns/poems tokenizer.json --local-dir"));
+    assert!(missed("hf://datasets/ns/poems/x.json").contains("poems x.json --repo-type dataset"));
+    assert!(hub.asked().is_empty(), "offline asks nobody");
+    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
+    assert_eq!(tokenizer_path(TOKENIZER, &offline, &Silent).unwrap(), path);
+    let said = std::mem::take(&mut *lock(&said)).join("\n");
+    assert!(said.contains("vocab.json of hf://ns/poems is used; the hub may have more files"), "{said}");
+    missed("hf://ns/poems@v2");
+    missed("hf://ns/poems/tokenizer.json");
+    // A dangling link does not count as a file.
+    fs::remove_file(fs::canonicalize(path).unwrap()).unwrap();
+    missed(TOKENIZER);
+}
+
+/// If a repository has no tokenizer, the error lists its files and mentions a folder that has one.
+#[test]
+fn what_a_repository_lacks_is_told_with_what_it_has() {
+    for (files, name, kind, says, help) in [
+        (&[][..], TOKENIZER, ErrorKind::Failed, "has no files", "tokenizer.json"),
+        (
+            &["README.md", "model.safetensors", "vocab.json"],
+            TOKENIZER,
+            ErrorKind::Failed,
+            "the files of the repository are README.md, model.safetensors, vocab.json",
+            "a model's page often says",
+        ),
+        (
+            &["tokenizer.json"],
+            "hf://ns/poems/x.json",
+            ErrorKind::Failed,
+            "the files of the repository are tokenizer.json",
+            "",
+        ),
+        (
+            &["model.bin", "tokenizer/tokenizer.json"],
+            TOKENIZER,
+            ErrorKind::Failed,
+            "the files of the repository are model.bin",
+            "name hf://ns/poems/tokenizer, which has one",
+        ),
+        (
+            &["a.tiktoken", "b.tiktoken"],
+            "hf://ns/poems@main",
+            ErrorKind::Usage,
+            "several tokenizers: a.tiktoken, b.tiktoken",
+            "name one of them, as hf://ns/poems@main/a.tiktoken",
+        ),
+        (
+            &["tokenizer.json"],
+            "hf://ns/poems@v9",
+            ErrorKind::Failed,
+            "RevisionNotFound",
+            "check the revision",
+        ),
+        (&["tokenizer.json"], "hf://ns/prose", ErrorKind::Failed, "RepoNotFound", "check the name"),
+        (&["../tokenizer.json", "tokenizer.json"], TOKENIZER, ErrorKind::Network, "points outside of", ""),
+        (&["\u{1b}[2J"], TOKENIZER, ErrorKind::Failed, "the files of the repository are \"\\u{1b}[2J\"", ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[], folder.path());
+        files.iter().for_each(|path| hub.put(COMMIT, path, "x", false));
+        let error = tokenizer_path(name, &settings, &Silent).unwrap_err();
+        assert_eq!(error.kind(), kind, "{files:?} {name}: {error}");
+        assert!(error.to_string().contains(says), "{files:?} {name}: {error}");
+        assert!(error.help().unwrap_or_default().contains(help), "{files:?} {name}: {:?}", error.help());
+        assert!(!folder.path().join("models--ns--poems").exists(), "nothing is left");
+    }
+}
+
+/// A refusal of the hub is an error with advice.
+#[test]
+fn a_hub_that_refuses_a_tokenizer_says_what_to_do() {
+    for (fault, kind, says) in [
+        (Fault::Status(401, ""), ErrorKind::Authorisation, "HF_TOKEN"),
+        (Fault::Status(403, "X-Error-Code: GatedRepo\r\n"), ErrorKind::Authorisation, "accept the terms"),
+        (
+            Fault::Status(404, "X-Error-Code: RepoNotFound\r\n"),
+            ErrorKind::Failed,
+            "check the name of the repository",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("tokenizer.json", "x", false)], folder.path());
+        hub.fail(Part::Api, fault.clone());
+        let error = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap_err();
+        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+        assert!(error.help().unwrap_or_default().contains(says), "{fault:?}: {:?}", error.help());
+    }
+    // If the hub cannot be reached, the advice includes another way to get the tokenizer.
+    let folder = tempfile::tempdir().unwrap();
+    let (_hub, settings) = hub(&[], folder.path());
+    let nowhere = HubSettings { endpoint: "http://127.0.0.1:9".to_owned(), ..settings };
+    let error = tokenizer_path(TOKENIZER, &nowhere, &Silent).unwrap_err();
+    let help = error.help().unwrap_or_default();
+    assert!(error.kind() == ErrorKind::Network && help.contains("hf download ns/poems"), "{error} {help}");
+}
+
+/// An interrupted download continues, and its content is verified.
+#[test]
+fn a_cut_download_of_a_tokenizer_goes_on_and_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "0123456789".repeat(100);
+    let (hub, settings) = hub(&[("tokenizer.json", &text, true)], folder.path());
+    hub.fail(Part::Files, Fault::CutAfter(300));
+    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
+    assert_eq!(fs::read_to_string(path).unwrap(), text);
+    let from: Vec<usize> = of(&hub.asked(), Part::Files).iter().map(|asked| asked.from).collect();
+    assert_eq!(from, [0, 300]);
+    let folder = tempfile::tempdir().unwrap();
+    let settings = HubSettings { cache: folder.path().to_owned(), ..settings };
+    hub.fail(Part::Files, Fault::Body(b"an error page"));
+    tokenizer_path(TOKENIZER, &settings, &Silent).unwrap_err();
+    assert!(!snapshot(folder.path(), "models--ns--poems").exists(), "what is wrong gets no name");
+}
+
+/// The name `gpt2` works offline, also with caches from before the repository had a namespace.
+#[test]
+fn gpt_2_is_known_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = FakeHub::start("openai-community/gpt2");
+    hub.put(COMMIT, "tokenizer.json", "{}", false);
+    let settings = HubSettings {
+        endpoint: hub.endpoint.clone(),
+        cache: folder.path().to_owned(),
+        ..HubSettings::default()
+    };
+    let path = tokenizer_path("gpt2", &settings, &Silent).unwrap();
+    assert_eq!(path, snapshot(folder.path(), "models--openai-community--gpt2").join("tokenizer.json"));
+    hub.asked();
+    assert_eq!(tokenizer_path("gpt2", &settings, &Silent).unwrap(), path);
+    assert!(hub.asked().is_empty(), "it does not change");
+    // The name under which older programs cached it.
+    let of_old = snapshot(folder.path(), "models--gpt2").join("tokenizer.json");
+    fs::rename(folder.path().join("models--openai-community--gpt2"), folder.path().join("models--gpt2"))
+        .unwrap();
+    let offline = HubSettings { offline: true, ..settings };
+    assert_eq!(tokenizer_path("gpt2", &offline, &Silent).unwrap(), of_old);
+    assert_eq!(tokenizer_path("hf://gpt2", &offline, &Silent).unwrap(), of_old);
+}
+
+/// A file as OpenAI might publish it.
+const MADE_UP: RankFile = RankFile {
+    address: "https://openaipublic.blob.core.windows.net/encodings/made_up.tiktoken",
+    sha256: "48168fa99cb7e014e77dbf4af79fc5b2a50caac8e820883ea7326f88bc713ac9",
+};
+
+/// The SHA-1 of its address, which is its name in `tiktoken`'s cache.
+const MADE_UP_PLACE: &str = "4e2b067be011ef276af91dc65755fb4c9d668ad1";
+
+/// Rank files are stored like in `tiktoken`, and their hashes are verified.
+#[test]
+fn ranks_of_openai_are_kept_where_tiktoken_keeps_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[], folder.path());
+    let cache = folder.path().join("data-gym-cache");
+    let settings =
+        HubSettings { ranks_endpoint: hub.endpoint.clone(), ranks_cache: cache.clone(), ..settings };
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    let place = cache.join(MADE_UP_PLACE);
+
+    let missed = MADE_UP.fetch(&offline, &Silent).unwrap_err();
+    let help = missed.help().unwrap_or_default();
+    assert!(missed.to_string().starts_with("made_up is not in the cache"), "{missed}");
+    assert!(help.contains(MADE_UP.address) && help.contains("HF_HUB_OFFLINE"), "{help}");
+    assert!(help.contains("made_up.tiktoken") && help.contains("get_encoding(\"made_up\")"), "{help}");
+
+    hub.fail(Part::Resolve, Fault::Body(b"other bytes"));
+    let wrong = MADE_UP.fetch(&settings, &Silent).unwrap_err();
+    assert!(wrong.kind() == ErrorKind::Network && wrong.to_string().contains("SHA-256"), "{wrong}");
+    hub.fail(Part::Resolve, Fault::Status(404, ""));
+    let gone = MADE_UP.fetch(&settings, &Silent).unwrap_err();
+    assert!(gone.help().is_some_and(|help| help.contains(MADE_UP.address)), "{gone}");
+    assert!(!place.exists(), "what is wrong is not kept");
+    hub.asked();
+
+    hub.fail(Part::Resolve, Fault::Body(b"made up"));
+    assert_eq!(MADE_UP.fetch(&settings, &Silent).unwrap(), place);
+    assert_eq!(fs::read(&place).unwrap(), b"made up");
+    let asked = hub.asked();
+    assert_eq!(asked[0].line, "GET /encodings/made_up.tiktoken");
+    assert!(asked.iter().all(|asked| !asked.token), "the hub's token is for the hub alone");
+    for settings in [&settings, &offline] {
+        assert_eq!(MADE_UP.fetch(settings, &Silent).unwrap(), place);
+    }
+    assert!(hub.asked().is_empty(), "nothing is downloaded again");
+
+    fs::write(&place, "damaged").unwrap();
+    let other = MADE_UP.fetch(&offline, &Silent).unwrap_err();
+    assert!(other.to_string().contains("differs from the file that OpenAI publishes"), "{other}");
+    hub.fail(Part::Resolve, Fault::Body(b"made up"));
+    MADE_UP.fetch(&settings, &Silent).unwrap();
+    assert_eq!(fs::read(&place).unwrap(), b"made up");
+}
+
+/// Offline, a missing rank file is an error that names the encoding.
+#[test]
+fn ranks_that_nobody_has_are_told_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks_cache = folder.path().join("cache");
+    let offline = HubSettings { offline: true, ranks_cache, ..HubSettings::default() };
+    for name in KNOWN_TOKENIZERS.into_iter().filter(|name| *name != "gpt2") {
+        let error = tokenizer_path(name, &offline, &Silent).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{name} is not in the cache")), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Network);
+    }
+}
+
+/// The precedence among variables is that of `huggingface_hub` and `tiktoken`.
+#[test]
+fn the_hub_is_where_the_variables_say() {
+    let hub = |set: &[(&str, &str)]| {
+        let variable = |name: &str| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        HubSettings::from_variables(&variable, Some(Path::new("/nobody")))
+    };
+    let plain = hub(&[]);
+    assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
+    assert_eq!(
+        (plain.endpoint.as_str(), plain.token, plain.offline),
+        ("https://huggingface.co", None, false)
+    );
+    assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
+    assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
+    assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
+    assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
+    assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
+    for (set, expected) in [
+        (&[][..], "/tmp/data-gym-cache"),
+        (&[("TMPDIR", "/t")], "/t/data-gym-cache"),
+        (&[("TMPDIR", "/t"), ("DATA_GYM_CACHE_DIR", "/d")], "/d"),
+        (&[("DATA_GYM_CACHE_DIR", "/d"), ("TIKTOKEN_CACHE_DIR", "/k")], "/k"),
+    ] {
+        assert_eq!(hub(set).ranks_cache, Path::new(expected), "{set:?}");
+    }
+    let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
+    assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
+    let mirror =
+        hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
+    assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
+    assert!(mirror.offline);
+
+    let home = tempfile::tempdir().expect("a folder");
+    fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
+    let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
+    assert_eq!(stored.token.as_deref(), Some("stored"));
+}
