@@ -179,18 +179,18 @@ pub(super) enum HfOnly {
 }
 
 impl VocabError {
-    /// The fault of a file that uses a feature which cannot be reproduced.
+    /// The error of a file that uses a feature which cannot be reproduced.
     pub(super) fn unsupported(feature: impl Into<String>) -> VocabError {
         VocabError::Unsupported(feature.into())
     }
 
-    /// The fault of a line that holds `found` instead of what is expected. Lines are counted from 1.
+    /// The error of a line that holds `found` instead of what is expected. Lines are counted from 1.
     pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> VocabError {
         let found = excerpt(found);
         VocabError::Line { line, problem: LineProblem::Expected { expected, found } }
     }
 
-    /// The fault of a file that ends before this line.
+    /// The error of a file that ends before this line.
     pub(super) fn ends(line: usize, expected: &'static str) -> VocabError {
         VocabError::Line { line, problem: LineProblem::Ends { expected } }
     }
@@ -213,7 +213,7 @@ impl VocabError {
         }
     }
 
-    /// Returns the error for a file with this fault.
+    /// Returns the error for a file with this problem.
     pub(super) fn in_file(self, path: &Path) -> Error {
         let help = match &self {
             VocabError::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
@@ -257,7 +257,7 @@ impl VocabError {
     }
 }
 
-/// A fault with the path of its file. The error's source is that of the fault.
+/// An error with the path of its file. Its source is that of the error.
 #[derive(Debug)]
 struct FileError {
     path: PathBuf,

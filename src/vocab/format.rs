@@ -244,26 +244,26 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherFileKind> {
 /// Returns the model type of a `tokenizer.json` that does not name it, as files of old versions do not.
 pub(super) fn unnamed_model(json: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
-    struct File<T> {
+    struct ModelOf<T> {
         model: T,
     }
     #[derive(Deserialize)]
-    struct Fields {
+    struct ModelFields {
         max_input_chars_per_word: Option<IgnoredAny>,
         merges: Option<IgnoredAny>,
         vocab: Option<IgnoredAny>,
     }
     #[derive(Deserialize)]
-    struct Scored {
+    struct ScoredVocab {
         #[serde(rename = "vocab")]
         _vocab: Vec<IgnoredAny>,
     }
-    let File { model } = serde_json::from_slice::<File<Fields>>(json).ok()?;
+    let ModelOf { model } = serde_json::from_slice::<ModelOf<ModelFields>>(json).ok()?;
     match model {
-        Fields { merges: Some(_), .. } => None,
-        Fields { max_input_chars_per_word: Some(_), .. } => Some("WordPiece"),
-        _ if serde_json::from_slice::<File<Scored>>(json).is_ok() => Some("Unigram"),
-        Fields { vocab: Some(_), .. } => Some("WordLevel"),
+        ModelFields { merges: Some(_), .. } => None,
+        ModelFields { max_input_chars_per_word: Some(_), .. } => Some("WordPiece"),
+        _ if serde_json::from_slice::<ModelOf<ScoredVocab>>(json).is_ok() => Some("Unigram"),
+        ModelFields { vocab: Some(_), .. } => Some("WordLevel"),
         _ => None,
     }
 }

@@ -105,8 +105,8 @@ pub(super) struct VocabularyEntries(pub(super) Vec<(String, TokenId)>);
 
 impl<'de> Deserialize<'de> for VocabularyEntries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VocabularyEntries, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
+        struct EntriesVisitor;
+        impl<'de> Visitor<'de> for EntriesVisitor {
             type Value = VocabularyEntries;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for VocabularyEntries {
                 Ok(VocabularyEntries(entries))
             }
         }
-        deserializer.deserialize_map(Names)
+        deserializer.deserialize_map(EntriesVisitor)
     }
 }
 

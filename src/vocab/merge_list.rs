@@ -40,7 +40,7 @@ pub struct GivenMerges {
 #[derive(Clone, Debug, Default)]
 struct GivenEncoding {
     /// The merge of each pair of token numbers.
-    pairs: FxHashMap<(u32, u32), PairMerge>,
+    pairs: FxHashMap<(u32, u32), GivenMerge>,
     /// The pre-tokens that become one token whatever the merges make of them, with the token's number. `None` for a
     /// token that no merge makes, which takes part in no merge and so has no number.
     whole_pretokens: Map<Box<[u8]>, Option<u32>>,
@@ -48,7 +48,7 @@ struct GivenEncoding {
 
 /// A merge of a pair in [`GivenEncoding`].
 #[derive(Clone, Copy, Debug)]
-struct PairMerge {
+struct GivenMerge {
     rank: u32,
     result: u32,
     /// The merge's index in the list.
@@ -136,7 +136,7 @@ impl Vocabulary {
             };
             merges.push(Merge { left, right, count: Count::ZERO });
             let result = *numbers.entry(merge.result).or_insert(256 + truncate_to_u32(index));
-            encoding.pairs.insert((left, right), PairMerge { rank: merge.rank, result, index });
+            encoding.pairs.insert((left, right), GivenMerge { rank: merge.rank, result, index });
         }
         if self.ignore_merges {
             let later = self.made_later(given);

@@ -351,6 +351,9 @@ impl Vocabulary {
 /// id near 2^32 would otherwise take gigabytes.
 const MAX_HOLES: usize = 1 << 20;
 
+/// Tokens with their ids, in any order.
+pub(super) type TokenList = Vec<(TokenId, Box<[u8]>)>;
+
 /// The parts of a [`Vocabulary`], in any order and not checked yet.
 ///
 /// ```
@@ -543,7 +546,7 @@ pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), VocabEr
 type TokensById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 
 /// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it.
-fn tokens_by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<TokensById, VocabError> {
+fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById, VocabError> {
     let count = ordinary.len() + added.len();
     let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
     let highest = ids.max().unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::vocab::error::{FormatLimit, VocabError};
 use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
 use crate::vocab::text_rules::AddedToken;
-use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
+use crate::vocab::vocabulary::{RankedMerge, TokenList, Vocabulary, VocabularyParts};
 
 /// The first line of a `.model`.
 const VERSION: &str = "minbpe v1";
@@ -68,13 +68,11 @@ fn special(line: &str) -> Option<AddedToken> {
     fields.next().is_none().then(|| AddedToken::special(TokenId::new(id), text))
 }
 
-type Tokens = Vec<(TokenId, Box<[u8]>)>;
-
 /// Reads merges as pairs of ids. Each makes the next id, from 256 on.
 fn merges<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
-) -> Result<(Tokens, Vec<RankedMerge>), VocabError> {
-    let mut tokens: Tokens =
+) -> Result<(TokenList, Vec<RankedMerge>), VocabError> {
+    let mut tokens: TokenList =
         (0..=255u8).map(|byte| (TokenId::new(u32::from(byte)), Box::from([byte]))).collect();
     let mut merges = Vec::new();
     let mut bytes = tokens.len();

@@ -21,7 +21,7 @@ use crate::vocab::error::{FormatLimit, VocabError};
 use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
 use crate::vocab::text_rules::{AddedToken, SpecialToken};
-use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts, check_holes};
+use crate::vocab::vocabulary::{RankedMerge, TokenList, Vocabulary, VocabularyParts, check_holes};
 
 /// The settings that a rank file lacks, stored in a JSON file beside it. The names are the arguments of
 /// `tiktoken.Encoding`.
@@ -140,15 +140,13 @@ fn read_sidecar(path: &Path) -> Result<Option<Sidecar>> {
     read_json(&sidecar_path(path))
 }
 
-pub(in crate::vocab) type Tokens = Vec<(TokenId, Box<[u8]>)>;
-
 /// Base64 as tiktoken's reader accepts it: unused bits at the end may be set.
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// Reads lines as tiktoken does. Any white space may separate and surround a token and its rank, and any line break
 /// may end a line.
-fn ranks(text: &str) -> Result<Tokens, VocabError> {
+fn ranks(text: &str) -> Result<TokenList, VocabError> {
     let mut tokens = Vec::new();
     let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
     for (line, number) in lines.zip(1..) {
@@ -188,13 +186,14 @@ pub(in crate::vocab) fn begins_with_a_rank(bytes: &[u8]) -> bool {
 /// # Errors
 /// A token occurs twice, too many ids would be unused, or a vocabulary that needs all cuts has too many.
 pub(in crate::vocab) fn parts(
-    tokens: Tokens,
+    tokens: TokenList,
     added: Vec<AddedToken>,
     split: SplitPattern,
 ) -> Result<VocabularyParts, VocabError> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
-    let (mut tokens, empty): (Tokens, Tokens) = tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());
+    let (mut tokens, empty): (TokenList, TokenList) =
+        tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());
     if empty.len() > 1 {
         return Err(VocabError::KeyTwice(String::new()));
     }
@@ -234,7 +233,7 @@ const MAX_DECOMPOSED_LENGTH: usize = if cfg!(test) { 4 } else { 128 };
 /// These two are the only way to cut the token such that no merge of lower rank crosses the cut while both parts are
 /// derived.
 fn last_merges(
-    tokens: &Tokens,
+    tokens: &TokenList,
     decompositions: &Decompositions,
     id_limit: usize,
 ) -> Option<Vec<RankedMerge>> {
@@ -261,7 +260,7 @@ fn last_merges(
 }
 
 /// Returns the token of each byte, or [`MISSING`].
-fn byte_ids(tokens: &Tokens) -> [u32; 256] {
+fn byte_ids(tokens: &TokenList) -> [u32; 256] {
     let mut ids = [MISSING; 256];
     for (id, token) in tokens {
         if let [byte] = **token {
@@ -276,7 +275,7 @@ const MISSING: u32 = u32::MAX;
 
 /// Returns the ways to cut a token into two others, as merges.
 fn decompositions_of<'a>(
-    tokens: &'a Tokens,
+    tokens: &'a TokenList,
     decompositions: &'a Decompositions,
     token: usize,
 ) -> impl Iterator<Item = RankedMerge> + 'a {
@@ -329,7 +328,7 @@ fn last_merge(
 /// # Errors
 /// The ways number more than [`MAX_DECOMPOSITIONS`], or have more than [`MAX_DECOMPOSED_BYTES`] together.
 fn all_decompositions(
-    tokens: &Tokens,
+    tokens: &TokenList,
     decompositions: &Decompositions,
 ) -> Result<Vec<RankedMerge>, VocabError> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
@@ -381,7 +380,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
     if checks.shortcuts_hold() && checks.ids_in_rank_order {
         return Ok(());
     }
-    let tokens: Tokens = tokens.into_iter().map(|(id, bytes)| (id, Box::from(bytes))).collect();
+    let tokens: TokenList = tokens.into_iter().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
         merges: all_decompositions(&tokens, &decompositions).map_err(|_| FormatLimit::NotByIds)?,
         tokens,
@@ -494,7 +493,7 @@ fn from_tekken(
             vocab.len()
         )));
     };
-    let mut tokens = Tokens::with_capacity(used);
+    let mut tokens = TokenList::with_capacity(used);
     // Tokens beyond the declared vocabulary size are ignored, as in Mistral's program.
     for (TekkenToken { rank, token_bytes }, expected) in vocab.into_iter().take(used).zip(0..) {
         let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
@@ -537,7 +536,7 @@ mod tests {
 
     /// Generates tokens of few letters. They are in ascending order of length, so that some are made of two others
     /// and some are not. Within a length the order is arbitrary, except that ranks ascend.
-    fn tokens() -> impl Strategy<Value = Tokens> {
+    fn tokens() -> impl Strategy<Value = TokenList> {
         vec(vec(select(b"aabc".to_vec()), 2..9), 0..14).prop_map(|longer| {
             let mut longer: Vec<Vec<u8>> = BTreeSet::from_iter(longer).into_iter().collect();
             longer.sort_by_key(Vec::len);
@@ -546,7 +545,7 @@ mod tests {
         })
     }
 
-    /// Tokens with too many cuts are refused. They are all strings over two letters up to a length, plus one string
+    /// Tokens with too many decompositions are refused. They are all strings over two letters up to a length, plus one string
     /// that no two tokens make, so that all cuts are needed.
     #[test]
     fn more_ways_to_cut_tokens_than_there_is_room_for_are_refused() {
@@ -558,7 +557,7 @@ mod tests {
         for (longest, refused) in [(10, false), (13, true)] {
             let bytes = (0..=u8::MAX).map(|byte| vec![byte]);
             let all = bytes.chain(of_length.clone().take(longest).skip(1).flatten()).chain([b"xyz".to_vec()]);
-            let tokens: Tokens = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
+            let tokens: TokenList = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
             let parts = parts(tokens, Vec::new(), SplitPattern::None);
             assert_eq!(
                 matches!(parts, Err(VocabError::TooManyDecompositions)),

@@ -214,7 +214,7 @@ fn behavior(name: &str, step: &str) -> Result<SplitBehavior, VocabError> {
 #[serde(tag = "type")]
 enum PostProcessorJson {
     /// The template for one text, and the special tokens that it names.
-    TemplateProcessing { single: Vec<TemplatePart>, special_tokens: HashMap<String, TemplateToken> },
+    TemplateProcessing { single: Vec<TemplateElement>, special_tokens: HashMap<String, TemplateToken> },
     /// `sep` follows the text, and `cls` precedes it.
     #[serde(alias = "BertProcessing")]
     RobertaProcessing { sep: (String, TokenId), cls: (String, TokenId) },
@@ -222,7 +222,7 @@ enum PostProcessorJson {
 
 /// An element of a template: a special token, or the text `A`.
 #[derive(Deserialize)]
-enum TemplatePart {
+enum TemplateElement {
     SpecialToken { id: String },
     Sequence { id: String },
 }
@@ -270,7 +270,7 @@ pub(super) fn read_post_processor(
 }
 
 fn template(
-    parts: &[TemplatePart],
+    parts: &[TemplateElement],
     special_tokens: &HashMap<String, TemplateToken>,
 ) -> Result<BosEosTemplate, VocabError> {
     let not_once = || VocabError::unsupported("a post_processor that does not contain the text exactly once");
@@ -278,9 +278,9 @@ fn template(
     let mut has_text = false;
     for part in parts {
         match part {
-            TemplatePart::Sequence { id } if id == "A" && !has_text => has_text = true,
-            TemplatePart::Sequence { .. } => return Err(not_once()),
-            TemplatePart::SpecialToken { id } => {
+            TemplateElement::Sequence { id } if id == "A" && !has_text => has_text = true,
+            TemplateElement::Sequence { .. } => return Err(not_once()),
+            TemplateElement::SpecialToken { id } => {
                 let token = special_tokens.get(id).ok_or_else(|| {
                     VocabError::unsupported(format!("a post_processor that uses {id:?} without defining it"))
                 })?;
