@@ -1,10 +1,10 @@
 //! One merge step: replaces a pair in the whole text, and updates the pairs around it.
 //!
 //! A step has three phases. `replace` writes the new token over the live occurrences, ends the old pairs around
-//! them, and counts the neighbours on both sides. Then the count of each new pair is known: `update_counts` lowers
-//! the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `list_created` lists the
-//! occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on segments
-//! of the text.
+//! them, and counts the neighbours on both sides. Then the count of each new pair is known: `update_counts`
+//! lowers the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `list_created`
+//! lists the occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on
+//! segments of the text.
 
 use std::iter::once;
 use std::mem;
@@ -371,8 +371,8 @@ impl<W: Weight + Default, const WHOLE: bool> SegmentMerger<'_, W, WHOLE> {
         to_usize(occurrence.position) - if WHOLE { 0 } else { self.start }
     }
 
-    /// The live ones among the next [`OCCURRENCES_PER_BATCH`] occurrences from `start` on. Selected without a branch, because
-    /// about half are live, in no predictable order.
+    /// The live ones among the next [`OCCURRENCES_PER_BATCH`] occurrences from `start` on. Selected without a
+    /// branch, because about half are live, in no predictable order.
     #[inline]
     fn live<'r>(
         &self,

@@ -129,7 +129,7 @@ mod tests {
             need(&once(merges)) - need(&scored)
         };
         assert_eq!(more(3), 3 * PAIRS_OF_A_MERGE);
-        assert_eq!(more(1 << 40), 16 * 1_000_002, "there is no room for more");
+        assert_eq!(more(1 << 40), 16 * 1_000_002, "the text holds no more pairs");
     }
 
     #[test]

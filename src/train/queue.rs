@@ -67,7 +67,7 @@ impl<K: Ord + Copy> PairQueue<K> {
             return;
         }
         if count >= self.level {
-            debug_assert!(count == self.level, "a pair is born no more frequent than its newer token");
+            debug_assert!(count == self.level, "a new pair is at most as frequent as its newer token");
             self.created.push(Reverse((rank.key(pair), pair)));
         } else if count < to_u64(LOW_LEVELS) {
             let level = u64_to_usize(count);

@@ -23,7 +23,8 @@ const NONE: u32 = u32::MAX;
 ///
 /// **Memory:** 12 bytes per token of the current text, and 20 to 44 per merge.
 pub(super) struct UniqueTail<'a> {
-    /// Tokens at both ends of their spans, as in [`Corpus`](super::corpus::Corpus), but laid out again without stale positions.
+    /// Tokens at both ends of their spans, as in [`Corpus`](super::corpus::Corpus), but laid out again without
+    /// stale positions.
     text: Vec<u32>,
     /// Number of positions that each token spans.
     widths: Vec<u32>,
