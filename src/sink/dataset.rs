@@ -1,4 +1,8 @@
 //! Writes all data files of an output folder, and resumes what an earlier run began.
+//!
+//! A data file is written in the state folder under a temporary name. When its last row is written, it is synced to disk,
+//! recorded in the journal of completed files, and moved to `data/` under its final name. A run that is killed between
+//! any two of these steps loses no row group.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -140,7 +144,7 @@ struct OpenShard {
     text_bytes: u64,
 }
 
-/// The part of an output that is kept from an earlier run.
+/// What an earlier run left that is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reused {
     /// Number of complete data files.
@@ -179,7 +183,7 @@ impl<'a> DatasetWriter<'a> {
         let incomplete = IncompleteFile::find(&folder.incomplete_file(), &folder.row_group_journal(), &key)?;
         let missing = completed.missing();
         let first = missing.first().map(|span| span.number);
-        // If another file must be written first, it needs the place of the incomplete file on disk.
+        // If another file must be written first, it is written under the name of the incomplete file.
         let incomplete = incomplete.filter(|file| first == Some(file.number));
         let number = first.unwrap_or(0);
         Ok(DatasetWriter {
@@ -294,8 +298,9 @@ impl<'a> DatasetWriter<'a> {
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
         let &FileBoundaries::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
-        let (held, filled) = self.current.as_ref().map_or((0, 0), |file| (file.documents, file.text_bytes));
-        let mut fit = rows_that_fit(lengths, held, filled, limit);
+        let (rows_so_far, filled) =
+            self.current.as_ref().map_or((0, 0), |file| (file.documents, file.text_bytes));
+        let mut fit = rows_that_fit(lengths, rows_so_far, filled, limit);
         if fit == 0 {
             self.finish_file()?;
             fit = rows_that_fit(lengths, 0, 0, limit);
@@ -366,7 +371,7 @@ impl<'a> DatasetWriter<'a> {
         Ok(HashedFile::of_content(name, index))
     }
 
-    /// Completes the last file and writes the dataset card. Returns the manifest, and the contents of all files
+    /// Completes the last file and writes the dataset card. Returns the manifest, and the totals of all files
     /// together. The caller [writes](Manifest::write) the manifest after everything else in the output.
     ///
     /// `identity` gives the identity of a unit by source and number. It is called once for each unit with rows.

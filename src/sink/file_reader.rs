@@ -1,4 +1,7 @@
 //! Reads one file of token ids, Parquet or bare ids, in batches of rows.
+//!
+//! Files may come from anywhere, so sizes that a file declares are checked before memory is taken for them, and a
+//! panic of the Parquet reader becomes an error.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -130,8 +133,7 @@ impl ParquetFileReader {
         loop {
             let group = self.next_group;
             if let Some(batches) = &mut self.batches {
-                let place = Some(group - 1);
-                let batch = guarded(&self.path, place, || Ok(batches.next().transpose()?))?;
+                let batch = guarded(&self.path, Some(group - 1), || Ok(batches.next().transpose()?))?;
                 match batch {
                     Some(batch) if batch.num_rows() > 0 => return self.tokens(&batch).map(Some),
                     Some(_) => continue,
@@ -206,14 +208,14 @@ impl ParquetFileReader {
         let offsets = list.value_offsets();
         let first = offsets[0].as_usize();
         let values = list.values().slice(first, offsets[list.len()].as_usize() - first);
-        let row_of = |place: usize| {
-            let row = offsets.partition_point(|offset| offset.as_usize() <= first + place) - 1;
+        let row_of = |index: usize| {
+            let row = offsets.partition_point(|offset| offset.as_usize() <= first + index) - 1;
             self.row + to_u64(row)
         };
         if let Some(nulls) = values.nulls()
-            && let Some(place) = (0..values.len()).find(|&place| nulls.is_null(place))
+            && let Some(index) = (0..values.len()).find(|&index| nulls.is_null(index))
         {
-            return Err(SinkError::NullId { path: self.path.clone(), row: row_of(place) }.into());
+            return Err(SinkError::NullId { path: self.path.clone(), row: row_of(index) }.into());
         }
         let converted = match values.data_type() {
             DataType::Int32 => ids_of::<Int32Type>(&values),
@@ -223,8 +225,8 @@ impl ParquetFileReader {
         };
         let ids = match converted {
             Ok(ids) => ids,
-            Err((place, id)) => {
-                return Err(SinkError::BadId { path: self.path.clone(), row: row_of(place), id }.into());
+            Err((index, id)) => {
+                return Err(SinkError::BadId { path: self.path.clone(), row: row_of(index), id }.into());
             }
         };
         let nulls = list.nulls().map_or_else(Vec::new, |valid| valid.iter().map(|valid| !valid).collect());
@@ -300,9 +302,9 @@ where
     T::Native: TryInto<u32> + Into<i64>,
 {
     let values = values.as_primitive::<T>().values();
-    let id = |(place, &value): (usize, &T::Native)| match value.try_into() {
+    let id = |(index, &value): (usize, &T::Native)| match value.try_into() {
         Ok(id) => Ok(TokenId::new(id)),
-        Err(_) => Err((place, value.into())),
+        Err(_) => Err((index, value.into())),
     };
     values.iter().enumerate().map(id).collect::<Result<Vec<_>, _>>().map(TokenIds::from)
 }

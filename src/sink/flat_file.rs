@@ -89,8 +89,8 @@ impl<W: Write> FlatFile<W> {
         let lengths = lengths.iter().map(|bytes| u32::from_le_bytes(*bytes));
         let ids: u64 = lengths.clone().map(u64::from).sum();
         self.lengths.extend(lengths);
-        let there = io::copy(&mut io::repeat(0).take(ids * self.width.bytes()), &mut self.out);
-        there.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
+        let skipped = io::copy(&mut io::repeat(0).take(ids * self.width.bytes()), &mut self.out);
+        skipped.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
     pub(super) fn width(&self) -> IdWidth {
@@ -102,7 +102,7 @@ impl<W: Write> FlatFile<W> {
         &self.out
     }
 
-    /// The finished file, and the contents of its index.
+    /// The complete file, and its index.
     pub(super) fn finish(self) -> (HashingWriter<W>, Vec<u8>) {
         let index = match self.format {
             OutputFormat::Megatron => megatron_index(&self.lengths, self.width),
@@ -145,7 +145,7 @@ fn megatron_index(lengths: &[u32], width: IdWidth) -> Vec<u8> {
     index
 }
 
-/// The contents of an index file.
+/// What an index file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FlatIndex {
     pub(super) width: IdWidth,

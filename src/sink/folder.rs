@@ -1,4 +1,7 @@
 //! Takes an output folder for writing: locks it, refuses files of others, and finds what earlier runs left.
+//!
+//! A file belongs to this program if the manifest or a journal lists it. Any other file in a place where the output
+//! would have one is refused, so that nothing of others is overwritten, removed, or read as data.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};

@@ -1,4 +1,7 @@
 //! Describes the columns of an output in the terms of the Python library `datasets`.
+//!
+//! `load_dataset` takes the types of columns from the metadata of a Parquet file, or from the head of the dataset card.
+//! Without a description, it infers them, and then types such as UUID get lost.
 
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
@@ -165,25 +168,16 @@ impl HfFeature {
 /// The name of a type without children; `None` if `datasets` has none.
 fn value_name(data_type: &DataType) -> Option<String> {
     let name = match data_type {
-        DataType::Null => "null",
         DataType::Boolean => "bool",
-        DataType::Int8 => "int8",
-        DataType::Int16 => "int16",
-        DataType::Int32 => "int32",
-        DataType::Int64 => "int64",
-        DataType::UInt8 => "uint8",
-        DataType::UInt16 => "uint16",
-        DataType::UInt32 => "uint32",
-        DataType::UInt64 => "uint64",
-        DataType::Float16 => "float16",
-        DataType::Float32 => "float32",
-        DataType::Float64 => "float64",
         DataType::Utf8 => "string",
         DataType::LargeUtf8 => "large_string",
-        DataType::Binary => "binary",
         DataType::LargeBinary => "large_binary",
-        DataType::Date32 => "date32",
-        DataType::Date64 => "date64",
+        DataType::Null | DataType::Binary | DataType::Date32 | DataType::Date64 => {
+            return Some(data_type.to_string().to_lowercase());
+        }
+        number if number.is_integer() || number.is_floating() => {
+            return Some(number.to_string().to_lowercase());
+        }
         DataType::Time32(unit) => return Some(format!("time32[{}]", unit_name(*unit))),
         DataType::Time64(unit) => return Some(format!("time64[{}]", unit_name(*unit))),
         DataType::Duration(unit) => return Some(format!("duration[{}]", unit_name(*unit))),

@@ -1,4 +1,20 @@
 //! Names of the files and folders of an output, and the plan which documents go into which data file.
+//!
+//! ```text
+//! README.md                           the dataset card
+//! manifest.json                       lists all files with their hashes; written last
+//! report.json, report.html
+//! data/
+//!   train-00000-of-00002.parquet      data files; `.bin` and `.idx` in the formats of bare ids
+//! tokenizer/                          the tokenizer, if the run trained it
+//! .tokenmill/                         the state, which readers of the data ignore
+//!   lock, owner-N                     keep other processes out
+//!   job.json                          identifies the job
+//!   files.journal                     the completed data files
+//!   row-groups.journal                the row groups of the incomplete data file
+//!   incomplete-N                      the data file that run number N writes
+//!   split-validation/                 the same files for each split but the first
+//! ```
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -177,6 +193,13 @@ pub(super) fn rows_that_fit(lengths: &[u64], rows: u64, mut filled: u64, file_te
 
 /// Whether `datasets` accepts this as the name of one split: words of letters, digits and `_`, joined by `.`. The
 /// name "all" means all splits there.
+///
+/// ```
+/// use tokenmill::sink::is_split_name;
+///
+/// assert!(is_split_name("train") && is_split_name("dev.2024"));
+/// assert!(!is_split_name("all") && !is_split_name("a-b") && !is_split_name(""));
+/// ```
 pub fn is_split_name(name: &str) -> bool {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     name.split('.').all(word) && name != "all"

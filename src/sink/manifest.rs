@@ -1,7 +1,6 @@
 //! The manifest of an output folder, and verification of the folder against it.
 //!
-//! Several splits of one dataset in one output folder: which files and states belong to which split, and how
-//! manifests are joined.
+//! An output may have several splits, each written by its own job. Their files are listed one split after another.
 
 use std::fs::File;
 use std::io::{self, Read};

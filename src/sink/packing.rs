@@ -1,4 +1,7 @@
 //! Packs documents into rows of equal length, and the limits of row groups.
+//!
+//! Documents are gathered until they fill a window. Then [`Packing::pack`] assigns ranges of the window's ids to rows,
+//! and the rows become one row group. Nothing is carried from one window to the next.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -25,6 +28,14 @@ pub const MAX_PACKED_LENGTH: usize = GROUP_IDS;
 /// with [`Concat`](PackRule::Concat), and any with [`BestFit`](PackRule::BestFit).
 ///
 /// Each file holds complete documents, so packing does not change which documents a file has.
+///
+/// ```
+/// use tokenmill::sink::{Declaration, PackRule, Packing};
+///
+/// // Rows of 2 048 ids, in which short documents are kept whole.
+/// let pack = Some(Packing::new(PackRule::BestFit, 2048));
+/// let declaration = Declaration { pack, ..Declaration::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packing {
     /// The rule for documents that share a row.
@@ -144,7 +155,7 @@ fn best_fit(documents: impl Iterator<Item = Range<usize>>, length: usize) -> Pac
     order.sort_by_key(|&segment| (last[row_of[segment]], segment));
     let row_ends = order.iter().enumerate().filter(|&(_, &segment)| last[row_of[segment]] == segment);
     PackedRows {
-        row_ends: row_ends.map(|(place, _)| place + 1).collect(),
+        row_ends: row_ends.map(|(index, _)| index + 1).collect(),
         segments: order.iter().map(|&segment| segments[segment].clone()).collect(),
     }
 }
@@ -232,7 +243,7 @@ mod tests {
         Declaration { pack: Some(packing), ..Declaration::default() }
     }
 
-    /// Writes a file in memory. Returns its bytes and its contents.
+    /// Writes a file in memory. Returns its bytes and totals.
     fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, RowTotals) {
         let schema = output_schema(&[]).expect("legal columns");
         let spec = FileSpec::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");

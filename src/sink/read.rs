@@ -1,4 +1,6 @@
 //! Reads token ids from an output folder or a single file.
+//!
+//! [`TokenReader`] goes through the files in order; [`FileReader`] reads each of them.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,4 +1,8 @@
 //! Collects rows until they fill a row group, and counts what they hold of the input.
+//!
+//! A row group ends before the row that would take it above a limit for ids, rows, or bytes of pass-through columns.
+//! Packed documents end at the limit of a window instead. Both depend only on rows, never on the size of batches, so
+//! the same rows always make the same file.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! The columns of an output and their types, and the metadata of its files.
+//!
+//! Every Parquet file has the columns `input_ids` and `length`, then the pass-through columns or, if documents are
+//! packed, `seq_lengths`. Its metadata declare the tokenizer, and the types in the terms of `datasets`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

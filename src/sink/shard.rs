@@ -1,4 +1,7 @@
 //! Writes one file of token ids, in row groups that are encoded in parallel.
+//!
+//! The thread that calls [`ShardWriter::write`] collects rows and appends encoded row groups in order. The threads of
+//! [`RowGroupEncoders`] pack, encode and compress. Row groups in progress are limited, so memory is.
 
 use std::collections::VecDeque;
 use std::io::Write;
