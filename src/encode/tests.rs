@@ -307,12 +307,12 @@ fn rare_new_pretokens_are_batched() {
         worker.document(&more, &mut output).expect("any bytes encode");
         assert!(
             output.new_pretokens().is_empty() && !output.ids.is_empty(),
-            "so many tokens are not kept apart"
+            "pending tokens are copied to the result"
         );
         worker.document(&long, &mut output).expect("any bytes encode");
-        assert!(output.new_pretokens().is_empty(), "gaps are closed for what there is no room for");
+        assert!(output.new_pretokens().is_empty(), "holes are filled before tokens that do not fit");
         (0..3_000).for_each(|_| worker.end(&mut output));
-        assert!(output.ends.len() > 2_000, "nor are so many documents");
+        assert!(output.ends.len() > 2_000, "and so are the ends of documents");
         let (ids, ends) = worker.finish(output);
         let length = ids.len();
         assert_eq!(decoded(&vocabulary, &ids.into_wide()), [&*known, &new, &more, &long].concat());
@@ -1042,7 +1042,7 @@ mod tokenizer {
             vocabulary in vocabulary(),
             texts in vec(text(), 0..12),
             threads in 1usize..4,
-            stretch in 1usize..20,
+            chunk_bytes in 1usize..20,
             ends in any::<[bool; 2]>(),
             at_once in any::<bool>(),
         ) {
@@ -1055,7 +1055,7 @@ mod tokenizer {
                 texts.iter().map(|text| worker.encode(text).expect("encodes").iter().map(|id| id.get()).collect()).collect();
             let batch = with_threads(threads, || tokenizer.clone().encode_batch(&texts)).expect("encodes");
             prop_assert_eq!(&batch, &one_by_one);
-            let in_chunks = with_threads(threads, || tokenizer.encode_in_chunks(&texts, stretch)).expect("encodes");
+            let in_chunks = with_threads(threads, || tokenizer.encode_in_chunks(&texts, chunk_bytes)).expect("encodes");
             prop_assert_eq!(&in_chunks, &one_by_one);
             for (text, ids) in texts.iter().zip(&one_by_one) {
                 prop_assert_eq!(&tokenizer.encode(text).expect("encodes"), ids);

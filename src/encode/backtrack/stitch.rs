@@ -1,9 +1,10 @@
 //! Stitching: joins the encodings of a text's chunks, each encoded as if the text began there.
 //!
 //! **Theorem. Take two encodings that begin at different positions of a text. From the first position on at which the
-//! same token ends in both, they agree.** Both are sequences of compatible tokens, and whether a token is compatible
-//! depends on the token before it only. So what follows the common token in one encoding also follows it in the other;
-//! and since the bytes have [one encoding](super), what follows is the same.
+//! same token ends in both, they agree.** Both are sequences of compatible tokens, and only the token before decides
+//! whether a token is compatible. So the tokens that follow the common one in the first encoding can also follow it in
+//! the second. Together with the second encoding's tokens before them they are again a sequence of compatible tokens,
+//! and [a text has only one](super). So both encodings continue with the same tokens.
 //!
 //! So a chunk is stitched to the text before it by extending the encoding of that text into the chunk until a token
 //! ends there that is also a token of the chunk. Usually this takes a few tokens. If it never happens, the text before
