@@ -13,11 +13,11 @@ use tokenmill::vocab::load;
 use tokenmill::{Observer, Result};
 
 use super::args::BenchArgs;
+use super::environment::{open_context, processor_time, tokenizer};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, print};
 use super::shown::counted;
-use super::surroundings::{open_context, processor_time, tokenizer};
 
 /// The results of a measurement. Times are in seconds.
 #[derive(Debug, Serialize)]

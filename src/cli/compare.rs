@@ -8,17 +8,17 @@ use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
 use tokenmill::run;
 
 use super::args::CompareArgs;
+use super::environment::open_context;
 use super::failure::Failure;
 use super::flags;
-use super::page;
+use super::session;
 use super::session::{Done, Session, print};
 use super::shown::{counted, on_one_line, visible};
-use super::surroundings::open_context;
 
 /// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
 /// that are split most differently. `--html` also writes a page.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    page::check(args.html.as_deref())?;
+    session::check(args.html.as_deref())?;
     let plan = session.plan(flags::compare(args))?;
     let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
     let progress = session.progress();
@@ -33,7 +33,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
         print(|out| write(comparison, out))?;
     }
     if let Some(path) = &args.html {
-        page::write(path, &comparison_to_html(comparison))?;
+        session::write(path, &comparison_to_html(comparison))?;
     }
     Ok(session.done(compared.skipped))
 }

@@ -13,9 +13,9 @@ use tokenmill::vocab::{
 use tokenmill::{Error, ErrorKind, Observer};
 
 use super::args::{ConvertArgs, TransformersFlags};
+use super::environment::tokenizer;
 use super::failure::Failure;
 use super::session::{Done, Session};
-use super::surroundings::tokenizer;
 
 /// Runs `convert`: writes the tokenizer in another format, possibly with additional special tokens, and prints the
 /// paths of the files.

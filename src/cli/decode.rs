@@ -15,12 +15,12 @@ use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
 
 use super::args::DecodeArgs;
+use super::environment::{open_context, tokenizer};
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
 use super::session::{Done, Session, printing, results};
 use super::shown::counted;
-use super::surroundings::{open_context, tokenizer};
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.

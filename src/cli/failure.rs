@@ -10,8 +10,8 @@ use tokenmill::run::recipe::Mistake;
 use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
+use super::environment::Style;
 use super::shown::{on_one_line, tame, tame_source, told};
-use super::surroundings::Style;
 
 /// Why a command ends before its work is done.
 #[derive(Debug)]

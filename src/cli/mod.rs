@@ -2,19 +2,15 @@
 //!
 //! No other module prints, reads the environment, or decides how the program ends.
 
+mod environment;
 mod args;
 mod flags;
-mod surroundings;
-mod allocator;
 mod interrupt;
 mod progress;
 mod failure;
 mod session;
 mod shown;
-mod page;
 mod jobs;
-mod preview;
-mod count;
 mod inspect;
 mod tokens;
 mod decode;
@@ -30,19 +26,19 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
+use environment::Style;
 use failure::Failure;
 use interrupt::Interrupt;
 use session::{Done, Session};
 use shown::tame;
-use surroundings::Style;
 
 /// Runs the program and returns its exit code.
 ///
 /// The code is 0 if all was done, 3 if inputs were skipped, that of the signal after an interruption, and otherwise
 /// the [code](Failure::code) of the failure. A closed output pipe is no failure.
 pub(crate) fn main() -> ExitCode {
-    allocator::keep_freed();
-    surroundings::allow_more_files();
+    environment::keep_freed();
+    environment::allow_more_files();
     // `--seed -1` should be reported as a wrong seed, not as an unknown flag.
     let command = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
     let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
@@ -78,10 +74,10 @@ pub(crate) fn main() -> ExitCode {
 fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     match command {
         Command::Run(args) => jobs::run(args, session),
-        Command::Plan(args) => preview::preview(args, session),
+        Command::Plan(args) => jobs::preview(args, session),
         Command::Train(args) => jobs::train(args, session),
-        Command::Count(args) => count::count(args, session),
-        Command::MergeCounts(args) => count::merge(args, session),
+        Command::Count(args) => jobs::count(args, session),
+        Command::MergeCounts(args) => jobs::merge(args, session),
         Command::Encode(args) => jobs::encode(args, session),
         Command::Decode(args) => decode::decode(args, session),
         Command::Tokens(args) => tokens::tokens(args, session),

@@ -12,9 +12,9 @@ use tokenmill::run::peak_memory;
 use tokenmill::source::{Note, Stop};
 use tokenmill::{Observer, Stage};
 
+use super::environment::{Style, memory_held};
 use super::interrupt::{Input, Interrupt};
 use super::shown::{counted, told};
-use super::surroundings::{Style, memory_held};
 
 /// Time between two updates of a bar (100 ms).
 const BAR_PERIOD: Duration = Duration::from_millis(100);

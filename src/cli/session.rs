@@ -1,13 +1,17 @@
 //! What all commands share: messages, the form of results, threads and memory.
+//!
+//! HTML pages that commands write for `--html`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
+use tokenmill::base::atomic_file;
 use tokenmill::base::int::{ByteCount, counted, to_u64, u64_to_usize};
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
@@ -15,11 +19,11 @@ use tokenmill::source::{shown_uri, without_secrets};
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
+use super::environment::{Style, surroundings};
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::shown::{Tamed, on_one_line, tame_json};
-use super::surroundings::{Style, surroundings};
 
 /// Time to wait for text (200 ms) before checking whether the program was asked to stop.
 const WHILE: Duration = Duration::from_millis(200);
@@ -216,4 +220,24 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The first bytes of a page, in any case.
+const BEGINNING: &[u8] = b"<!doctype html";
+
+/// Checks, before any work is done, that writing a page would replace nothing but a page.
+pub(super) fn check(path: Option<&str>) -> Result<()> {
+    path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), "page", is_page))
+}
+
+/// Returns whether a file begins like a page.
+fn is_page(path: &Path) -> bool {
+    let mut beginning = [0; BEGINNING.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    read.is_ok() && beginning.eq_ignore_ascii_case(BEGINNING)
+}
+
+/// Writes a page completely or not at all.
+pub(super) fn write(path: &str, page: &str) -> Result<()> {
+    atomic_file::publish_bytes(Path::new(path), page.as_bytes())
 }

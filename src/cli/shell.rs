@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -28,7 +28,7 @@ pub(super) fn schema() -> Result<Done, Failure> {
 pub(super) fn man() -> Result<Done, Failure> {
     let mut program = Cli::command();
     program.build();
-    let commands: Vec<Command> =
+    let commands: Vec<clap::Command> =
         program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
     let mut page = Vec::new();
     Man::new(program.clone()).render(&mut page).map_err(printing)?;

@@ -12,12 +12,12 @@ use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, Result, TokenId};
 
 use super::args::TokensArgs;
+use super::environment::{results_style, tokenizer};
 use super::failure::Failure;
 use super::interrupt::{Input, Interrupt};
-use super::page;
+use super::session;
 use super::session::{Done, Session, print, print_as_is};
 use super::shown::{counted, visible};
-use super::surroundings::{results_style, tokenizer};
 
 /// The background colours of tokens, in turn.
 const COLOURS: [AnsiColor; 5] =
@@ -29,7 +29,7 @@ const SEPARATOR: &str = "|";
 /// Runs `tokens`: prints the tokens of a text one after another, as JSON, or as ids only. `--html` writes a page
 /// instead.
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    page::check(args.html.as_deref())?;
+    session::check(args.html.as_deref())?;
     let progress = session.progress();
     let vocabulary =
         load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.options(), &progress)?;
@@ -44,7 +44,7 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     drop(progress);
     if let Some(path) = &args.html {
         let shown: Vec<_> = ids.iter().map(|&id| shown(vocabulary, id)).collect();
-        page::write(path, &tokens_to_html(&shown))?;
+        session::write(path, &tokens_to_html(&shown))?;
     }
     if session.json() {
         session.print_json(&ids.iter().map(|&id| as_json(vocabulary, id)).collect::<Vec<_>>())?;

@@ -13,12 +13,12 @@ use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, TokenId};
 
 use super::args::{VerifyArgs, VerifyMergesArgs};
+use super::environment::{open_context, tokenizer};
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
 use super::session::{Done, Session};
 use super::shown::{counted, shortened};
-use super::surroundings::{open_context, tokenizer};
 
 /// Runs `verify`: reads an output folder completely and compares it with its manifest.
 ///

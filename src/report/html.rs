@@ -2,10 +2,9 @@
 
 use askama::Template;
 
-use super::charts;
 use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
-    ShownToken, StageCost,
+    ShownToken, StageCost, charts,
 };
 use crate::base::int::counted;
 use crate::base::integrity::HTML_CHECKSUM;
@@ -426,4 +425,34 @@ pub(super) fn grouped(number: u64) -> String {
 /// A rounded number in groups of three digits.
 fn grouped_float(number: f64) -> String {
     format!("{number:.0}").parse().map_or_else(|_| format!("{number:.0}"), grouped)
+}
+
+/// The tokens of a text as an HTML page that needs no other file and no network. All token text is escaped.
+pub fn tokens_to_html(tokens: &[ShownToken]) -> String {
+    TokensPage { tokens }.render().expect("a page is rendered into memory")
+}
+
+#[derive(Template)]
+#[template(path = "tokens.html")]
+struct TokensPage<'a> {
+    tokens: &'a [ShownToken],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::int::TokenId;
+
+    /// The page shows each token, and escapes all text.
+    #[test]
+    fn the_page_shows_each_token_and_nothing_leaves_its_place() {
+        let token = |id, bytes: &[u8]| ShownToken::new(TokenId::new(id), bytes);
+        let page = tokens_to_html(&[token(7, b"<script>"), token(300, b" a\n"), token(255, b"\xFF")]);
+        assert!(!page.contains("<script"), "{page}");
+        for expected in
+            ["3 tokens", "id 300, 3 bytes", "\u{2423}a", "</span><br>", "\\xFF", "&#60;script&#62;"]
+        {
+            assert!(page.contains(expected), "{expected}: {page}");
+        }
+    }
 }

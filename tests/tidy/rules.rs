@@ -31,7 +31,7 @@ const CASTS: [&str; 3] = ["src/base/int.rs", "src/split/scanner/avx512.rs", "src
 
 /// Files that may contain `unsafe`.
 const UNSAFE: [&str; 5] = [
-    "src/cli/allocator.rs",
+    "src/cli/environment.rs",
     "src/base/huge_pages.rs",
     "src/split/scanner/avx512.rs",
     "src/split/scanner/avx2.rs",

@@ -1,11 +1,12 @@
-//! The program's environment: terminal, variables, processors, memory. No other module reads it.
+//! The program's environment: terminal, variables, processors, memory and its allocator.
 
-use std::env;
-use std::fs;
+#![expect(unsafe_code, reason = "the allocator is told by a function of the C library")]
+
 use std::io::{IsTerminal, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
+use std::{env, fs};
 
 use tokenmill::Result;
 use tokenmill::base::int::ByteCount;
@@ -161,6 +162,32 @@ pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<P
 /// Returns the settings of the hub, found like Python's `huggingface_hub` does.
 fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
+}
+
+/// Number of cores that share a heap (4). Threads allocate a few large blocks per batch, so they hardly wait for each
+/// other.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const CORES_A_HEAP: usize = 4;
+
+/// Makes the allocator keep up to 64 MB of freed memory for reuse, instead of returning it to the system at once.
+/// Also makes it use one heap per four cores of the machine, instead of one per thread, so that threads reuse memory
+/// which other threads freed. Does nothing on systems other than Linux with glibc.
+///
+/// Stages allocate and free some megabytes one after another. Training that takes milliseconds mostly waits for
+/// memory that is touched for the first time.
+pub(super) fn keep_freed() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let heaps = i32::try_from(cores.div_ceil(CORES_A_HEAP)).unwrap_or(i32::MAX);
+        // SAFETY: no other thread is running yet, so none can allocate meanwhile. A setting that is refused has no
+        // effect.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
+            libc::mallopt(libc::M_ARENA_MAX, heaps);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,672 @@
+use std::str::FromStr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, value_parser};
+use clap_complete::Shell;
+use tokenmill::base::int::ByteCount;
+use tokenmill::count::Boundary;
+use tokenmill::encode::{MissingBytes, SpecialPolicy};
+use tokenmill::run::MOST_THREADS;
+use tokenmill::run::recipe::{Choice, named, names};
+use tokenmill::sample::Weight;
+use tokenmill::sink::{Compression, OutputFormat, PackRule};
+use tokenmill::source::{self, DocumentRule, OnBadInput};
+use tokenmill::split::SplitPattern;
+use tokenmill::train::{Score, TieBreak};
+use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt, TransformersConfig};
+
+/// The list of exit codes, shown after the help. In the manual page, too, lines that begin with spaces stay separate
+/// lines.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0         done
+  1         failed: missing, unreadable or damaged input, output not writable
+  2         wrong usage or recipe
+  3         done, but inputs were left out
+  4         verification found a difference
+  5, 6      network; authorisation
+  7, 8      disk full; memory limit
+  130, 143  interrupted";
+
+/// Learns byte-level BPE tokenizers from large corpora, and encodes datasets into token-id Parquet.
+#[derive(Debug, Parser)]
+#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "General")]
+pub(super) struct Global {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Print only results and errors
+    #[arg(long, short, global = true)]
+    pub(super) quiet: bool,
+    /// Print more about what is done
+    #[arg(long, short, global = true, conflicts_with = "quiet")]
+    pub(super) verbose: bool,
+    /// Number of threads [default: one for each core]
+    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_THREADS))]
+    pub(super) threads: Option<u64>,
+    /// Memory limit for counting and learning, such as 8GB [default: the memory of the machine or cgroup]
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub(super) memory: Option<ByteCount>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Carry out a recipe; finished results are kept
+    Run(RunArgs),
+    /// Show what `run` would do, without doing it
+    Plan(PlanArgs),
+    /// Learn a tokenizer from data
+    Train(TrainArgs),
+    /// Count the distinct pre-tokens of data
+    Count(CountArgs),
+    /// Sum counts files into one
+    MergeCounts(MergeCountsArgs),
+    /// Turn data into token-id Parquet
+    Encode(EncodeArgs),
+    /// Turn token ids back into text
+    Decode(DecodeArgs),
+    /// Show the tokens of a text
+    Tokens(TokensArgs),
+    /// Show what a tokenizer or an output folder holds
+    Inspect(InspectArgs),
+    /// Compare tokenizers on the same text
+    Compare(CompareArgs),
+    /// Write a tokenizer in another format
+    Convert(ConvertArgs),
+    /// Check an output folder against its manifest
+    Verify(VerifyArgs),
+    /// Replay a tokenizer's merges on data, and report the first that was not the best
+    VerifyMerges(VerifyMergesArgs),
+    /// Time the encoding of documents held in memory
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the JSON Schema of recipes, for editors
+    Schema,
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct RunArgs {
+    /// The recipe
+    #[arg(value_name = "RECIPE.toml")]
+    pub(super) recipe: String,
+    /// Replace the result of another job in the output folder
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct PlanArgs {
+    /// The recipe
+    #[arg(value_name = "RECIPE.toml")]
+    pub(super) recipe: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TrainArgs {
+    #[command(flatten)]
+    pub(super) input: TrainInput,
+    /// The folder for the tokenizer
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
+    pub(super) output: String,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+    #[command(flatten)]
+    pub(super) pretokens: PretokenFlags,
+    #[command(flatten)]
+    pub(super) train: TrainFlags,
+    #[command(flatten)]
+    pub(super) transformers: TransformersFlags,
+    /// Continue from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, by the rules recorded beside it
+    #[arg(long, value_name = "TOKENIZER")]
+    pub(super) extend: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CountArgs {
+    #[command(flatten)]
+    pub(super) input: InputFlags,
+    /// The file for the counts
+    #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
+    pub(super) output: String,
+    /// Keep the pre-tokens in order of first appearance, which the tie rule `first` needs
+    #[arg(long)]
+    pub(super) order: bool,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+    #[command(flatten)]
+    pub(super) pretokens: PretokenFlags,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct MergeCountsArgs {
+    /// Counts files of the same split, boundary and special tokens
+    #[arg(required = true, value_name = "COUNTS.parquet")]
+    pub(super) files: Vec<String>,
+    /// The file for the sum
+    #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
+    pub(super) output: String,
+    /// The weight of a file, by which its counts are multiplied; give one for each file [default: 1]
+    #[arg(long, value_name = "DECIMAL")]
+    pub(super) weight: Vec<Weight>,
+}
+
+// `--weight` is hidden here, because a weight only affects counting and is refused.
+#[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
+pub(super) struct EncodeArgs {
+    #[command(flatten)]
+    pub(super) input: InputFlags,
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    #[arg(long, short, value_name = "TOKENIZER")]
+    pub(super) tokenizer: String,
+    #[command(flatten)]
+    pub(super) split: TokenizerSplit,
+    /// The folder for the output
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
+    pub(super) output: String,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+    #[command(flatten)]
+    pub(super) encode: EncodeFlags,
+    /// Replace the result of another job in the output folder
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+// The flags about reading apply only to the input of `--verify`. They require it, since they would have no effect
+// without.
+#[derive(Args, Debug)]
+#[command(
+    mut_group("SourceFlags", |flags| flags.requires("verify")),
+    mut_group("SampleFlags", |flags| flags.requires("verify")),
+    mut_arg("weight", |flag| flag.hide(true))
+)]
+pub(super) struct DecodeArgs {
+    /// Files of token ids, or an output folder
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<String>,
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerFlags,
+    /// Which split of an output folder [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(super) split_name: Option<String>,
+    /// Compare with the documents of this input instead of printing
+    #[arg(long, value_name = "INPUT")]
+    pub(super) verify: Option<String>,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TokensArgs {
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerFlags,
+    /// The text; without it, or with -, standard input
+    #[arg(value_name = "TEXT")]
+    pub(super) text: Option<String>,
+    /// Show the ids of the tokens instead of their text
+    #[arg(long)]
+    pub(super) ids: bool,
+    /// Write a page that shows the tokens, and print only what --json prints
+    #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with = "ids")]
+    pub(super) html: Option<String>,
+    /// How to encode text that looks like a special token
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    pub(super) special: Option<SpecialPolicy>,
+    /// How to treat a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(super) missing_bytes: Option<MissingBytes>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct InspectArgs {
+    /// The tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, the output folder of `run` or `encode`, or a counts file
+    #[arg(value_name = "PATH")]
+    pub(super) path: String,
+    #[command(flatten)]
+    pub(super) split: TokenizerSplit,
+    /// Number of merges to show [default: 20, with --json all]
+    #[arg(long, value_name = "N")]
+    pub(super) merges: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ConvertArgs {
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerArgument,
+    /// The format to write
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<vocab::Format>())]
+    pub(super) to: vocab::Format,
+    /// The folder for the files
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
+    pub(super) output: String,
+    /// A special token to add, with the next id after the highest; may be given several times
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) add_special_token: Vec<String>,
+    #[command(flatten)]
+    pub(super) transformers: TransformersFlags,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct VerifyArgs {
+    /// The output folder
+    #[arg(value_name = "DIR")]
+    pub(super) dir: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct VerifyMergesArgs {
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerArgument,
+    /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
+    pub(super) on: Vec<String>,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+    #[command(flatten)]
+    pub(super) rules: MergeFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
+pub(super) struct CompareArgs {
+    /// The tokenizers: files or their folders, hf://NAMESPACE/NAME, or gpt2, cl100k_base and other names
+    #[arg(required = true, value_name = "TOKENIZER")]
+    pub(super) tokenizers: Vec<String>,
+    #[command(flatten)]
+    pub(super) split: TokenizerSplit,
+    /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
+    pub(super) on: Vec<String>,
+    /// Also write the comparison as a page with charts
+    #[arg(long, value_name = "FILE.html", value_parser = writable)]
+    pub(super) html: Option<String>,
+    /// How to treat a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(super) missing_bytes: Option<MissingBytes>,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
+pub(super) struct BenchArgs {
+    #[command(flatten)]
+    pub(super) input: InputFlags,
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerFlags,
+    /// How to treat a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(super) missing_bytes: Option<MissingBytes>,
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TokenizerFlags {
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    #[arg(long, short, value_name = "TOKENIZER")]
+    pub(super) tokenizer: String,
+    #[command(flatten)]
+    split: TokenizerSplit,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TokenizerArgument {
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    #[arg(value_name = "TOKENIZER")]
+    pub(super) tokenizer: String,
+    #[command(flatten)]
+    split: TokenizerSplit,
+}
+
+impl TokenizerFlags {
+    /// Returns the options for reading the tokenizer's files.
+    pub(super) fn options(&self) -> LoadOptions {
+        self.split.options()
+    }
+}
+
+impl TokenizerArgument {
+    /// Returns the options for reading the tokenizer's files.
+    pub(super) fn options(&self) -> LoadOptions {
+        self.split.options()
+    }
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TokenizerSplit {
+    /// How the tokenizer splits text, if its files do not say it
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    split: Option<SplitPattern>,
+    /// The same as a regular expression
+    #[arg(long, value_name = "REGEX")]
+    split_regex: Option<String>,
+    /// A special token of the tokenizer, if its files do not list it; without an id it gets the next one after the
+    /// highest. May be given several times
+    #[arg(long, value_name = "TEXT[=ID]")]
+    special_token: Vec<SpecialToken>,
+}
+
+impl TokenizerSplit {
+    /// Returns the options for reading a tokenizer's files.
+    pub(super) fn options(&self) -> LoadOptions {
+        let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
+        let special_tokens = self.special_token.clone();
+        LoadOptions { format: None, split: regex.or(self.split.clone()), special_tokens }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(super) struct InputFlags {
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    #[arg(required = true, value_name = "INPUT")]
+    pub(super) inputs: Vec<String>,
+}
+
+/// Flags about the text behind the counts, which conflict with `--from-counts`. They are listed one by one instead of
+/// by group, so that an error names the flag that was given.
+const NOT_OF_COUNTS: [&str; 16] = [
+    "inputs",
+    "column",
+    "template",
+    "join",
+    "format",
+    "documents",
+    "separator",
+    "weight",
+    "stream",
+    "on_bad_input",
+    "every",
+    "shuffle_buffer",
+    "seed",
+    "skip",
+    "take",
+    "max_bytes",
+];
+
+#[derive(Args, Debug)]
+pub(super) struct TrainInput {
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
+    pub(super) inputs: Vec<String>,
+    /// Learn from files that `count` wrote, instead of from an input; a weight may follow each
+    #[arg(
+        long,
+        value_name = "COUNTS.parquet[=DECIMAL]",
+        num_args = 1..,
+        conflicts_with_all = NOT_OF_COUNTS
+    )]
+    pub(super) from_counts: Vec<CountsArgument>,
+}
+
+/// A counts file with its weight in a mixture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CountsArgument {
+    pub(super) path: String,
+    pub(super) weight: Weight,
+}
+
+impl FromStr for CountsArgument {
+    type Err = <Weight as FromStr>::Err;
+
+    /// Reads `PATH` or `PATH=WEIGHT`. The part after the last `=` is the weight if it looks like a number.
+    fn from_str(text: &str) -> Result<CountsArgument, Self::Err> {
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let (path, weight) = match text.rsplit_once('=') {
+            Some((path, weight)) if number(weight) => (path, weight.parse()?),
+            _ => (text, Weight::ONE),
+        };
+        Ok(CountsArgument { path: path.to_owned(), weight })
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Source")]
+pub(super) struct SourceFlags {
+    /// The column or field that holds the text; a nested one as a.b, all items of a list as a[] or a[].b [default: text]
+    #[arg(long, value_name = "NAME")]
+    pub(super) column: Option<String>,
+    /// Build the text from several columns, such as "{title}: {text}"
+    #[arg(long, value_name = "TEXT", conflicts_with = "column")]
+    pub(super) template: Option<String>,
+    /// The text between the items of a list [default: the end of a line]
+    #[arg(long, value_name = "TEXT")]
+    pub(super) join: Option<String>,
+    /// The files' format [default: by extension]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
+    pub(super) format: Option<source::Format>,
+    /// How plain text is divided into documents [default: file]
+    #[arg(long, value_name = "RULE", value_parser = choice::<DocumentRule>(), conflicts_with = "separator")]
+    pub(super) documents: Option<DocumentRule>,
+    /// The text that separates the documents of plain text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) separator: Option<String>,
+    /// The weight of an input, by which its counts are multiplied; give one for each INPUT [default: 1]
+    #[arg(long, value_name = "DECIMAL")]
+    pub(super) weight: Vec<Weight>,
+    /// Read remote files without keeping them
+    #[arg(long)]
+    pub(super) stream: bool,
+    /// What to do with a row or file that cannot be read [default: fail]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<OnBadInput>())]
+    pub(super) on_bad_input: Option<OnBadInput>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sample")]
+pub(super) struct SampleFlags {
+    /// Keep the first of every N documents
+    #[arg(long, value_name = "N")]
+    pub(super) every: Option<u64>,
+    /// Shuffle through a buffer of N documents
+    #[arg(long, value_name = "N")]
+    pub(super) shuffle_buffer: Option<u64>,
+    /// Seed of the shuffle [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Skip the first N documents
+    #[arg(long, value_name = "N")]
+    pub(super) skip: Option<u64>,
+    /// Take at most N documents
+    #[arg(long, value_name = "N")]
+    pub(super) take: Option<u64>,
+    /// Take at most this much text, such as 2GB
+    #[arg(long, value_name = "BYTES")]
+    pub(super) max_bytes: Option<ByteCount>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Pre-tokens")]
+pub(super) struct PretokenFlags {
+    /// How text is split into pre-tokens [default: gpt4]
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    pub(super) split: Option<SplitPattern>,
+    /// A regular expression that matches the pre-tokens
+    #[arg(long, value_name = "REGEX")]
+    pub(super) split_regex: Option<String>,
+    /// Whether tokens end with each document, or may continue into the next (join) [default: document]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    pub(super) boundary: Option<Boundary>,
+    /// A special token, which is removed from the text; may be given several times
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) special_token: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+pub(super) struct TrainFlags {
+    /// Number of tokens: 256 bytes, merges, and special tokens; several numbers, separated by commas,
+    /// give a tokenizer of each size from one training, the smaller ones in folders vocab-N
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(super) vocab_size: Option<Vec<u64>>,
+    /// Number of merges to learn, instead of --vocab-size
+    #[arg(long, value_name = "N")]
+    pub(super) merges: Option<u64>,
+    /// Least count of a pair that is merged [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(super) min_frequency: Option<u64>,
+    /// Greatest length of a token that a merge makes, in bytes
+    #[arg(long, value_name = "N")]
+    pub(super) max_token_bytes: Option<u64>,
+    /// Which of several pairs with equal scores is merged first [default: ids]
+    #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
+    pub(super) tie_break: Option<TieBreak>,
+    /// The score that ranks pairs: count, count-length, or conditional:p,q,r [default: count]
+    #[arg(long, value_name = "SCORE")]
+    pub(super) score: Option<Score>,
+    /// Whether special tokens have the first or the last ids [default: end]
+    #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
+    pub(super) special_tokens_at: Option<SpecialTokensAt>,
+    /// Record the number of tokens left every N merges [default: a 200th of the merges]
+    #[arg(long, value_name = "N")]
+    pub(super) history_every: Option<u64>,
+    /// Formats to write, separated by commas [default: hf]
+    #[arg(long, value_name = "FORMATS", value_delimiter = ',', value_parser = choice::<vocab::Format>())]
+    pub(super) formats: Option<Vec<vocab::Format>>,
+}
+
+/// What `tokenizer_config.json` says. A token that is not there yet is added as a special token.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "For transformers (tokenizer_config.json)")]
+pub(super) struct TransformersFlags {
+    /// The special token that begins a document (bos_token); like those below, it is added if it is missing
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) bos: Option<String>,
+    /// The special token that ends a document (eos_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) eos: Option<String>,
+    /// The special token that fills the shorter texts of a batch (pad_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) pad: Option<String>,
+    /// The special token for text that has no token (unk_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) unk: Option<String>,
+    /// The special token that replaces a token to be predicted (mask_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) mask: Option<String>,
+    /// The maximum number of tokens that the model accepts (model_max_length)
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MOST_LENGTH))]
+    pub(super) model_max_length: Option<u64>,
+    /// A file with the Jinja template that turns a conversation into one text (chat_template)
+    #[arg(long, value_name = "FILE")]
+    pub(super) chat_template: Option<String>,
+}
+
+/// What could be merged when a list was learned; without them what `training.json` beside it says.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+pub(super) struct MergeFlags {
+    /// Whether tokens ended with each document [default: as recorded, or document]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    pub(super) boundary: Option<Boundary>,
+    /// The score that ranked pairs [default: as recorded, or count]
+    #[arg(long, value_name = "SCORE")]
+    pub(super) score: Option<Score>,
+    /// Least count of a pair that was merged [default: as recorded, or 1]
+    #[arg(long, value_name = "N")]
+    pub(super) min_frequency: Option<u64>,
+    /// Greatest length of a token, in bytes [default: as recorded, or none]
+    #[arg(long, value_name = "N")]
+    pub(super) max_token_bytes: Option<u64>,
+    /// The stage to check, of a tokenizer extended by `train --extend`: each stage was learned from its own text
+    /// [default: the last one recorded]
+    #[arg(long, value_name = "N", conflicts_with = "skip_merges")]
+    pub(super) stage: Option<u64>,
+    /// Apply the first N merges without a check, and check the others
+    #[arg(long, value_name = "N")]
+    pub(super) skip_merges: Option<u64>,
+}
+
+/// What `--pack` chooses; by this name, since clap takes an `Option` of an `Option` for a flag without a value.
+type ChosenRule = Option<PackRule>;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Encoding")]
+pub(super) struct EncodeFlags {
+    /// Columns to pass through, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) columns: Vec<String>,
+    /// How to encode text that looks like a special token [default: text]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    pub(super) special: Option<SpecialPolicy>,
+    /// How to treat a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(super) missing_bytes: Option<MissingBytes>,
+    /// The special token put before every document
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) bos: Option<String>,
+    /// The special token put after every document
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) eos: Option<String>,
+    /// How documents are packed into rows of --length ids [default: none]
+    #[arg(long, value_name = "RULE", value_parser = choice::<Option<PackRule>>())]
+    pub(super) pack: Option<ChosenRule>,
+    /// Number of ids in a packed row
+    #[arg(long, value_name = "N")]
+    pub(super) length: Option<u64>,
+    /// How the ids are compressed [default: default]
+    #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
+    pub(super) compression: Option<Compression>,
+    /// The kind of files that ids are written to [default: parquet]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<OutputFormat>())]
+    pub(super) output_format: Option<OutputFormat>,
+    /// The split's name, with which the names of its files begin [default: train]
+    #[arg(long, value_name = "NAME")]
+    pub(super) split_name: Option<String>,
+    /// Approximate amount of text in a file [default: 1GB]
+    #[arg(long, value_name = "BYTES")]
+    pub(super) file_text_bytes: Option<ByteCount>,
+    /// Write one file named after the split alone, such as train.bin; for bin and megatron
+    #[arg(long)]
+    pub(super) one_file: bool,
+}
+
+/// Returns a parser for one of a fixed set of names, which the help lists.
+pub(self) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(names::<T>())
+        .map(|name| named(&name).expect("only the names themselves get here"))
+}
+
+/// Checks a path to write to. `-` is refused, because output files are renamed when complete, which is impossible
+/// with a pipe.
+pub(self) fn writable(path: &str) -> Result<String, &'static str> {
+    match path {
+        "" => Err("it is empty; write a path"),
+        "-" => Err("the output is files, not text for standard output; write a path, such as `./-`"),
+        path => Ok(path.to_owned()),
+    }
+}
