@@ -37,8 +37,21 @@
 //! | [`report`] | the results of these modules | a [`RunReport`] |
 //! | [`run`] | a recipe | all of this |
 //!
-//! Cargo features: `cli` (the program) and `hub` (`hf://`, `https://`) are on by default; `remote` (`s3://`,
-//! `gs://`, `az://`) is not.
+//! # Cargo features
+//!
+//! Without default features, this crate is a core of few dependencies, bytes in and ids out: [`split`], [`count`],
+//! [`train`], [`vocab`] and [`encode`], without reading datasets and without writing files.
+//!
+//! | feature | adds | default |
+//! | --- | --- | --- |
+//! | `data` | [`source`], [`sample`], [`sink`], counts files, batches of documents: all that needs Arrow | yes |
+//! | `pipeline` | [`report`] and [`run`]: whole jobs by recipes | yes |
+//! | `hub` | datasets and tokenizers of the Hugging Face hub and of web servers | yes |
+//! | `cli` | the program | yes |
+//! | `remote` | object stores: `s3://`, `gs://`, `az://` | no |
+
+// Some helpers of the core have callers only where there is data to read and write.
+#![cfg_attr(not(feature = "data"), allow(dead_code, unused_imports))]
 
 /// The error type of the crate, the kinds of failure, and panics of decoders that become errors.
 pub mod error;
@@ -50,18 +63,24 @@ pub mod observer;
 /// Version of this program. Output files record it, and their contents may depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+#[cfg(feature = "data")]
 pub use base::integrity::FORMAT_VERSION;
 
 // The stages, in the order in which data passes through them. Each `mod.rs` begins with its input and output.
+#[cfg(feature = "data")]
 pub mod source;
+#[cfg(feature = "data")]
 pub mod sample;
 pub mod split;
 pub mod count;
 pub mod train;
 pub mod vocab;
 pub mod encode;
+#[cfg(feature = "data")]
 pub mod sink;
+#[cfg(feature = "pipeline")]
 pub mod report;
+#[cfg(feature = "pipeline")]
 pub mod run;
 
 pub use base::int::{Count, TokenId};
@@ -71,13 +90,16 @@ pub use observer::{Observer, Stage};
 
 // The types at the boundaries between stages, in the order of the stages.
 #[rustfmt::skip]
-pub use self::{
-    source::Batch, count::PretokenCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
-};
+pub use self::{count::PretokenCounts, train::Merges, vocab::Vocabulary};
+#[cfg(feature = "pipeline")]
+pub use self::report::RunReport;
+#[cfg(feature = "data")]
+pub use self::{encode::TokenBatch, source::Batch};
 
 // Documents and columns are made of their types: see `source::Batch` and `encode::TokenBatch`.
+#[cfg(feature = "data")]
 pub use {arrow_array, arrow_schema};
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "pipeline"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -12,6 +12,7 @@ use std::{fs, io};
 
 use tempfile::NamedTempFile;
 
+use super::folder_of;
 use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -360,11 +361,6 @@ fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
 
 #[cfg(not(unix))]
 fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
-
-/// Returns the folder that contains a path; `.` for a bare file name.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
 
 /// Waits until the names in a folder are on disk. Without this a rename may not survive a crash. On systems where
 /// folders cannot be opened it does nothing.

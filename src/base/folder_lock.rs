@@ -17,7 +17,8 @@ use std::{fs, io, thread};
 
 use serde::{Deserialize, Serialize};
 
-use super::atomic_file::{folder_of, refuse_link, remove, without_links};
+use super::atomic_file::{refuse_link, remove, without_links};
+use super::folder_of;
 use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;

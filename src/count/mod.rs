@@ -28,10 +28,16 @@ mod pretokens;
 mod facts;
 mod table;
 mod fold;
+mod texts;
+#[cfg(feature = "data")]
 mod documents;
+#[cfg(feature = "data")]
 mod spill;
+#[cfg(feature = "data")]
 mod shard;
+#[cfg(feature = "data")]
 mod counts_file;
+#[cfg(feature = "data")]
 mod sum;
 #[doc(hidden)]
 pub mod reference;
@@ -47,14 +53,20 @@ use crate::base::int::{ByteCount, to_u64, u64_to_usize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::SpecialFinder;
 
+#[cfg(feature = "data")]
 pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
+#[cfg(feature = "data")]
 pub use documents::count_whole_documents;
 pub(crate) use facts::count_characters;
 pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use pretokens::PretokenCounts;
+#[cfg(feature = "data")]
 pub use shard::{count_pretokens, count_within_limit};
+#[cfg(feature = "data")]
 pub use spill::{Counts, WrittenCounts};
+#[cfg(feature = "data")]
 pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
+pub use texts::count_texts;
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

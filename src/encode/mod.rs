@@ -23,6 +23,7 @@ mod pending;
 mod missing_bytes;
 mod preprocess;
 mod ids;
+#[cfg(feature = "data")]
 mod batch;
 mod merge;
 mod cache;
@@ -35,8 +36,8 @@ pub mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use batch::TokenBatch;
-pub use batch::{EncodeFacts, encode_batches};
+#[cfg(feature = "data")]
+pub use batch::{EncodeFacts, TokenBatch, encode_batches};
 pub use encoder::Method;
 pub use encoder::{EncodeConfig, Encoder};
 pub use ids::TokenIds;

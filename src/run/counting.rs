@@ -97,7 +97,7 @@ pub fn count_only(
             settings,
             &inputs,
             None,
-            atomic_file::folder_of(path),
+            crate::base::folder_of(path),
             context.observer,
         )?;
         inputs.check_stamps()?;

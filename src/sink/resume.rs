@@ -276,7 +276,7 @@ fn publish_if_complete(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
 /// Gives a synced file its final name.
 pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
     fs::rename(incomplete_path, path).map_err(|cause| Error::io("write", path, cause))?;
-    atomic_file::sync_folder(atomic_file::folder_of(path))
+    atomic_file::sync_folder(crate::base::folder_of(path))
 }
 
 /// The numbers of the files that are not as they were recorded. A file that cannot be read is an error: it may be

@@ -78,7 +78,7 @@ impl Journal {
         let path = path.into();
         let file = atomic_file::create_anew(&path)?;
         // Later syncs of the file survive a failure of the machine only if its directory entry does.
-        atomic_file::sync_folder(atomic_file::folder_of(&path))?;
+        atomic_file::sync_folder(crate::base::folder_of(&path))?;
         Ok(Journal { file, path, last: sha256(key.as_bytes()) })
     }
 

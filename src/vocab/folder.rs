@@ -1,22 +1,16 @@
-//! The folder of a tokenizer: which files it holds, in which format they are, whether they belong together, and the
-//! record of the training that made them.
+//! The folder of a tokenizer: which files it holds, in which format they are, and whether they belong together.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::error::VocabError;
 use super::format::{Format, TOKENIZER, by_first_bytes, by_lines};
 use super::formats::transformers::WriteOptions;
 use super::formats::{gpt2, tiktoken};
-use super::io::{BYTE_ORDER_MARK, bytes_if_there, pretty};
+use super::io::BYTE_ORDER_MARK;
 use super::vocabulary::Vocabulary;
-use crate::base::atomic_file::{self, folder_of, publish_bytes_within};
-use crate::base::integrity;
 use crate::error::{Error, Result};
-use crate::train::HistoryPoint;
 
 /// Returns a file's length and modification time. A change in them shows that another file has replaced it.
 pub(super) fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
@@ -27,7 +21,7 @@ pub(super) fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
 /// Refuses files of two tokenizers, in the formats that need several files: files that another training replaced
 /// while they were read, and files that do not belong to the training record beside them.
 pub(super) fn check_one_tokenizer(
-    vocabulary: &Vocabulary,
+    #[cfg_attr(not(feature = "data"), expect(unused_variables))] vocabulary: &Vocabulary,
     format: Format,
     path: &Path,
     before: Option<(u64, std::time::SystemTime)>,
@@ -38,31 +32,15 @@ pub(super) fn check_one_tokenizer(
     if stamp(path) != before {
         return Err(VocabError::Replaced.in_file(path).with_help("run the same command again"));
     }
-    let named = path.file_stem().is_some_and(|stem| *stem == *WriteOptions::default().name);
-    let is_ours = format == Format::Gpt2 || named;
-    let record = TrainingRecord::read(folder_of(path)).ok().flatten();
-    match record.filter(|record| is_ours && record.has(format)) {
-        Some(record) if record.vocabulary != vocabulary.fingerprint() => {
-            Err(VocabError::OtherTraining.in_file(path).with_help(
-                "run the same `train` command again; if the files were changed on purpose, move training.json away",
-            ))
-        }
-        _ => Ok(()),
-    }
+    #[cfg(feature = "data")]
+    super::save::check_record(vocabulary, format, path)?;
+    Ok(())
 }
 
 /// Returns the paths of the files that [`write()`] would write in these formats.
 pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let names = formats.iter().flat_map(|format| format.file_names(&options.name));
     names.map(|name| folder.join(name)).collect()
-}
-
-/// Removes the files of a format from a folder, if they exist. These are the files that [`write()`] would replace.
-///
-/// # Errors
-/// A file cannot be removed.
-pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
-    format.file_names(&options.name).into_iter().try_for_each(|name| atomic_file::remove(&folder.join(name)))
 }
 
 /// Returns the formats in which a folder holds a tokenizer, in the order of [`Format::ALL`].
@@ -195,75 +173,4 @@ fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
         return Err(VocabError::Several(names).in_file(folder));
     }
     Ok(found.pop())
-}
-
-/// The name of the record's file.
-const NAME: &str = "training.json";
-
-/// How a vocabulary was learned, which no tokenizer format has a place for. It is stored as `training.json` in the
-/// tokenizer's folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrainingRecord {
-    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
-    pub format_version: u32,
-    /// The version of this program that learned the vocabulary.
-    pub tool_version: String,
-    /// The [fingerprint](super::Vocabulary::fingerprint) of the vocabulary. It shows whether the record belongs to
-    /// the tokenizer in the same folder.
-    pub vocabulary: String,
-    /// The settings of the training, in the form that the run chose.
-    pub settings: serde_json::Value,
-    /// How often the pair of each merge occurred when it was merged, in order of rank.
-    pub counts: Vec<u64>,
-    /// The number of tokens in the corpus after selected numbers of merges.
-    pub history: Vec<HistoryPoint>,
-}
-
-impl TrainingRecord {
-    /// Returns the path of a folder's record.
-    pub fn path(folder: &Path) -> PathBuf {
-        folder.join(NAME)
-    }
-
-    /// Writes the record into a folder and returns its path. The file appears complete or not at all.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        let path = TrainingRecord::path(folder);
-        publish_bytes_within(&path, &self.bytes())?;
-        Ok(path)
-    }
-
-    /// Returns the content of the record's file.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        pretty(self)
-    }
-
-    /// Returns whether the record says that the folder holds a tokenizer in this format.
-    pub(super) fn has(&self, format: Format) -> bool {
-        let formats = self.settings.get("formats").and_then(serde_json::Value::as_array);
-        formats.is_some_and(|formats| formats.iter().any(|name| name.as_str() == Some(format.name())))
-    }
-
-    /// Removes the record of a folder.
-    ///
-    /// # Errors
-    /// The file cannot be removed.
-    pub(crate) fn remove(folder: &Path) -> Result<()> {
-        let path = TrainingRecord::path(folder);
-        std::fs::remove_file(&path).map_err(|cause| Error::io("remove", path, cause))
-    }
-
-    /// Reads the record of a folder; returns `None` if it has none.
-    ///
-    /// # Errors
-    /// The file is damaged, was written by a later version, or cannot be read.
-    pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
-        let path = TrainingRecord::path(folder);
-        let Some(json) = bytes_if_there(&path)? else { return Ok(None) };
-        let damaged = |cause| VocabError::Json(cause).in_file(&path);
-        integrity::check_format_version(&path, &json, damaged)?;
-        serde_json::from_slice(&json).map(Some).map_err(damaged)
-    }
 }

@@ -68,26 +68,34 @@
 
 mod derivation;
 mod error;
+#[cfg(feature = "data")]
+mod fingerprint;
 mod folder;
 mod format;
 mod formats;
 mod io;
 mod merge_list;
+#[cfg(feature = "data")]
+mod save;
 mod text_rules;
 mod vocabulary;
 
 pub use derivation::{Checks, check};
-pub use folder::{TrainingRecord, formats_in};
-pub(crate) use folder::{paths, remove};
+pub use folder::formats_in;
+#[cfg(feature = "data")]
+pub(crate) use folder::paths;
 pub use format::{Format, NotFormat};
-pub(crate) use formats::stage;
 pub use formats::transformers::{
     TransformersConfig, WriteOptions, conflicting_chat_template, note_left_out_settings, read_chat_template,
     read_transformers_settings,
 };
-pub use formats::{compatibility_notes, from_json, load, render, write};
+pub use formats::{compatibility_notes, from_json, load, render};
 pub use io::LoadOptions;
 pub(crate) use io::MAX_FILE_BYTES;
 pub use merge_list::{GivenEncoder, GivenMerges};
+#[cfg(feature = "data")]
+pub use save::{TrainingRecord, write};
+#[cfg(feature = "data")]
+pub(crate) use save::{remove, stage};
 pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
 pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::transformers::{LISTS, NAMED, SPECIALS};
-use crate::base::atomic_file::folder_of;
+use crate::base::folder_of;
 use crate::base::hash::{Map, Set};
 use crate::base::int::{TokenId, truncate_to_u32};
 use crate::error::Result;

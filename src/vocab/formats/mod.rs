@@ -6,8 +6,7 @@ mod minbpe;
 pub(super) mod tiktoken;
 pub(super) mod transformers;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use transformers::WriteOptions;
 
@@ -17,7 +16,6 @@ use super::format::{Format, TOKENIZER};
 use super::io::{LoadOptions, MAX_FILE_BYTES};
 use super::text_rules::{AddedToken, SpecialToken};
 use super::vocabulary::{Vocabulary, byte_ranges};
-use crate::base::atomic_file::FileGroups;
 use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -127,39 +125,6 @@ pub fn render(
             ));
     }
     Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
-}
-
-/// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
-/// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
-///
-/// # Errors
-/// Those of [`render`], or a file cannot be written.
-pub fn write(
-    vocabulary: &Vocabulary,
-    format: Format,
-    folder: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
-    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut together = FileGroups::default();
-    let paths = stage(vocabulary, format, folder, options, &mut together)?;
-    together.commit()?;
-    Ok(paths)
-}
-
-/// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
-/// future paths.
-pub(crate) fn stage(
-    vocabulary: &Vocabulary,
-    format: Format,
-    folder: &Path,
-    options: &WriteOptions,
-    together: &mut FileGroups,
-) -> Result<Vec<PathBuf>> {
-    let rendered = render(vocabulary, format, options)?.into_iter();
-    let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();
-    together.add_group(&files)?;
-    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// Returns notes for users of a format's files, possibly none. tiktoken cannot encode bytes without a token. With a
