@@ -1,7 +1,7 @@
 //! Writes tokenizers into folders, each with the record of its training. This is the only part of the stage that the
 //! core leaves out.
 
-use std::fs::{self};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
