@@ -50,8 +50,8 @@
 //! | `cli` | the program | yes |
 //! | `remote` | object stores: `s3://`, `gs://`, `az://` | no |
 
-// Some helpers of the core have callers only where there is data to read and write.
-#![cfg_attr(not(feature = "data"), allow(dead_code, unused_imports))]
+// Some helpers of the lower stages are called by the higher ones alone.
+#![cfg_attr(not(feature = "pipeline"), allow(dead_code, unused_imports, unfulfilled_lint_expectations))]
 
 /// The error type of the crate, the kinds of failure, and panics of decoders that become errors.
 pub mod error;

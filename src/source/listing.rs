@@ -421,6 +421,7 @@ impl<'a> ShardSet<'a> {
     }
 
     /// The paths of all shards of the set.
+    #[cfg(feature = "hub")]
     pub(super) fn paths(self) -> impl Iterator<Item = String> {
         let files = self.files.parse().unwrap_or(0_u32);
         (0..files).map(move |number| self.path(number))
