@@ -13,8 +13,8 @@ use tokenmill::vocab::{
 use tokenmill::{Error, ErrorKind, Observer};
 
 use super::args::{ConvertArgs, TransformersFlags};
-use super::environment::tokenizer;
 use super::failure::Failure;
+use super::session::tokenizer;
 use super::session::{Done, Session};
 
 /// Runs `convert`: writes the tokenizer in another format, possibly with additional special tokens, and prints the

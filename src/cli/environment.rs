@@ -1,46 +1,13 @@
-//! The program's environment: terminal, variables, processors, memory and its allocator.
+//! The program's environment: variables, processors, memory and its allocator.
 
 #![expect(unsafe_code, reason = "the allocator is told by a function of the C library")]
 
-use std::io::{IsTerminal, stderr, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, fs};
 
-use tokenmill::Result;
 use tokenmill::base::int::ByteCount;
-use tokenmill::run::{Environment, Plan};
-use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings, tokenizer_path};
-
-use super::progress::Progress;
-
-/// The appearance of messages.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
-    /// Whether messages are drawn for people at a terminal.
-    pub(super) drawn: bool,
-    /// Whether they are coloured.
-    pub(super) coloured: bool,
-}
-
-impl Style {
-    /// Returns the style of messages on standard error.
-    pub(super) fn of_messages() -> Style {
-        Style { drawn: stderr().is_terminal(), coloured: colours_wanted() && stderr().is_terminal() }
-    }
-}
-
-/// Returns the style of results on standard output.
-pub(super) fn results_style() -> Style {
-    Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
-}
-
-/// Returns whether colours are wanted. `NO_COLOR`, unless empty, turns them off, and so does `TERM=dumb`.
-fn colours_wanted() -> bool {
-    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
-}
+use tokenmill::run::Environment;
 
 /// Returns the facts about the environment that a recipe depends on.
 pub(super) fn surroundings() -> Environment<'static> {
@@ -128,40 +95,6 @@ pub(super) fn processor_time() -> Option<Duration> {
     }
     #[cfg(not(unix))]
     None
-}
-
-/// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.
-pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenContext<'a> {
-    let context = OpenContext::new(progress);
-    // Half of the memory is for reading; the rest is for text that has been read and for results.
-    let config = ReadConfig { window_bytes: plan.memory.0 / 2, readers: plan.threads, ..context.config };
-    OpenContext {
-        config,
-        stdin: Mutex::new(Some(Box::new(progress.input()))),
-        hub: HubSettings { noted: progress.note(), ..hub() },
-        stores: stores(),
-        stop: progress.stop(),
-        ..context
-    }
-}
-
-/// Returns the settings of object stores, from the same variables that their own tools use.
-fn stores() -> StoreSettings {
-    let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
-    let text =
-        env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-    StoreSettings { variables: text.filter(|(name, value)| known(name) && !value.is_empty()).collect() }
-}
-
-/// Returns the path of a tokenizer that is named by its path, by its name on the hub, or by a published name. One on
-/// the hub is downloaded.
-pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<PathBuf> {
-    tokenizer_path(name, &HubSettings { noted: progress.note(), ..hub() }, progress)
-}
-
-/// Returns the settings of the hub, found like Python's `huggingface_hub` does.
-fn hub() -> HubSettings {
-    HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }
 
 /// Number of cores that share a heap (4). Threads allocate a few large blocks per batch, so they hardly wait for each

@@ -10,8 +10,8 @@ use tokenmill::run::recipe::Mistake;
 use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
-use super::environment::Style;
-use super::shown::{on_one_line, tame, tame_source, told};
+use super::terminal::Style;
+use super::terminal::{WITHOUT_MEMORY, on_one_line, tame, tame_source, told};
 
 /// Why a command ends before its work is done.
 #[derive(Debug)]
@@ -36,9 +36,6 @@ impl From<Mistakes> for Failure {
 
 /// Exit code (3) of a command that did its work but skipped inputs.
 pub(super) const SKIPPED: u8 = 3;
-
-/// Exit code (8) of a command that needs more memory than its limit permits or the machine has.
-pub(super) const WITHOUT_MEMORY: u8 = 8;
 
 impl Failure {
     /// Returns the kind of error, which decides the exit code.

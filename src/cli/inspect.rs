@@ -1,10 +1,4 @@
 //! `inspect`: shows what a tokenizer, an output folder or a counts file holds, on one screen.
-//!
-//! What a tokenizer holds.
-//!
-//! What an output folder of `run` or `encode` holds.
-//!
-//! What a counts file says about its counts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -26,11 +20,11 @@ use tokenmill::vocab::{
 use tokenmill::{Error, ErrorKind, Result, TokenId};
 
 use super::args::InspectArgs;
-use super::environment::tokenizer as tokenizer_at;
 use super::failure::Failure;
 use super::progress::Progress;
+use super::session::tokenizer as tokenizer_at;
 use super::session::{Done, Session, print};
-use super::shown::{counted, on_one_line, shortened, visible};
+use super::terminal::{counted, on_one_line, shortened, visible};
 
 /// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be
 /// a tokenizer.

@@ -18,11 +18,11 @@ use tokenmill::split::SplitPattern;
 use tokenmill::{Error, ErrorKind};
 
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
-use super::environment::{open_context, tokenizer};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, command_line, print, read_text};
-use super::shown::{counted, on_one_line, told};
+use super::session::{open_context, tokenizer};
+use super::terminal::{counted, on_one_line, told};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {

@@ -2,35 +2,29 @@
 //!
 //! No other module prints, reads the environment, or decides how the program ends.
 
+mod evaluate;
+mod text;
+mod terminal;
 mod environment;
 mod args;
 mod flags;
-mod interrupt;
 mod progress;
 mod failure;
 mod session;
-mod shown;
 mod jobs;
 mod inspect;
-mod tokens;
-mod decode;
 mod convert;
-mod compare;
-mod verify;
-mod bench;
-mod shell;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
-
 use args::{Cli, Command};
-use environment::Style;
+use clap::{CommandFactory, FromArgMatches};
+use clap_complete::Shell;
+use clap_mangen::Man;
 use failure::Failure;
-use interrupt::Interrupt;
-use session::{Done, Session};
-use shown::tame;
+use session::{Done, Session, print_as_is, printing};
+use terminal::{Interrupt, Style, tame};
 
 /// Runs the program and returns its exit code.
 ///
@@ -79,17 +73,17 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Count(args) => jobs::count(args, session),
         Command::MergeCounts(args) => jobs::merge(args, session),
         Command::Encode(args) => jobs::encode(args, session),
-        Command::Decode(args) => decode::decode(args, session),
-        Command::Tokens(args) => tokens::tokens(args, session),
+        Command::Decode(args) => text::decode(args, session),
+        Command::Tokens(args) => text::tokens(args, session),
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
-        Command::Compare(args) => compare::compare(args, session),
-        Command::Verify(args) => verify::verify(args, session),
-        Command::VerifyMerges(args) => verify::verify_merges(args, session),
-        Command::Bench(args) => bench::bench(args, session),
-        Command::Completions { shell } => shell::completions(*shell),
-        Command::Schema => shell::schema(),
-        Command::Man => shell::man(),
+        Command::Compare(args) => evaluate::compare(args, session),
+        Command::Verify(args) => evaluate::verify(args, session),
+        Command::VerifyMerges(args) => evaluate::verify_merges(args, session),
+        Command::Bench(args) => evaluate::bench(args, session),
+        Command::Completions { shell } => completions(*shell),
+        Command::Schema => schema(),
+        Command::Man => man(),
     }
 }
 
@@ -122,4 +116,35 @@ fn interrupted(command: &Command) -> String {
     format!(
         "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"
     )
+}
+
+/// Prints the completion script for a shell.
+fn completions(shell: Shell) -> Result<Done, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
+    print_as_is(|out| out.write_all(&script))?;
+    Ok(Done::Whole)
+}
+
+/// Prints the JSON schema with which an editor checks and completes recipes.
+fn schema() -> Result<Done, Failure> {
+    print_as_is(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
+    Ok(Done::Whole)
+}
+
+/// Prints the manual page of the program, followed by those of its commands.
+fn man() -> Result<Done, Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let commands: Vec<clap::Command> =
+        program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
+    let mut page = Vec::new();
+    Man::new(program.clone()).render(&mut page).map_err(printing)?;
+    // clap_mangen calls the text after the program's help `EXTRA`; it is the list of exit codes.
+    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n");
+    print_as_is(|out| {
+        out.write_all(page.as_bytes())?;
+        commands.into_iter().try_for_each(|command| Man::new(command).render(out))
+    })?;
+    Ok(Done::Whole)
 }

@@ -12,9 +12,10 @@ use tokenmill::run::peak_memory;
 use tokenmill::source::{Note, Stop};
 use tokenmill::{Observer, Stage};
 
-use super::environment::{Style, memory_held};
-use super::interrupt::{Input, Interrupt};
-use super::shown::{counted, told};
+use super::environment::memory_held;
+use super::terminal::Style;
+use super::terminal::{Input, Interrupt};
+use super::terminal::{counted, told};
 
 /// Time between two updates of a bar (100 ms).
 const BAR_PERIOD: Duration = Duration::from_millis(100);

@@ -1,13 +1,12 @@
-//! What all commands share: messages, the form of results, threads and memory.
-//!
-//! HTML pages that commands write for `--html`.
+//! What all commands share: messages, the form of results, HTML pages, threads and memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
 use serde::Serialize;
 use serde_json::json;
@@ -15,15 +14,17 @@ use tokenmill::base::atomic_file;
 use tokenmill::base::int::{ByteCount, counted, to_u64, u64_to_usize};
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
-use tokenmill::source::{shown_uri, without_secrets};
+use tokenmill::source::{
+    HubSettings, OpenContext, ReadConfig, StoreSettings, shown_uri, tokenizer_path, without_secrets,
+};
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
-use super::environment::{Style, surroundings};
+use super::environment::surroundings;
 use super::failure::Failure;
-use super::interrupt::Interrupt;
 use super::progress::Progress;
-use super::shown::{Tamed, on_one_line, tame_json};
+use super::terminal::Style;
+use super::terminal::{Interrupt, Tamed, on_one_line, tame_json};
 
 /// Time to wait for text (200 ms) before checking whether the program was asked to stop.
 const WHILE: Duration = Duration::from_millis(200);
@@ -240,4 +241,38 @@ fn is_page(path: &Path) -> bool {
 /// Writes a page completely or not at all.
 pub(super) fn write(path: &str, page: &str) -> Result<()> {
     atomic_file::publish_bytes(Path::new(path), page.as_bytes())
+}
+
+/// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.
+pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenContext<'a> {
+    let context = OpenContext::new(progress);
+    // Half of the memory is for reading; the rest is for text that has been read and for results.
+    let config = ReadConfig { window_bytes: plan.memory.0 / 2, readers: plan.threads, ..context.config };
+    OpenContext {
+        config,
+        stdin: Mutex::new(Some(Box::new(progress.input()))),
+        hub: HubSettings { noted: progress.note(), ..hub() },
+        stores: stores(),
+        stop: progress.stop(),
+        ..context
+    }
+}
+
+/// Returns the settings of object stores, from the same variables that their own tools use.
+fn stores() -> StoreSettings {
+    let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
+    let text =
+        env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    StoreSettings { variables: text.filter(|(name, value)| known(name) && !value.is_empty()).collect() }
+}
+
+/// Returns the path of a tokenizer that is named by its path, by its name on the hub, or by a published name. One on
+/// the hub is downloaded.
+pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<PathBuf> {
+    tokenizer_path(name, &HubSettings { noted: progress.note(), ..hub() }, progress)
+}
+
+/// Returns the settings of the hub, found like Python's `huggingface_hub` does.
+fn hub() -> HubSettings {
+    HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }

@@ -2,21 +2,23 @@
 //!
 //! First, each range of hashes is summed over all tables, which finds the earliest entry of each pre-token. Then the
 //! arenas of the tables are merged, without the entries that are not the earliest.
+//! [`count_texts`] fills a table on each thread with the texts that a program holds, and sums them.
 
 use std::cmp::Reverse;
 use std::iter::once;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
 use super::table::{CountSlot, KeyArena, PretokenTable};
 use super::{CountError, PretokenCounts};
 use crate::base::hash::HashIndex;
-use crate::base::huge_pages;
-use crate::base::huge_pages::populated;
-use crate::base::int::{Count, u64_to_usize};
+use crate::base::huge_pages::{self, populated};
+use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::error::Result;
+use crate::split::Splitter;
 
 /// Entries of all tables, approximately, that are summed at a time. This number fits the caches.
 const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
@@ -364,15 +366,59 @@ impl<'a> OutputSlice<'a> {
     }
 }
 
+/// Counts the pre-tokens of texts, in order of first appearance, on all threads of the current rayon pool. Each text
+/// counts once, and special tokens in it are ordinary text.
+///
+/// **Memory:** about 40 bytes and its own length for each distinct pre-token, once per thread.
+///
+/// # Errors
+/// The splitter fails, for example because a text has 4 GiB or more; or a count exceeds 2⁶⁴ − 1.
+///
+/// ```
+/// use tokenmill::count::count_texts;
+/// use tokenmill::split::{SplitPattern, splitter};
+///
+/// let splitter = splitter(&SplitPattern::named("gpt4").unwrap())?;
+/// let counts = count_texts(&["the cat sat", "the cat ran"], &*splitter)?;
+/// let counts: Vec<_> = counts.iter().map(|(pretoken, count)| (pretoken, count.get())).collect();
+/// assert_eq!(counts[..3], [(&b"the"[..], 2), (b" cat", 2), (b" sat", 1)]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+pub fn count_texts<T: AsRef<[u8]> + Sync>(texts: &[T], splitter: &dyn Splitter) -> Result<PretokenCounts> {
+    let mut position = 0;
+    let texts: Vec<(u64, &[u8])> = texts
+        .iter()
+        .map(|text| {
+            let start = position;
+            position += to_u64(text.as_ref().len());
+            (start, text.as_ref())
+        })
+        .collect();
+    let share = texts.len().div_ceil(rayon::current_num_threads()).max(1);
+    let count = |texts: &[(u64, &[u8])]| -> Result<PretokenTable> {
+        let (mut table, mut ends) = (PretokenTable::new(), Vec::new());
+        for &(position, text) in texts {
+            ends.clear();
+            splitter.pretoken_ends(text, &mut ends)?;
+            table.count(text, 0, &ends, Count::ONE, position)?;
+        }
+        Ok(table)
+    };
+    fold(texts.par_chunks(share).map(count).collect::<Result<_>>()?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
     use crate::base::int::to_u64;
     use crate::base::test_support::one_case_in;
+    use crate::count::{CountConfig, reference};
+    use crate::split::{Named, SplitPattern, splitter};
 
     /// Returns the bits of a number as bytes, which gives both short and long pre-tokens.
     fn pretoken(bits: u16) -> Vec<u8> {
@@ -422,5 +468,15 @@ mod tests {
         }
         let told = fold(tables).expect_err("three halves").to_string();
         assert!(told.contains("does not fit in 64 bits") && told.contains("often"), "{told}");
+    }
+
+    proptest! {
+        #[test]
+        fn texts_are_counted_as_the_reference_does(texts in vec("[ab 1\n]{0,12}", 0..40)) {
+            let splitter = splitter(&SplitPattern::Named(Named::Gpt4))?;
+            let documents: Vec<_> = texts.iter().map(|text| (0, Some(text.clone().into_bytes()))).collect();
+            let expected = reference::count_pretokens(&documents, &*splitter, &CountConfig::default())?;
+            prop_assert_eq!(count_texts(&texts, &*splitter)?, expected);
+        }
     }
 }

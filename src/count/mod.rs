@@ -28,7 +28,6 @@ mod pretokens;
 mod facts;
 mod table;
 mod fold;
-mod texts;
 #[cfg(feature = "data")]
 mod documents;
 #[cfg(feature = "data")]
@@ -59,6 +58,7 @@ pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, wri
 pub use documents::count_whole_documents;
 pub(crate) use facts::count_characters;
 pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
+pub use fold::count_texts;
 pub use pretokens::PretokenCounts;
 #[cfg(feature = "data")]
 pub use shard::{count_pretokens, count_within_limit};
@@ -66,7 +66,6 @@ pub use shard::{count_pretokens, count_within_limit};
 pub use spill::{Counts, WrittenCounts};
 #[cfg(feature = "data")]
 pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
-pub use texts::count_texts;
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 use super::TrainingFacts;
-use super::compression::compression;
+use super::figures::compression;
 use crate::base::int::{ratio, to_f64, to_u64, to_usize};
 use crate::count::{Bin, Histogram};
 

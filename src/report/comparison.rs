@@ -2,8 +2,8 @@ use askama::Template;
 use serde::{Deserialize, Serialize};
 
 use super::ShownToken;
+use super::figures::plain;
 use super::html::grouped;
-use super::shown::plain;
 use crate::base::int::{ByteCount, ratio, to_f64};
 
 /// Several tokenizers compared on the same text.

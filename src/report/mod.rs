@@ -12,15 +12,10 @@
 //! assert!(to_json(&report).contains("\"bytes_per_token\": 2.5"));
 //! ```
 
-mod facts;
-mod shown;
-mod compression;
+mod figures;
 mod charts;
 mod html;
 mod comparison;
-#[cfg(test)]
-mod tests;
-
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,16 +27,16 @@ use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM};
 use super::error::{Error, ErrorKind, Result};
 
 pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
-pub use compression::Ratios;
-pub use facts::{
+pub use figures::Ratios;
+pub use figures::ShownToken;
+pub use figures::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
     RecipeFacts, RunReport, SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts,
     VocabularyFacts,
 };
-pub use html::{to_html, tokens_to_html};
-pub use shown::ShownToken;
 #[doc(hidden)]
-pub use shown::{beginning, is_invisible, push_escaped};
+pub use figures::{beginning, is_invisible, push_escaped};
+pub use html::{to_html, tokens_to_html};
 
 /// Name of the file with the numbers, in an output's folder.
 pub const JSON_NAME: &str = "report.json";
@@ -191,5 +186,323 @@ impl Formatter for Lines {
 
     fn end_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
         if self.lists == 0 { self.pretty.end_object_value(out) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::base::int::TokenId;
+    use crate::count::Histogram;
+    use crate::train::HistoryPoint;
+
+    /// An ordinary token.
+    fn token(id: u32, bytes: &[u8]) -> ShownToken {
+        ShownToken::new(TokenId::new(id), bytes)
+    }
+
+    /// A histogram of these lengths.
+    fn lengths(lengths: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        lengths.into_iter().for_each(|length| histogram.add(length));
+        histogram
+    }
+
+    fn training() -> TrainingFacts {
+        let merge = |count| LearnedMerge {
+            left: token(116, b"t"),
+            right: token(104, b"h"),
+            result: token(256, b"th"),
+            count,
+        };
+        TrainingFacts {
+            merges_asked: 5_000,
+            merges_learned: 4_321,
+            merges_taken_over: 321,
+            train_s: 0.012_345,
+            distinct_pretokens: 1_234,
+            tokens_before: 9_876_543,
+            tokens_after: 3_210_987,
+            min_frequency: 2,
+            tie_break: "ids".to_owned(),
+            score: "count".to_owned(),
+            boundary: "document".to_owned(),
+            sources: [("verse.parquet", 0.25), ("prose.parquet", 0.75)].map(learned_source).into(),
+            history: [(0, 9_876_543), (2_000, 5_000_000), (4_321, 3_210_987)]
+                .map(|(merges, tokens)| HistoryPoint { merges, tokens })
+                .into(),
+            first_merges: vec![merge(88_123), merge(70_001)],
+            merge_counts: (0..4_321).map(|rank| 88_123 / (rank + 1) + 2).collect(),
+        }
+    }
+
+    fn learned_source((uri, share): (&str, f64)) -> LearnedSource {
+        LearnedSource { uri: uri.to_owned(), documents: 500, text_bytes: 6_172_839, weight: 3, share }
+    }
+
+    fn encoding() -> EncodingFacts {
+        EncodingFacts {
+            documents: 1_000,
+            null_documents: 3,
+            text_bytes: 12_345_678,
+            tokens: 3_211_987,
+            added_tokens: 1_000,
+            bos: None,
+            eos: Some(ShownToken::special(TokenId::new(4_577), "<|endoftext|>")),
+            special: "text".to_owned(),
+            missing_bytes: None,
+            packing: Some(PackingFacts {
+                rule: "best-fit".to_owned(),
+                length: 2_048,
+                rows: 1_570,
+                padding: 3_373,
+                cut_documents: 12,
+            }),
+            sources: ["verse.parquet", "prose.parquet"].map(encoded_source).into(),
+            samples: vec![SampleDocument {
+                unit: "verse.parquet".to_owned(),
+                row: 17,
+                tokens: 123,
+                first: vec![token(256, b"th"), token(32, b" ")],
+                last: vec![ShownToken::special(TokenId::new(4_577), "<|endoftext|>")],
+            }],
+        }
+    }
+
+    fn encoded_source(uri: &str) -> EncodedSource {
+        let (text_bytes, tokens) = (6_172_839, 1_605_993);
+        EncodedSource { uri: uri.to_owned(), documents: 500, text_bytes, tokens, bytes_per_token: 3.844_825 }
+    }
+
+    fn report() -> RunReport {
+        RunReport {
+            format_version: 1,
+            tool_version: "1.2.3".to_owned(),
+            recipe: RecipeFacts {
+                name: "verse.toml".to_owned(),
+                text: "[source]\nuri = \"verse.parquet\"\n".to_owned(),
+                sha256: "ab12".to_owned(),
+            },
+            corpus: CorpusFacts {
+                sources: vec!["verse.parquet".to_owned()],
+                documents: Some(1_000),
+                null_documents: Some(3),
+                text_bytes: 12_345_678,
+                characters: Some(12_000_001),
+                distinct_bytes: Some(97),
+                document_lengths: Some(lengths((0..1_000).map(|n| n * n % 4_001))),
+            },
+            tokenizer: Some(TokenizerFacts {
+                fingerprint: "cd34".to_owned(),
+                path: None,
+                split: "gpt4".to_owned(),
+            }),
+            training: Some(training()),
+            vocabulary: Some(VocabularyFacts {
+                tokens: 4_578,
+                special_tokens: vec![ShownToken::special(TokenId::new(4_577), "<|endoftext|>")],
+                token_lengths: lengths([1; 256].into_iter().chain((0..4_321).map(|n| 2 + n % 17))),
+                first_tokens: vec![token(256, b"th")],
+                longest_tokens: vec![token(4_000, &b"x".repeat(5_000))],
+            }),
+            encoding: Some(encoding()),
+            stages: vec![
+                StageCost::new("count", 0.25, 12_345_678, Some(61_000_000)),
+                StageCost::new("train", 0.5, 0, None),
+            ],
+            files: vec![OutputFile {
+                path: "data/train-00000-of-00001.parquet".to_owned(),
+                bytes: 4_000_123,
+                rows: Some(1_003),
+                tokens: Some(3_211_987),
+                sha256: Some("ef56".to_owned()),
+            }],
+            input_notes: vec!["1 file of data is left out, with names that show no format: 1 .md".to_owned()],
+            skipped_inputs: 1,
+            skipped: vec![SkippedInput {
+                place: "verse.parquet: row 9".to_owned(),
+                reason: "damaged".to_owned(),
+            }],
+        }
+    }
+
+    /// The figures of a page: each key in the JSON, with the text that the page shows for it.
+    fn figures(page: &str) -> Vec<(String, String)> {
+        let marked = page.split("data-key=\"").skip(1);
+        marked
+            .map(|rest| {
+                let (key, rest) = rest.split_once("\">").expect("the attribute ends the tag");
+                (key.to_owned(), rest.split_once('<').expect("the element is closed").0.to_owned())
+            })
+            .collect()
+    }
+
+    /// The value at a key of the page in the JSON.
+    fn look_up<'a>(json: &'a Value, key: &str) -> &'a Value {
+        let pointer = format!("/{}", key.replace('.', "/"));
+        json.pointer(&pointer).unwrap_or(&Value::Null)
+    }
+
+    /// Each figure on the page equals the value in the JSON at its key, rounded as shown.
+    #[test]
+    fn figures_of_the_page_are_those_of_the_json() {
+        let report = report();
+        let json: Value = serde_json::from_str(&to_json(&report)).expect("valid JSON");
+        let figures = figures(&to_html(&report));
+        assert!(figures.len() > 50, "{}", figures.len());
+        for (key, shown) in figures {
+            let digits = shown.replace('\u{202F}', "");
+            match look_up(&json, &key) {
+                Value::Null => assert!(matches!(shown.as_str(), "none" | "unknown"), "{key}: {shown}"),
+                Value::String(text) => {
+                    assert_eq!(shown.replace("&#60;", "<").replace("&#62;", ">"), *text, "{key}")
+                }
+                Value::Number(number) if number.is_u64() => assert_eq!(digits, number.to_string(), "{key}"),
+                Value::Number(number) => {
+                    let shown: f64 = digits.parse().expect("a number");
+                    let places = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+                    let exact = number.as_f64().expect("a finite number");
+                    let allowed = 0.5 / 10_f64.powi(i32::try_from(places).expect("a few")) + 1e-9;
+                    assert!((shown - exact).abs() <= allowed, "{key}: {shown} for {exact}");
+                }
+                other => panic!("{key} is no figure: {other}"),
+            }
+        }
+    }
+
+    /// The JSON reads back as the same report, has the ratios, and stays short.
+    #[test]
+    fn the_json_holds_the_report_and_its_ratios() {
+        let report = report();
+        let json = to_json(&report);
+        assert_eq!(serde_json::from_str::<RunReport>(&json).expect("its own JSON"), report);
+        let value: Value = serde_json::from_str(&json).expect("valid JSON");
+        let ratio = |name: &str| format!("{:.6}", value["ratios"][name].as_f64().expect("a number"));
+        assert_eq!(ratio("training_compression"), format!("{:.6}", 9_876_543.0 / 3_210_987.0));
+        assert_eq!(ratio("bytes_per_token"), format!("{:.6}", 12_345_678.0 / 3_210_987.0));
+        assert_eq!(ratio("packing_utilisation"), format!("{:.6}", 3_211_987.0 / (1_570.0 * 2_048.0)));
+        assert!(json.lines().count() < 200, "a list of counts stands in one line");
+    }
+
+    /// Ratios with a denominator of 0 are null in the JSON and `none` on the page.
+    #[test]
+    fn a_ratio_of_nothing_is_none() {
+        let nothing = EncodingFacts { packing: Some(PackingFacts::default()), ..EncodingFacts::default() };
+        let report = RunReport { encoding: Some(nothing), ..RunReport::default() };
+        let json: Value = serde_json::from_str(&to_json(&report)).expect("valid JSON");
+        let ratios = json["ratios"].as_object().expect("the ratios");
+        assert!(ratios.len() == 5 && ratios.values().all(Value::is_null), "{ratios:?}");
+        let figures = figures(&to_html(&report));
+        let ratios = figures.iter().filter(|(key, _)| key.starts_with("ratios."));
+        assert!(ratios.clone().count() >= 3 && ratios.clone().all(|(_, shown)| shown == "none"));
+    }
+
+    /// Markup and control characters in any text of a report are escaped.
+    #[test]
+    fn text_from_the_corpus_cannot_leave_its_place() {
+        let hostile = "</pre></td><script>alert(\"'&\")</script><img src=x onerror=y>";
+        let mut report = report();
+        report.recipe.name = hostile.to_owned();
+        report.recipe.text = hostile.to_owned();
+        report.corpus.sources = vec![hostile.to_owned()];
+        report.skipped[0].reason = hostile.to_owned();
+        report.files[0].path = hostile.to_owned();
+        let vocabulary = report.vocabulary.as_mut().expect("a vocabulary");
+        vocabulary.first_tokens = vec![token(1, hostile.as_bytes())];
+        vocabulary.special_tokens = vec![ShownToken::special(TokenId::new(2), hostile)];
+        let encoding = report.encoding.as_mut().expect("an encoding");
+        encoding.samples[0].unit = hostile.to_owned();
+        encoding.bos = Some(ShownToken::special(TokenId::new(3), "\u{202E}\u{1B}"));
+        encoding.sources[0].uri = hostile.to_owned();
+        report.training.as_mut().expect("a training").sources[0].uri = hostile.to_owned();
+        let page = to_html(&report);
+        for forbidden in ["<script", "<img", "onerror=y>", "</pre></td>"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        assert!(page.matches("&#60;script&#62;").count() >= 9);
+        assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)));
+    }
+
+    /// The page refers to no other file and no network address.
+    #[test]
+    fn the_page_needs_nothing_else() {
+        let page = to_html(&report());
+        for reference in ["src=", "href=", "url(", "@import", "<script", "<link"] {
+            assert!(!page.contains(reference), "{reference}");
+        }
+        let addresses: Vec<&str> = page.split("http").skip(1).collect();
+        assert!(
+            addresses.iter().all(|rest| rest.starts_with("://www.w3.org/2000/svg\"")),
+            "only the SVG namespace"
+        );
+        assert_eq!(page.matches("<svg").count(), 5);
+    }
+
+    /// Missing and empty sections are left out without an error.
+    #[test]
+    fn a_report_without_anything_is_a_page_too() {
+        let mut report = RunReport::default();
+        let page = to_html(&report);
+        assert!(!page.contains("<svg") && !page.contains("characters") && !page.contains("documents"));
+        report.corpus.document_lengths = Some(Histogram::default());
+        report.training = Some(TrainingFacts::default());
+        report.vocabulary = Some(VocabularyFacts::default());
+        report.encoding = Some(EncodingFacts::default());
+        assert_eq!(to_html(&report).matches("<svg").count(), 4);
+        report.training = Some(TrainingFacts { merge_counts: vec![1], ..TrainingFacts::default() });
+        assert_eq!(to_html(&report).matches("<svg").count(), 5);
+    }
+
+    /// Short lengths have a bar each; long ones have a bar per doubling.
+    #[test]
+    fn lengths_are_drawn_one_by_one_or_by_doublings() {
+        let mut report = RunReport::default();
+        for (longest, note) in [(60, "documents of each length"), (60_000, "one bar per doubling")] {
+            report.corpus.document_lengths = Some(lengths([0, 20, 21, longest]));
+            let page = to_html(&report);
+            assert!(page.contains(note), "{longest}");
+            assert!(page.matches("<rect").count() >= 3, "a bar for each bin that is not empty");
+        }
+    }
+
+    /// Invisible characters and invalid bytes are made visible.
+    #[test]
+    fn tokens_show_what_would_not_be_seen() {
+        for (bytes, shown) in [
+            (&b"plain"[..], "plain"),
+            (b" the\n", "␣the⏎"),
+            (b"\0\x1b\t", "\\u{0}\\u{1b}⇥"),
+            ("a\u{202E}b".as_bytes(), "a\\u{202e}b"),
+            (b"\xE2\x80", "\\xE2\\x80"),
+            (b"na\xC3", "na\\xC3"),
+            (b" \xE2\x80", "␣\\xE2\\x80"),
+            ("é".as_bytes(), "é"),
+        ] {
+            assert_eq!(token(1, bytes).visible(), shown);
+        }
+    }
+
+    /// Long tokens are cut between characters and report their full length.
+    #[test]
+    fn long_tokens_are_cut_at_a_character_and_keep_their_length() {
+        let long = token(1, "é".repeat(500).as_bytes());
+        assert_eq!((long.bytes, long.hex.is_none()), (1_000, true));
+        assert!(long.visible().ends_with("é…"));
+        let odd = token(1, format!("x{}", "é".repeat(500)).as_bytes());
+        assert!(odd.hex.is_none() && odd.text.ends_with('é'));
+        assert_eq!(token(1, &[0xFF; 300]).hex.map(|hex| hex.len()), Some(240));
+    }
+
+    /// Both files have exactly the content that the functions return.
+    #[test]
+    fn both_files_are_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = report();
+        write(folder.path(), &report).expect("written");
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+        assert_eq!(read(JSON_NAME), to_json(&report));
+        assert_eq!(read(HTML_NAME), to_html(&report));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::RunError;
 use super::encoding::added_tokens;
-use super::error::RunError;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::state::JobState;

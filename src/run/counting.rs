@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::RunError;
 use super::checks::check_outside;
-use super::error::RunError;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{FixedSettings, Given, Mistake, Recipe};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::BinaryViewArray;
 
+use super::RunError;
 use super::encoding::{dataset_config, encoder, takes_all};
-use super::error::RunError;
 use super::inputs::Inputs;
 use super::plan::{EncodePlan, Plan, TrainPlan};
 use super::training::{LearnConfig, learn};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::RunError;
+use super::RunError;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::plan::{EncodePlan, EncodedDocuments, Plan};
 use super::state::JobState;

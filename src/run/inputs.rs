@@ -10,7 +10,7 @@ use arrow_schema::FieldRef;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
-use super::error::RunError;
+use super::RunError;
 use super::plan::{Plan, TrainPlan};
 use super::resources::{UnitName, held, longest_read, memory_for_documents};
 use super::state::JobState;

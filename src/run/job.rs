@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::RunError;
 use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::disk::{check_free, disk_need, tell_free};
 use super::encoding;
 use super::encoding::{Encoded, encode};
-use super::error::RunError;
 use super::extend::load_named;
 use super::facts::ReportParts;
 use super::inputs::Inputs;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::error::RunError;
+use super::RunError;
 use super::plan::{Plan, TrainPlan};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::count::PretokenCounts;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::RunError;
 use super::counting;
 use super::counting::count_sample;
-use super::error::RunError;
 use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::Inputs;
 use super::inputs::no_text;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::RunError;
 use super::counting::count_sample;
-use super::error::RunError;
 use super::extend::{
     MERGES_BEFORE, check_preparation, complete, encoded, fill, fill_rules, preparation, stages,
     without_missing_bytes,

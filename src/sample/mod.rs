@@ -18,9 +18,6 @@
 mod shuffle;
 mod weights;
 
-#[cfg(test)]
-mod tests;
-
 pub use weights::{NotWeight, Weight, scale_weights};
 
 use std::ops::Range;
@@ -215,6 +212,246 @@ impl Iterator for Limited<'_> {
                 self.place += to_u64(within.len());
                 return Some(Ok(Batch { unit: 0, first_row, ..batch.slice(within.start, within.len()) }));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use arrow_array::types::Int64Type;
+    use arrow_array::{
+        ArrayRef, BinaryViewArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::random::SeededRandom;
+
+    /// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document is
+    /// null, and the second half has a second source.
+    fn numbers(lengths: Vec<u64>) -> (Documents<'static>, Arc<AtomicU64>) {
+        let read = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&read);
+        let half = lengths.len() / 2;
+        let mut first = 0;
+        let batches = lengths.into_iter().enumerate().map(move |(unit, length)| {
+            let rows = first..first + length;
+            first += length;
+            counter.store(first, Ordering::Relaxed);
+            let documents = rows.clone().map(|row| (row % 7 != 6).then(|| row.to_string()));
+            let ids = rows.clone().map(|row| i64::try_from(row).unwrap());
+            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+            Ok(Batch {
+                source: usize::from(unit >= half),
+                unit,
+                first_row: 0,
+                documents: BinaryViewArray::from_iter(documents),
+                columns: Some(RecordBatch::try_from_iter([("id", ids)]).unwrap()),
+                continued: false,
+                open: false,
+            })
+        });
+        (Box::new(batches), read)
+    }
+
+    /// Returns the numbers of the selected documents, and checks their texts, columns, sources and positions.
+    fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
+        let border: u64 = lengths[..lengths.len() / 2].iter().sum();
+        let mut all = Vec::new();
+        for batch in sample(numbers(lengths.to_vec()).0, config) {
+            let batch = batch.unwrap();
+            assert!(!batch.is_empty());
+            if !config.is_everything() {
+                assert_eq!((batch.unit, batch.first_row), (0, to_u64(all.len())));
+            }
+            let columns = batch.columns.as_ref().unwrap();
+            let ids = columns.column(0).as_primitive::<Int64Type>();
+            for (&id, text) in ids.values().iter().zip(batch.iter()) {
+                let row = u64::try_from(id).unwrap();
+                assert_eq!(text.map(<[u8]>::to_vec), (row % 7 != 6).then(|| row.to_string().into_bytes()));
+                assert_eq!(batch.source, usize::from(row >= border));
+                all.push(row);
+            }
+        }
+        all
+    }
+
+    /// The reference: applies the rules to a list.
+    fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
+        let every: Vec<u64> = (0..count).step_by(u64_to_usize(config.every)).collect();
+        let mut random = SeededRandom::of(config.seed);
+        let mut shuffled = Vec::new();
+        let mut buffer = Vec::new();
+        for row in every {
+            if to_u64(buffer.len()) < config.shuffle_buffer {
+                buffer.push(row);
+            } else if config.shuffle_buffer == 0 {
+                shuffled.push(row);
+            } else {
+                let place = random.below(buffer.len());
+                shuffled.push(std::mem::replace(&mut buffer[place], row));
+            }
+        }
+        while !buffer.is_empty() {
+            let place = random.below(buffer.len());
+            shuffled.push(buffer.swap_remove(place));
+        }
+        let mut left = config.max_bytes.unwrap_or(u64::MAX);
+        let kept = shuffled
+            .into_iter()
+            .skip(u64_to_usize(config.skip))
+            .take(u64_to_usize(config.take.unwrap_or(u64::MAX)));
+        kept.take_while(|row| {
+            let bytes = if row % 7 == 6 { 0 } else { to_u64(row.to_string().len()) };
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        })
+        .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn samples_are_what_the_rules_say(
+            lengths in prop::collection::vec(1_u64..40, 1..12),
+            every in 1_u64..50,
+            shuffle_buffer in prop_oneof![Just(0), 1_u64..300],
+            seed in any::<u64>(),
+            skip in prop_oneof![Just(0), 0_u64..200],
+            take in prop::option::of(0_u64..300),
+            max_bytes in prop::option::of(0_u64..500),
+        ) {
+            let config = SampleConfig { every, shuffle_buffer, seed, skip, take, max_bytes };
+            prop_assert_eq!(chosen(&lengths, &config), plainly(lengths.iter().sum(), &config));
+        }
+    }
+
+    #[test]
+    fn a_shuffle_moves_documents_and_loses_none() {
+        let shuffle = |seed, shuffle_buffer| SampleConfig { seed, shuffle_buffer, ..SampleConfig::default() };
+        let all: Vec<u64> = (0..1_000).collect();
+        let (first, second) = (chosen(&[10; 100], &shuffle(1, 200)), chosen(&[10; 100], &shuffle(2, 200)));
+        assert_ne!(first, second);
+        for mut rows in [first, second] {
+            assert!(rows.iter().zip(0..).filter(|(row, place)| *row == place).count() < 30);
+            assert!(rows.iter().position(|&row| row == 999).unwrap() >= 799, "the buffer looks 200 ahead");
+            rows.sort_unstable();
+            assert_eq!(rows, all);
+        }
+        assert_eq!(chosen(&[10; 100], &shuffle(1, 1)), all, "a buffer of one keeps the order");
+    }
+
+    #[test]
+    fn reading_stops_when_the_sample_is_complete() {
+        let take = |take| SampleConfig { take: Some(take), ..SampleConfig::default() };
+        let cases = [
+            (take(25), 30),
+            (take(30), 30),
+            (take(0), 0),
+            (SampleConfig { skip: 10, ..take(10) }, 20),
+            (SampleConfig { max_bytes: Some(10), ..SampleConfig::default() }, 20),
+            (SampleConfig { shuffle_buffer: 50, ..take(10) }, 60),
+            (SampleConfig { every: 10, ..take(3) }, 30),
+        ];
+        for (config, expected) in cases {
+            let (documents, read) = numbers(vec![10; 100]);
+            let mut sampled = sample(documents, &config);
+            assert!(sampled.by_ref().all(|batch| batch.is_ok()));
+            assert_eq!(read.load(Ordering::Relaxed), expected, "{config:?}");
+            assert!(sampled.next().is_none());
+        }
+    }
+
+    #[test]
+    fn an_error_ends_the_sample() {
+        let config = SampleConfig { shuffle_buffer: 15, ..SampleConfig::default() };
+        let failing = numbers(vec![10; 5]).0.chain([Err(Error::interrupted())]).chain(numbers(vec![10; 5]).0);
+        let found: Vec<_> = sample(Box::new(failing), &config).collect();
+        assert!(found.last().unwrap().is_err());
+        assert!(found.iter().filter(|batch| batch.is_err()).count() == 1);
+    }
+
+    #[test]
+    fn a_document_in_parts_is_one_document() {
+        let part = |text: &str, continued, open| {
+            let documents = BinaryViewArray::from_iter_values([text]);
+            Ok(Batch { source: 0, unit: 0, first_row: 0, documents, columns: None, continued, open })
+        };
+        let parts = || -> Documents<'static> {
+            Box::new(
+                [part("one ", false, true), part("text", true, false), part("two", false, false)].into_iter(),
+            )
+        };
+        let texts = |config: SampleConfig| -> Vec<Vec<u8>> {
+            let batches = sample(parts(), &config).map(|batch| batch.unwrap());
+            batches.flat_map(|batch| batch.iter().flatten().map(<[u8]>::to_vec).collect::<Vec<_>>()).collect()
+        };
+        assert_eq!(texts(SampleConfig::default()).len(), 3, "parts stay parts where nothing is chosen");
+        assert_eq!(texts(SampleConfig { take: Some(1), ..SampleConfig::default() }), [b"one text"]);
+        assert_eq!(texts(SampleConfig { skip: 1, ..SampleConfig::default() }), [b"two"]);
+    }
+
+    #[test]
+    fn weights_scale_to_the_smallest_whole_numbers() {
+        let cases: [(&[&str], &[u64]); 6] = [
+            (&["1", "0.25", "3"], &[4, 1, 12]),
+            (&["2"], &[1]),
+            (&["0.000001", "1"], &[1, 1_000_000]),
+            (&["0.3", "0.1", "0.2"], &[3, 1, 2]),
+            (&["1.50", "1"], &[3, 2]),
+            (&[], &[]),
+        ];
+        for (weights, expected) in cases {
+            let weights: Vec<Weight> = weights.iter().map(|weight| weight.parse().unwrap()).collect();
+            assert_eq!(scale_weights(&weights), expected);
+        }
+        let most: Weight = "999999999999.999999".parse().unwrap();
+        assert_eq!(most.to_string(), "999999999999.999999");
+        for wrong in [
+            "1000000000000",
+            "",
+            "0",
+            "0.0",
+            "-1",
+            "1.",
+            ".5",
+            "1e3",
+            "0.0000001",
+            "1000000000000000",
+            "nan",
+            "+1",
+        ] {
+            assert!(wrong.parse::<Weight>().is_err(), "{wrong:?}");
+        }
+        let numbers: Vec<Weight> = serde_json::from_str("[1, 0.25, 3.0, \"0.1\"]").unwrap();
+        assert_eq!(numbers.iter().map(Weight::to_string).collect::<Vec<_>>(), ["1", "0.25", "3", "0.1"]);
+        assert!(serde_json::from_str::<Weight>("1e-7").is_err());
+    }
+
+    #[test]
+    fn a_batch_that_leaves_the_buffer_has_no_more_columns_than_text_would_be() {
+        let long = StringArray::from_iter_values(["a long value ".repeat(2_000)]);
+        let rows = 2_000;
+        let shared: ArrayRef =
+            Arc::new(DictionaryArray::new(Int32Array::from(vec![0; rows]), Arc::new(long)));
+        let batch = Batch {
+            source: 0,
+            unit: 0,
+            first_row: 0,
+            documents: BinaryViewArray::from_iter_values(vec![b"text"; rows]),
+            columns: Some(RecordBatch::try_from_iter([("shared", shared)]).unwrap()),
+            continued: false,
+            open: false,
+        };
+        let config = SampleConfig { shuffle_buffer: 500, ..SampleConfig::default() };
+        let batches: Vec<Batch> =
+            sample(Box::new(std::iter::once(Ok(batch))), &config).map(Result::unwrap).collect();
+        assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), rows);
+        for batch in batches {
+            assert!(batch.row_bytes().iter().sum::<u64>() <= crate::source::DEFAULT_BATCH_BYTES);
         }
     }
 }

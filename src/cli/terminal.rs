@@ -1,10 +1,97 @@
-//! Formats tokens, names and messages for a terminal.
+//! The terminal: colours, signals, and texts formatted so that they send nothing to it but lines.
 
-use std::io::{self, Write};
+use std::env;
+use std::io::{self, IsTerminal, Read, Write, stderr, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-pub(super) use tokenmill::base::int::counted;
+use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
 use tokenmill::source::without_secrets;
+
+pub(super) use tokenmill::base::int::counted;
+
+/// Records the signal that asked the program to stop.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interrupt {
+    /// The exit code of the last signal; 0 before any.
+    code: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    /// Installs the signal handlers.
+    pub(super) fn listen() -> io::Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        let asked = Arc::new(AtomicBool::new(false));
+        for (signal, code) in [(SIGINT, 130_u8), (SIGTERM, 143)] {
+            // Order matters: the conditional shutdown reads a flag that the first signal sets only afterwards.
+            flag::register_conditional_shutdown(signal, code.into(), Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+            flag::register_usize(signal, Arc::clone(&interrupt.code), code.into())?;
+        }
+        // If an allocation fails, Rust's library prints a message and aborts. Only the exit code can be changed.
+        flag::register_conditional_shutdown(SIGABRT, WITHOUT_MEMORY.into(), Arc::new(AtomicBool::new(true)))?;
+        // A handler that does nothing is enough: writing past the limit of a file's size then fails instead of
+        // killing the program.
+        flag::register(SIGXFSZ, Arc::default())?;
+        Ok(interrupt)
+    }
+
+    /// Returns whether the program was asked to stop.
+    pub(super) fn is_asked(&self) -> bool {
+        self.code.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the exit code of the signal; that of SIGINT if there was none.
+    pub(super) fn code(&self) -> u8 {
+        u8::try_from(self.code.load(Ordering::Relaxed)).ok().filter(|&code| code != 0).unwrap_or(130)
+    }
+}
+
+/// Standard input that fails once the program was asked to stop, so that a terminal or a pipe that delivers nothing
+/// does not block the program.
+#[derive(Debug)]
+pub(super) struct Input {
+    interrupt: Interrupt,
+}
+
+impl Input {
+    pub(super) fn new(interrupt: Interrupt) -> Input {
+        Input { interrupt }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut stdin = io::stdin();
+        loop {
+            if self.interrupt.is_asked() {
+                return Err(io::Error::other(tokenmill::Error::interrupted()));
+            }
+            if has_input(&stdin)? {
+                return stdin.read(into);
+            }
+        }
+    }
+}
+
+/// Waits up to 200 ms and returns whether standard input has data or has ended.
+#[cfg(unix)]
+fn has_input(stdin: &io::Stdin) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    const WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&WHILE)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
+#[cfg(not(unix))]
+fn has_input(_stdin: &io::Stdin) -> io::Result<bool> {
+    Ok(true)
+}
 
 /// Returns a token's bytes as text, with everything escaped that would not be visible: control characters, characters
 /// that change the writing direction, and bytes that are not UTF-8, as `\xE2`.
@@ -99,6 +186,36 @@ fn push_visible(shown: &mut String, c: char) {
         c => shown.push(c),
     }
 }
+
+/// The appearance of messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    /// Whether messages are drawn for people at a terminal.
+    pub(super) drawn: bool,
+    /// Whether they are coloured.
+    pub(super) coloured: bool,
+}
+
+impl Style {
+    /// Returns the style of messages on standard error.
+    pub(super) fn of_messages() -> Style {
+        Style { drawn: stderr().is_terminal(), coloured: colours_wanted() && stderr().is_terminal() }
+    }
+}
+
+/// Returns the style of results on standard output.
+pub(super) fn results_style() -> Style {
+    Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
+}
+
+/// Returns whether colours are wanted. `NO_COLOR`, unless empty, turns them off, and so does `TERM=dumb`.
+fn colours_wanted() -> bool {
+    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// Exit code (8) of a command that needs more memory than its limit permits or the machine has.
+pub(super) const WITHOUT_MEMORY: u8 = 8;
 
 #[cfg(test)]
 mod tests {

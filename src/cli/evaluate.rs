@@ -1,0 +1,508 @@
+//! `verify`, `verify-merges`, `compare`, `bench`: checks, compares and measures what was made.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokenmill::base::int::{ByteCount, to_f64, to_u64, to_usize, u64_to_usize};
+use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
+use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
+use tokenmill::run::{
+    self, CheckedMerges, Inputs, Plan, Verification, Verified, complete_from_training, peak_memory,
+    verify_list, verify_output, with_threads,
+};
+use tokenmill::source::Batch;
+use tokenmill::train::{Deviation, Score, TrainConfig};
+use tokenmill::vocab::{Vocabulary, load};
+use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
+
+use super::args::{BenchArgs, CompareArgs, VerifyArgs, VerifyMergesArgs};
+use super::environment::processor_time;
+use super::failure::Failure;
+use super::flags;
+use super::progress::Progress;
+use super::session::{self, Done, Session, print};
+use super::session::{open_context, tokenizer};
+use super::terminal::{counted, on_one_line, shortened, visible};
+
+/// Runs `verify`: reads an output folder completely and compares it with its manifest.
+///
+/// # Errors
+/// The folder has no manifest, or a file differs from it ([`ErrorKind::Mismatch`]).
+pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let folder = Path::new(&args.dir);
+    let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
+    let verified = session.or_told(verify(&session.progress()), "verified")?;
+    let Verified { manifest, edited, formats } = verified.ok_or_else(|| {
+        let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
+        error.with_help(
+            "name the output folder of `run` or `encode`; without a manifest the output is not complete",
+        )
+    })?;
+    let (files, rows, tokens) = (manifest.files.len(), manifest.rows(), manifest.tokens());
+    let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+    if session.json() {
+        session.print_json(&json!({
+            "verified": true,
+            "files": files,
+            "rows": rows,
+            "tokens": tokens,
+            "bytes": manifest.bytes(),
+            "tokenizer": formats,
+            "edited": edited,
+        }))?;
+    }
+    for name in &edited {
+        session.say(&format!("{name} was edited after it was written, which is allowed"));
+    }
+    let data = (files > 0).then(|| {
+        let files = counted(to_u64(files), "file");
+        format!("{files} with {} and {}", counted(rows, "row"), counted(tokens, "token"))
+    });
+    let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
+    let found: Vec<String> = data.into_iter().chain(tokenizer).collect();
+    session.say(&format!("matches the manifest: {}", found.join(", and ")));
+    Ok(Done::Whole)
+}
+
+/// Runs `verify-merges`: applies the merges of a tokenizer to data one by one and checks that each was the best of
+/// its step.
+///
+/// # Errors
+/// A merge was not the best ([`ErrorKind::Mismatch`]); the error names the first one and the better pair.
+pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let progress = session.progress();
+    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
+    let vocabulary = load(&path, &args.tokenizer.options(), &progress)?;
+    drop(progress);
+    let mut recipe = flags::verify_merges(args);
+    let checked = match (args.rules.skip_merges, args.rules.stage) {
+        (Some(given), _) => CheckedMerges::Behind(u64_to_usize(given)),
+        (None, Some(stage)) => CheckedMerges::Stage(u64_to_usize(stage)),
+        (None, None) => CheckedMerges::LastStage,
+    };
+    let checked =
+        complete_from_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
+    let mut plan = session.plan(recipe)?;
+    if let Some(train) = &mut plan.train {
+        // Nothing is written to this folder except temporary data that does not fit into memory.
+        train.output = std::env::temp_dir();
+    }
+    let found = verify_list(&plan, &vocabulary, checked, &open_context(&plan, &session.progress()))?;
+    let config = plan.train.as_ref().map(|train| &train.config);
+    let fault = found.deviation.zip(config).map(|(deviation, config)| NotBest {
+        merges: found.merges,
+        chosen: shown_pair(&vocabulary, &found.ids, deviation.chosen),
+        better: deviation
+            .better
+            .map(|(pair, count)| (shown_pair(&vocabulary, &found.ids, pair), count.get())),
+        reason: Reason::of(&deviation, &vocabulary, &found.ids, config),
+        deviation,
+    });
+    if session.json() {
+        session.print_json(&json!({
+            "merges": found.merges,
+            "checked": { "first": found.checked.start + 1, "last": found.checked.end },
+            "verified": fault.is_none(),
+            "score": config.map(|config| config.score.to_string()),
+            "deviation": fault.as_ref().map(NotBest::as_json),
+            "text_bytes": found.text_bytes,
+            "skipped": found.skipped,
+        }))?;
+    }
+    if let Some(fault) = fault {
+        return Err(Error::new(ErrorKind::Mismatch, fault)
+            .with_help("the merges were learned from other data, with other settings, or wrongly")
+            .into());
+    }
+    session.say(&verified(&found));
+    Ok(session.done(found.skipped))
+}
+
+/// Returns the message that the merges which were checked are the best.
+fn verified(found: &Verification) -> String {
+    let Verification { merges, checked, .. } = found;
+    let best = "the best pairs of their steps";
+    let given = match checked.start {
+        0 => String::new(),
+        given => format!(
+            "; {} before, learned in earlier stages, were applied unchecked",
+            counted(to_u64(given), "merge")
+        ),
+    };
+    match checked.len() {
+        all if all == *merges => format!("all {} are {best}", counted(to_u64(all), "merge")),
+        0 => format!("no merge was checked{given}"),
+        _ => {
+            let after = match merges - checked.end {
+                0 => String::new(),
+                after => format!("; {} of later stages were not checked", counted(to_u64(after), "merge")),
+            };
+            format!("merges {} to {} of {merges} are {best}{given}{after}", checked.start + 1, checked.end)
+        }
+    }
+}
+
+/// Formats a pair of tokens.
+fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32)) -> String {
+    let [left, right] =
+        [left, right].map(|token| shortened(vocabulary.bytes(ids[to_usize(token)]).unwrap_or_default()));
+    format!("'{left}' + '{right}'")
+}
+
+/// The rule that a merge breaks.
+#[derive(Clone, Debug)]
+enum Reason {
+    /// The new token is longer than this number of bytes.
+    TooLong(usize),
+    /// The pair occurs less often than this.
+    TooRare(u64),
+    /// Another pair has a greater score.
+    Score(Score),
+}
+
+impl Reason {
+    /// Returns the first rule that the deviation breaks: length, frequency, or score.
+    fn of(deviation: &Deviation, vocabulary: &Vocabulary, ids: &[TokenId], config: &TrainConfig) -> Reason {
+        let length = |token: u32| vocabulary.bytes(ids[to_usize(token)]).map_or(0, <[u8]>::len);
+        let bytes = length(deviation.chosen.0) + length(deviation.chosen.1);
+        match config.max_token_bytes.filter(|most| bytes > *most) {
+            Some(most) => Reason::TooLong(most),
+            None if deviation.count < config.min_frequency => Reason::TooRare(config.min_frequency.get()),
+            None => Reason::Score(config.score),
+        }
+    }
+
+    /// Returns the name of the rule for `--json`.
+    fn name(&self) -> &'static str {
+        match self {
+            Reason::TooLong(_) => "max_token_bytes",
+            Reason::TooRare(_) => "min_frequency",
+            Reason::Score(_) => "score",
+        }
+    }
+}
+
+/// The first merge of a list that was not the best.
+#[derive(Debug)]
+struct NotBest {
+    /// The merge, and the pair that was better.
+    deviation: Deviation,
+    /// Number of merges in the list.
+    merges: usize,
+    /// The pair that the list merges, formatted.
+    chosen: String,
+    /// The best pair, formatted, with its count; `None` if no pair was left to merge.
+    better: Option<(String, u64)>,
+    reason: Reason,
+}
+
+impl NotBest {
+    fn as_json(&self) -> Value {
+        let Deviation { merge, count, .. } = self.deviation;
+        json!({
+            "merge": merge + 1,
+            "reason": self.reason.name(),
+            "chosen": { "pair": self.chosen, "count": count },
+            "better": self.better.as_ref().map(|(pair, count)| json!({ "pair": pair, "count": count })),
+        })
+    }
+}
+
+impl fmt::Display for NotBest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotBest { deviation: Deviation { merge, count, .. }, merges, chosen, better, reason } = self;
+        write!(f, "merge {} of {merges} ", merge + 1)?;
+        match reason {
+            Reason::TooLong(most) => {
+                write!(f, "makes a token of more than {}", counted(to_u64(*most), "byte"))?
+            }
+            Reason::TooRare(least) => {
+                write!(f, "merges a pair that occurs less often than {}", times(*least))?
+            }
+            Reason::Score(Score::Count) => f.write_str("is not the best")?,
+            Reason::Score(score) => write!(f, "is not the best by {score}")?,
+        }
+        write!(f, ": {chosen} occurred {}", times(count.get()))?;
+        match better {
+            Some((pair, count)) => write!(f, "; the best was {pair}, which occurred {}", times(*count)),
+            None => f.write_str("; nothing was left to merge"),
+        }
+    }
+}
+
+impl std::error::Error for NotBest {}
+
+fn times(count: u64) -> String {
+    counted(count, "time")
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{folder} has no manifest.json")]
+struct NoManifest {
+    folder: String,
+}
+
+/// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
+/// that are split most differently. `--html` also writes a page.
+pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    session::check(args.html.as_deref())?;
+    let plan = session.plan(flags::compare(args))?;
+    let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
+    let progress = session.progress();
+    let (missing_bytes, options) = (args.missing_bytes.unwrap_or_default(), args.split.options());
+    let compared =
+        run::compare(&plan, &tokenizers, &options, missing_bytes, &open_context(&plan, &progress))?;
+    drop(progress);
+    let comparison = &compared.comparison;
+    if session.json() {
+        session.print_json(comparison)?;
+    } else {
+        print(|out| write(comparison, out))?;
+    }
+    if let Some(path) = &args.html {
+        session::write(path, &comparison_to_html(comparison))?;
+    }
+    Ok(session.done(compared.skipped))
+}
+
+/// Writes the comparison for people.
+fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let Comparison { tokenizers, text, sources, scripts, words } = comparison;
+    let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
+    writeln!(
+        out,
+        "{}, {}, {}",
+        counted(text.documents, "document"),
+        ByteCount(text.text_bytes),
+        counted(text.words, "word")
+    )?;
+    writeln!(
+        out,
+        "\n{:width$}  {:>12}  {:>11}  {:>11}  {:>11}  {:>18}",
+        "tokenizer", "tokens", "bytes/token", "chars/token", "tokens/word", "vocabulary used"
+    )?;
+    for (number, tokenizer) in tokenizers.iter().enumerate() {
+        writeln!(
+            out,
+            "{:width$}  {:>12}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
+            on_one_line(&tokenizer.path),
+            text.tokens[number],
+            text.bytes_per_token(number),
+            text.characters_per_token(number),
+            text.tokens_per_word(number),
+            tokenizer.used,
+            100.0 * tokenizer.share_used(),
+        )?;
+    }
+    for (title, parts) in [("source", sources), ("main script", scripts)] {
+        if parts.len() > 1 {
+            write_parts(title, parts, comparison, out)?;
+        }
+    }
+    if !words.is_empty() {
+        writeln!(out, "\nwords tokenized most differently")?;
+    }
+    for word in words.iter().take(10) {
+        writeln!(out, "  {} × {}", word.count, visible(word.word.as_bytes()))?;
+        for (tokenizer, tokens) in tokenizers.iter().zip(&word.tokens) {
+            let tokens: Vec<String> = tokens.iter().map(|token| token.visible()).collect();
+            writeln!(out, "    {:width$}  {}", on_one_line(&tokenizer.path), tokens.join("|"))?;
+        }
+    }
+    writeln!(out, "\nlongest tokens that occur")?;
+    for tokenizer in tokenizers {
+        let tokens: Vec<String> = tokenizer.longest.iter().take(3).map(|token| token.visible()).collect();
+        writeln!(out, "  {:width$}  {}", on_one_line(&tokenizer.path), tokens.join("  "))?;
+    }
+    Ok(())
+}
+
+/// Writes the bytes per token of each tokenizer, one line for each part of the text.
+fn write_parts(
+    title: &str,
+    parts: &[ComparedText],
+    comparison: &Comparison,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    writeln!(out, "\nbytes per token by {title}: {}", paths(comparison).join(", "))?;
+    for part in parts {
+        let figures: Vec<String> =
+            (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();
+        let text = format!("{}, {}", counted(part.documents, "document"), ByteCount(part.text_bytes));
+        writeln!(out, "  {:width$}  {}  {text}", on_one_line(&part.name), figures.join(" "))?;
+    }
+    Ok(())
+}
+
+fn paths(comparison: &Comparison) -> Vec<String> {
+    comparison.tokenizers.iter().map(|tokenizer| on_one_line(&tokenizer.path)).collect()
+}
+
+/// The results of a measurement. Times are in seconds.
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Number of documents, null rows not counted.
+    documents: u64,
+    text_bytes: u64,
+    tokens: u64,
+    threads: usize,
+    /// Time to read the documents into memory.
+    read_s: f64,
+    /// Time to load the tokenizer and to prepare the encoder.
+    load_s: f64,
+    /// Wall-clock time of encoding.
+    encode_s: f64,
+    /// Processor time of encoding, of all threads together, if the system reports it.
+    encode_cpu_s: Option<f64>,
+    /// Megabytes (10^6 bytes) of text per second of wall-clock time.
+    mb_per_s: f64,
+    /// Highest memory use of the process so far, if the system reports it.
+    peak_memory_bytes: Option<ByteCount>,
+    /// Hash of all ids in order; see [`digest`].
+    ids_sha256: String,
+}
+
+/// Runs `bench`: reads the inputs into memory, encodes them, and prints times, the speed, and a hash of all ids.
+///
+/// The hash shows whether two programs, versions or machines give the same ids.
+pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(flags::bench(args))?;
+    let progress = session.progress();
+    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
+    // One thread reads, so that the order of the text in memory does not depend on the number of threads that encode
+    // it.
+    let reading = Plan { threads: 1, ..plan.clone() };
+    let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
+    let measured = with_threads(plan.threads, || measure(args, &path, &input, plan.threads, &progress))?;
+    if session.json() {
+        session.print_json(&measured)?;
+    } else {
+        print(|out| measured.write(out))?;
+    }
+    Ok(session.done(input.skipped(&progress)))
+}
+
+/// Reads the documents into memory, loads the tokenizer, and measures the encoding.
+fn measure(
+    args: &BenchArgs,
+    path: &Path,
+    input: &Inputs<'_>,
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Measured> {
+    let start = Instant::now();
+    let documents = input.documents().map(|batch| observer.checkpoint().and(batch));
+    let documents: Vec<Batch> = documents.collect::<Result<_>>()?;
+    input.check_stamps()?;
+    let read_s = start.elapsed().as_secs_f64();
+    let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
+
+    let start = Instant::now();
+    let vocabulary = load(path, &args.tokenizer.options(), observer)?;
+    let missing_bytes = args.missing_bytes.unwrap_or_default();
+    let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
+    let encoder = Encoder::new(vocabulary, config)?.prepared().expecting(ByteCount(text_bytes));
+    let load_s = start.elapsed().as_secs_f64();
+
+    let count = documents.iter().map(documents_with_text).sum();
+    // Encoding frees each text when it is done. The last batch is kept until after the measurement, since no other
+    // encoding would run while it is freed.
+    let last = documents.last().cloned();
+    let (start, used) = (Instant::now(), processor_time());
+    let encoded = encode(documents, &encoder, input, observer)?;
+    let (encode_s, encode_cpu_s) = (start.elapsed().as_secs_f64(), used.and_then(time_since));
+    drop(last);
+    Ok(Measured {
+        documents: count,
+        text_bytes,
+        tokens: encoded.iter().map(|batch| to_u64(batch.ids.len())).sum(),
+        threads,
+        read_s,
+        load_s,
+        encode_s,
+        encode_cpu_s,
+        mb_per_s: to_f64(text_bytes) / 1e6 / encode_s.max(1e-9),
+        peak_memory_bytes: peak_memory().map(ByteCount),
+        ids_sha256: digest(&encoded),
+    })
+}
+
+/// Returns the number of documents that end in a batch, without null rows.
+fn documents_with_text(batch: &Batch) -> u64 {
+    let nulls = batch.iter().filter(Option::is_none).count();
+    to_u64(batch.len() - nulls) - u64::from(batch.open)
+}
+
+/// Passes on the wish to stop, but no progress, which would be measured, too.
+struct Quiet<'a>(&'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+}
+
+/// Encodes the documents and keeps the ids in memory.
+fn encode(
+    documents: Vec<Batch>,
+    encoder: &Encoder,
+    input: &Inputs<'_>,
+    observer: &dyn Observer,
+) -> Result<Vec<TokenBatch>> {
+    let mut encoded = Vec::new();
+    let documents = Box::new(documents.into_iter().map(Ok));
+    let name = |source, unit| input.name(source, unit);
+    encode_batches(documents, encoder, name, &Quiet(observer), |batch| {
+        encoded.push(batch);
+        Ok(())
+    })?;
+    Ok(encoded)
+}
+
+/// Returns the processor time since `before`, in seconds.
+fn time_since(before: Duration) -> Option<f64> {
+    Some(processor_time()?.saturating_sub(before).as_secs_f64())
+}
+
+/// Returns the SHA-256 of all ids as 32-bit little-endian numbers, in hexadecimal.
+fn digest(encoded: &[TokenBatch]) -> String {
+    let mut digest = Sha256::new();
+    let mut bytes = Vec::new();
+    for batch in encoded {
+        bytes.clear();
+        batch.ids.append_to(&mut bytes, |id| id.get().to_le_bytes());
+        digest.update(&bytes);
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Measured {
+    /// Writes the results for people.
+    fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        writeln!(
+            out,
+            "{}, {}, {}",
+            counted(self.documents, "document"),
+            ByteCount(self.text_bytes),
+            counted(self.tokens, "token"),
+        )?;
+        writeln!(
+            out,
+            "encoded in {:.3} s with {}: {:.1} MB/s",
+            self.encode_s,
+            counted(to_u64(self.threads), "thread"),
+            self.mb_per_s
+        )?;
+        if let Some(used) = self.encode_cpu_s {
+            writeln!(out, "processor time {used:.3} s")?;
+        }
+        writeln!(out, "reading {:.3} s, loading the tokenizer {:.3} s", self.read_s, self.load_s)?;
+        writeln!(out, "ids {}", self.ids_sha256)
+    }
+}
