@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The errors that arise between stages. Errors within a stage belong to the stage.
+//! [`RunError`] has the errors that arise between stages. Errors within a stage belong to the stage.
 
 mod checks;
 mod encoding;
