@@ -1,8 +1,8 @@
 //! Writes all data files of an output folder, and resumes what an earlier run began.
 //!
-//! A data file is written in the state folder under a temporary name. When its last row is written, it is synced to disk,
-//! recorded in the journal of completed files, and moved to `data/` under its final name. A run that is killed between
-//! any two of these steps loses no row group.
+//! A data file is written in the state folder under a temporary name. When its last row is written, it is synced to
+//! disk, recorded in the journal of completed files, and moved to `data/` under its final name. A run that is killed
+//! between any two of these steps loses no row group.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,11 +1,11 @@
-//! Files of bare ids, one after another (`.bin`), and the index that separates documents (`.idx`): how both are written,
-//! and how the index is read.
+//! Files of bare ids, one after another (`.bin`), and the index that separates documents (`.idx`): how both are
+//! written, and how the index is read.
 //!
 //! The ids are little-endian, with 2 or 4 bytes each. There are two formats of the index:
 //!
 //! - of [`OutputFormat::Bin`]: the offset of each document's first id, then the number of all ids, as 64-bit numbers;
-//! - of [`OutputFormat::Megatron`]: Megatron-LM's `MMIDIDX`, version 1. After the magic bytes, the version, and a code
-//!   for the type of the ids come the number of sequences, the number of documents plus one, the length of each
+//! - of [`OutputFormat::Megatron`]: Megatron-LM's `MMIDIDX`, version 1. After the magic bytes, the version, and a
+//!   code for the type of the ids come the number of sequences, the number of documents plus one, the length of each
 //!   sequence (32 bits), the offset of each sequence in bytes, and the number of sequences before each document.
 //!
 //! Reads files of bare ids by the index beside them.

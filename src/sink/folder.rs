@@ -28,8 +28,8 @@ const INCOMPLETE: &str = "incomplete-";
 
 /// An output folder that only this process may write, until this value is dropped.
 ///
-/// A lock on a file keeps other processes out. Where file systems have no locks, or machines do not share them, a file
-/// does so that the holder rewrites every few seconds.
+/// A lock on a file keeps other processes out. Where file systems have no locks, or machines do not share them, a
+/// file does so that the holder rewrites every few seconds.
 ///
 /// ```
 /// use tokenmill::sink::OutputFolder;
@@ -153,8 +153,8 @@ impl OutputFolder {
     }
 
     /// Renames the incomplete data file of the previous run to the name for this run. If the previous run may still
-    /// wake up and continue to write, its data file is removed and the journals are replaced by copies: then it writes
-    /// only to files that have no name any more.
+    /// wake up and continue to write, its data file is removed and the journals are replaced by copies: then it
+    /// writes only to files that have no name any more.
     fn take_over_incomplete_file(&self) -> Result<()> {
         let state = self.state();
         for path in entries(&state)? {

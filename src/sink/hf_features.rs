@@ -1,7 +1,7 @@
 //! Describes the columns of an output in the terms of the Python library `datasets`.
 //!
-//! `load_dataset` takes the types of columns from the metadata of a Parquet file, or from the head of the dataset card.
-//! Without a description, it infers them, and then types such as UUID get lost.
+//! `load_dataset` takes the types of columns from the metadata of a Parquet file, or from the head of the dataset
+//! card. Without a description, it infers them, and then types such as UUID get lost.
 
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};

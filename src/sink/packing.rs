@@ -1,7 +1,7 @@
 //! Packs documents into rows of equal length, and the limits of row groups.
 //!
-//! Documents are gathered until they fill a window. Then [`Packing::pack`] assigns ranges of the window's ids to rows,
-//! and the rows become one row group. Nothing is carried from one window to the next.
+//! Documents are gathered until they fill a window. Then [`Packing::pack`] assigns ranges of the window's ids to
+//! rows, and the rows become one row group. Nothing is carried from one window to the next.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -396,8 +396,8 @@ mod tests {
         DatasetConfig { declaration: declared(packing), ..config(vec![vec![unit("in", None)]], 600) }
     }
 
-    /// Writes the missing documents in batches of `size`, at most `most` batches. Returns the number of row groups that
-    /// were kept, and the manifest if the output is complete.
+    /// Writes the missing documents in batches of `size`, at most `most` batches. Returns the number of row groups
+    /// that were kept, and the manifest if the output is complete.
     fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize, Option<Manifest>) {
         let documents = some_documents();
         let folder = OutputFolder::open(folder).expect("the folder");

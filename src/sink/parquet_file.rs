@@ -3,8 +3,8 @@
 //! A row group goes three ways:
 //!
 //! 1. [`encode_columns`] encodes and compresses its columns in memory, on any thread.
-//! 2. [`ParquetFile::append`] copies the encoded pages to the file. Parquet keeps the entries for the footer, with sizes
-//!    and offsets of the pages, in memory until the file ends.
+//! 2. [`ParquetFile::append`] copies the encoded pages to the file. Parquet keeps the entries for the footer, with
+//!    sizes and offsets of the pages, in memory until the file ends.
 //! 3. For a process that resumes the file, these entries are stored in a journal, in the form of the footer of a file
 //!    with only this row group. [`ParquetFile::resume_group`] reads them, and so continues as if it had written the
 //!    pages itself.
@@ -366,8 +366,8 @@ pub(super) fn footer_bytes(
     Ok(bytes)
 }
 
-/// Reads the footer entries that [`footer_bytes`] wrote. They lack the pages, and the deprecated fields for minimum and
-/// maximum values, which readers no longer use.
+/// Reads the footer entries that [`footer_bytes`] wrote. They lack the pages, and the deprecated fields for minimum
+/// and maximum values, which readers no longer use.
 pub(super) fn columns_from_footer(
     bytes: &[u8],
     columns: &Arc<SchemaDescriptor>,

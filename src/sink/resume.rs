@@ -1,10 +1,10 @@
-//! Records the row groups of the incomplete data file and the completed data files, and finds those that are undamaged,
-//! from which a later run resumes.
+//! Records the row groups of the incomplete data file and the completed data files, and finds those that are
+//! undamaged, from which a later run resumes.
 //!
 //! - [`RowGroupJournal`] gets a record after each row group, with the hash of the file up to there. After an
 //!   interruption, [`IncompleteFile`] is the file up to the last record whose hash is right.
-//! - [`CompletedFiles`] gets a record of a data file before the file gets its name. So every named file has a record, and
-//!   the last recorded file may still have to be named.
+//! - [`CompletedFiles`] gets a record of a data file before the file gets its name. So every named file has a record,
+//!   and the last recorded file may still have to be named.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};

@@ -218,7 +218,8 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
 /// The columns of packed rows, which replace those of documents.
 ///
 /// # Errors
-/// The documents have pass-through columns, or the length of rows is out of range ([`Usage`](crate::ErrorKind::Usage)).
+/// The documents have pass-through columns, or the length of rows is out of range
+/// ([`Usage`](crate::ErrorKind::Usage)).
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     let refused =
         |what: String, help: &'static str| Err(Error::from(SinkError::CannotPack { what }).with_help(help));

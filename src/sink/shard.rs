@@ -59,7 +59,8 @@ impl<W: Write + Send> ShardFile<W> {
         }
     }
 
-    /// Adds a row group that is already in the file. `metadata` is what [`append`](ShardFile::append) returned for it.
+    /// Adds a row group that is already in the file. `metadata` is what [`append`](ShardFile::append) returned for
+    /// it.
     fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         match self {
             ShardFile::Parquet(file) => file.resume_group(metadata),

@@ -1,6 +1,8 @@
-//! The state folder of an output: its job file, and journals of what a run has written, from which a later run resumes.
+//! The state folder of an output: its job file, and journals of what a run has written, from which a later run
+//! resumes.
 //!
-//! State is trusted only if its checksum is right. What is damaged is as good as missing: the run writes the data again.
+//! State is trusted only if its checksum is right. What is damaged is as good as missing: the run writes the data
+//! again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

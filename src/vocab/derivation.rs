@@ -22,6 +22,8 @@ use crate::base::int::{TokenId, to_usize};
 
 /// Properties of a vocabulary beyond its invariants. Vocabularies learned by this program have all of them; edited or
 /// concatenated ones lack some.
+/// None of these is an error: every vocabulary can be used. They decide [how](crate::encode::Method) a vocabulary is
+/// encoded and which formats can hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Checks {
     /// Number of ids below [`id_limit`](Vocabulary::id_limit) that no token has.
@@ -44,6 +46,7 @@ impl Checks {
     /// Returns whether the shortcuts for trained vocabularies are exact for this one: merging by the rank of the
     /// joined bytes equals merging by the list of merges, whole pre-tokens may be looked up before merging, and a
     /// sequence of tokens is an encoding if every two adjacent tokens in it are.
+    /// Otherwise an encoder carries out the merges one by one, which is slower and exact for every vocabulary.
     pub fn shortcuts_hold(&self) -> bool {
         self.not_self_encoding == 0 && self.unique_bytes && self.one_merge_each && self.rank_order
     }
@@ -87,6 +90,9 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
 
 /// Returns how many tokens the merges do not make of the tokens' own bytes. Requires that each token has one merge at
 /// most, with parts that merges of lower rank make.
+///
+/// Each merge takes at most one look-up per byte of its token, so the sum is linear in the bytes of all tokens. A
+/// token counts as derived only if both of its parts do.
 fn count_underived(vocabulary: &Vocabulary) -> usize {
     let mut derivation = TokenDerivation::new(vocabulary.tokens.len(), vocabulary.merges.len());
     vocabulary.merges.iter().for_each(|merge| derivation.add(merge));
@@ -102,6 +108,8 @@ fn count_underived(vocabulary: &Vocabulary) -> usize {
 
 /// Returns how many tokens the merges do not make of the tokens' own bytes, for any vocabulary, by applying all
 /// merges.
+///
+/// O(n log n) in the length of each token, in parallel over the tokens.
 fn count_unmerged(vocabulary: &Vocabulary) -> usize {
     let pairs: FxHashMap<(u32, u32), (u32, u32)> = vocabulary
         .merges
@@ -117,14 +125,18 @@ fn count_unmerged(vocabulary: &Vocabulary) -> usize {
     fails.filter(|&fails| fails).count()
 }
 
-/// The number of merges that make one token, and the highest rank among them.
+/// The number of merges that make one token, and the highest rank among them. Enough for [`rank_order`] to decide
+/// whether a part exists before a merge uses it.
 #[derive(Clone, Copy, Default)]
 struct MakerSummary {
+    /// 0 for bytes and for tokens that no merge makes.
     merges: usize,
+    /// 0 if there are no such merges.
     highest: u32,
 }
 
-/// Returns the merges of each token, by id.
+/// Summarizes the merges that make each token, by id. The result has one entry for each id below `id_limit`, holes
+/// included.
 fn merges_by_token(vocabulary: &Vocabulary) -> Vec<MakerSummary> {
     let mut merges_by_token = vec![MakerSummary::default(); vocabulary.tokens.len()];
     for merge in &vocabulary.merges {
@@ -156,8 +168,8 @@ fn rank_order(vocabulary: &Vocabulary, merges_by_token: &[MakerSummary]) -> bool
 pub(super) struct BpeMerger {
     /// The symbol at each position; positions that were merged away keep an old one.
     symbols: Vec<u32>,
-    /// The position of each symbol's right neighbour, or [`END`]. For a symbol that was merged away it is the symbol's
-    /// own position.
+    /// The position of each symbol's right neighbour, or [`END`]. For a symbol that was merged away it is the
+    /// symbol's own position.
     next: Vec<usize>,
     /// The position of each symbol's left neighbour, or [`END`].
     previous: Vec<usize>,
@@ -167,13 +179,17 @@ pub(super) struct BpeMerger {
     remaining: Vec<u32>,
 }
 
-/// A pair to merge. Rank and place decide the order. The pair says whether the candidate is still valid when its turn
-/// comes.
+/// A pair to merge. The derived order compares the fields from first to last, so rank and position decide. The pair
+/// says whether the candidate is still valid when its turn comes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct MergeCandidate {
+    /// The rank that the look-up gave for the pair.
     rank: u32,
+    /// The index of the left symbol in the original sequence. It breaks ties, so that the leftmost pair merges first.
     position: usize,
+    /// The two symbols at the time when the candidate was queued.
     pair: (u32, u32),
+    /// The symbol that replaces the pair.
     result: u32,
 }
 
@@ -183,6 +199,10 @@ const END: usize = usize::MAX;
 impl BpeMerger {
     /// Merges until no adjacent pair has a rank, and returns the remaining symbols. `lookup` receives a pair and the
     /// range of original symbols that it covers. It returns the pair's rank and the symbol that replaces it.
+    ///
+    /// The range has the indices of the sequence as it was given. Each merge leads to at most two further look-ups,
+    /// one for the pair on either side of the new symbol. Merging is deterministic: it depends only on the symbols
+    /// and on what `lookup` returns.
     pub(super) fn run(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
@@ -191,7 +211,8 @@ impl BpeMerger {
         self.run_observed(symbols, lookup, |_| {})
     }
 
-    /// Does the same as [`run`](BpeMerger::run), and calls `merged` with each pair that is merged, in order.
+    /// Does the same as [`run`](BpeMerger::run), and calls `merged` with each pair that is merged, in order. A pair
+    /// that was queued but lost a symbol to another merge is not reported.
     pub(super) fn run_observed(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
@@ -210,7 +231,7 @@ impl BpeMerger {
         self.collect()
     }
 
-    /// Fills the buffers with unmerged symbols.
+    /// Fills the buffers with unmerged symbols. The queue is already empty, since each run empties it.
     fn start(&mut self, symbols: impl IntoIterator<Item = u32>) {
         self.symbols.clear();
         self.symbols.extend(symbols);
@@ -221,7 +242,8 @@ impl BpeMerger {
         self.previous.extend([END].into_iter().chain(0..).take(length));
     }
 
-    /// Adds the pair that begins at `position` to the queue if it can merge.
+    /// Adds the pair that begins at `position` to the queue if it can merge. A symbol at the end of the sequence
+    /// begins no pair.
     fn offer(
         &mut self,
         position: usize,
@@ -237,7 +259,8 @@ impl BpeMerger {
         }
     }
 
-    /// Merges a pair if it still exists. Returns whether it did.
+    /// Merges a pair if it still exists, and returns whether it did. It no longer exists if one of its symbols was
+    /// merged away or replaced since the candidate was queued. Both new pairs beside the result are queued.
     fn apply(
         &mut self,
         candidate: &MergeCandidate,
@@ -265,7 +288,7 @@ impl BpeMerger {
         true
     }
 
-    /// Collects the symbols that are left.
+    /// Collects the symbols that are left, from left to right, into the buffer that the caller receives.
     fn collect(&mut self) -> &[u32] {
         self.remaining.clear();
         let mut position = if self.symbols.is_empty() { END } else { 0 };
@@ -279,6 +302,8 @@ impl BpeMerger {
 
 /// How tokens are derived, for vocabularies in which one merge at most makes each token, of parts that merges of
 /// lower rank make.
+///
+/// **Memory:** 16 bytes per id, and a hash map with an entry per merge.
 pub(super) struct TokenDerivation {
     /// The merge of each token, by id; `None` for bytes and tokens that no merge makes.
     merge_of: Vec<Option<DerivingMerge>>,
@@ -286,30 +311,37 @@ pub(super) struct TokenDerivation {
     ranks: FxHashMap<(u32, u32), u32>,
 }
 
-/// The merge that makes a token: its two parts and its rank.
+/// The merge that makes a token. Ids are plain numbers here, because they are keys of the map of ranks.
 #[derive(Clone, Copy)]
 struct DerivingMerge {
+    /// The id of the left part.
     left: u32,
+    /// The id of the right part.
     right: u32,
+    /// The merge's rank. It is higher than the ranks of the merges that make the parts.
     rank: u32,
 }
 
-/// The token next to the border between two parts, and the rank of the merge that consumes it.
+/// The token next to the border between two parts. It stays there until a merge consumes it.
 #[derive(Clone, Copy)]
 struct BorderToken {
+    /// The token's id.
     token: u32,
+    /// The rank of the merge that consumes it. A merge across the border comes first only if its rank is lower; on
+    /// the right side, an equal rank suffices.
     consumed_at: u32,
 }
 
 impl TokenDerivation {
-    /// Creates the derivations of a vocabulary with ids below `id_limit`. [`add`](TokenDerivation::add) adds its merges, of
-    /// which `merges` are expected.
+    /// Creates the derivations of a vocabulary with ids below `id_limit`. [`add`](TokenDerivation::add) adds its
+    /// merges, of which `merges` are expected.
     pub(super) fn new(id_limit: usize, merges: usize) -> TokenDerivation {
         let ranks = FxHashMap::with_capacity_and_hasher(merges, FxBuildHasher);
         TokenDerivation { merge_of: vec![None; id_limit], ranks }
     }
 
-    /// Adds a merge.
+    /// Adds a merge. The parts must be bytes or results of merges that were added before. If the token already has a
+    /// merge, the new one replaces it.
     pub(super) fn add(&mut self, merge: &RankedMerge) {
         let (left, right) = (merge.left.get(), merge.right.get());
         self.merge_of[merge.result.index()] = Some(DerivingMerge { left, right, rank: merge.rank });
@@ -353,7 +385,7 @@ impl TokenDerivation {
     }
 }
 
-/// Marks the absence of a token.
+/// Marks the absence of a token. Tokens are indices here, and there are fewer than 2^32 − 1 of them.
 const NONE: u32 = u32::MAX;
 
 /// Number of bytes of a token that are compared as one number (16).
@@ -367,6 +399,7 @@ const PREFIX_BYTES: usize = 16;
 /// **Memory:** 16 bytes per token, and 64 more during construction.
 #[derive(Debug)]
 pub(super) struct Decompositions {
+    /// By token, its length in bytes.
     lengths: Vec<usize>,
     /// By token, the index of the longest other token that is its prefix, or [`NONE`].
     prefixes: Vec<u32>,
@@ -374,7 +407,7 @@ pub(super) struct Decompositions {
     suffixes: Vec<u32>,
 }
 
-/// The indices of two equal tokens.
+/// The indices of two equal tokens. The lower index is first.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EqualTokens(pub(super) usize, pub(super) usize);
 
@@ -392,6 +425,9 @@ impl Decompositions {
     }
 
     /// Returns the ways to cut a token into two others, those with the longest left part first.
+    ///
+    /// Both parts are tokens, and together they have exactly the token's bytes. The two chains are walked once, so
+    /// the whole iteration takes at most one step for each prefix and each suffix that is a token.
     pub(super) fn of(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
         let length = |token: usize| self.lengths[token];
         // The shortest suffix is last, so that it can be popped.
@@ -404,13 +440,15 @@ impl Decompositions {
     }
 }
 
-/// Returns a token's longest prefix (or suffix), the longest one of that, and so on.
+/// Returns a token's longest prefix (or suffix), the longest one of that, and so on. Lengths decrease, so the chain
+/// ends.
 fn chain(longest: &[u32], token: usize) -> impl Iterator<Item = usize> {
     let next = |&token: &usize| (longest[token] != NONE).then(|| to_usize(longest[token]));
     successors(next(&token), next)
 }
 
-/// The side of a token at which another token is looked for: prefixes or suffixes.
+/// The side of a token at which another token is looked for: prefixes or suffixes. One implementation serves both,
+/// since suffixes are the prefixes of reversed tokens.
 #[derive(Clone, Copy, Debug)]
 enum TokenEnd {
     Start,
@@ -418,7 +456,8 @@ enum TokenEnd {
 }
 
 impl TokenEnd {
-    /// Returns the first bytes from this side as a big-endian number, padded with zeros.
+    /// Returns the first bytes from this side as a big-endian number, padded with zeros. Comparing two keys compares
+    /// up to 16 bytes at once. A key does not show how long its token is.
     fn key(self, token: &[u8]) -> u128 {
         let mut key = [0; PREFIX_BYTES];
         let bytes = &mut key[..token.len().min(PREFIX_BYTES)];
@@ -432,7 +471,7 @@ impl TokenEnd {
         u128::from_be_bytes(key)
     }
 
-    /// Compares two tokens byte by byte from this side.
+    /// Compares two tokens byte by byte from this side. A token comes after its prefixes on this side.
     fn order(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
             TokenEnd::Start => one.cmp(other),
@@ -449,12 +488,17 @@ impl TokenEnd {
     }
 }
 
-/// Returns the number of leading bytes that two heads have in common.
+/// Returns the number of leading bytes that two [keys](TokenEnd::key) have in common, at most 16. Padding counts as
+/// bytes, so the caller must compare lengths, too.
 fn same_bytes(key: u128, other: u128) -> usize {
     to_usize((key ^ other).leading_zeros() / u8::BITS)
 }
 
-/// Returns for each token the longest other token that it has at a side.
+/// Returns for each token the longest other token that it has at a side. The result has an entry per token, [`NONE`]
+/// if there is no such token.
+///
+/// # Errors
+/// Two tokens are equal.
 fn longest(tokens: &[&[u8]], end: TokenEnd) -> Result<Vec<u32>, EqualTokens> {
     let mut sorted: Vec<(u128, u32)> =
         (0..).zip(tokens).map(|(index, token)| (end.key(token), index)).collect();

@@ -8,7 +8,8 @@ use crate::base::int::to_u64;
 use crate::base::integrity::hex;
 use crate::split::SplitPattern;
 
-/// Names the hashed representation of a vocabulary. A change to the representation needs another name.
+/// Names the hashed representation of a vocabulary. A change to the representation needs another name: it is hashed
+/// first, so the fingerprints of two representations never agree by accident.
 const SCHEME: &[u8] = b"tokenmill vocabulary 1\n";
 
 impl Vocabulary {
@@ -61,6 +62,7 @@ impl Vocabulary {
 
     /// Hashes properties that no tokenizer trained by this program has. They are left out for all others, so that
     /// adding such a property does not change existing fingerprints.
+    /// The tokens around a text are not hashed, because encoding does not add them.
     fn hash_hf_only(&self, hash: &mut Sha256) {
         let TextRules { normalizers, prefix_space } = &self.rules;
         let normalization = match &**normalizers {

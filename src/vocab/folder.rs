@@ -12,7 +12,8 @@ use super::io::BYTE_ORDER_MARK;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Result};
 
-/// Returns a file's length and modification time. A change in them shows that another file has replaced it.
+/// Returns a file's length and modification time. A change in them shows that another file has replaced it. `None` if
+/// the file does not exist or the file system gives no times; two such stamps are equal.
 pub(super) fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))
@@ -20,6 +21,11 @@ pub(super) fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
 
 /// Refuses files of two tokenizers, in the formats that need several files: files that another training replaced
 /// while they were read, and files that do not belong to the training record beside them.
+/// `before` is the [`stamp`] of the main file from before it was read. A format with all merges and ids in one file
+/// needs no such check, because files appear complete or not at all.
+///
+/// # Errors
+/// The main file changed, or the record beside it is of another tokenizer.
 pub(super) fn check_one_tokenizer(
     #[cfg_attr(not(feature = "data"), expect(unused_variables))] vocabulary: &Vocabulary,
     format: Format,
@@ -37,13 +43,15 @@ pub(super) fn check_one_tokenizer(
     Ok(())
 }
 
-/// Returns the paths of the files that [`write()`] would write in these formats.
+/// Returns the paths of the files that [`write()`] would write in these formats. The order is that of `formats`, with
+/// the main file of each format first.
 pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let names = formats.iter().flat_map(|format| format.file_names(&options.name));
     names.map(|name| folder.join(name)).collect()
 }
 
-/// Returns the formats in which a folder holds a tokenizer, in the order of [`Format::ALL`].
+/// Returns the formats in which a folder holds a tokenizer, in the order of [`Format::ALL`]. Files are found by their
+/// names alone. Their contents are not read.
 ///
 /// # Errors
 /// The folder cannot be read, or has several files of one format.
@@ -53,6 +61,13 @@ pub fn formats_in(folder: &Path) -> Result<Vec<Format>> {
 }
 
 /// Returns the format and the main file of the tokenizer at `path`.
+///
+/// The format is `format` if given. For a file it otherwise follows from the name, and from the content where the
+/// name leaves it open. For a folder it is the first of [`Format::ALL`] that the folder holds.
+///
+/// # Errors
+/// Nothing at `path` can be read, a folder has several files of one format, or no tokenizer of the requested or of
+/// any format is found. A file of another known kind is named.
 pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     let metadata = fs::metadata(path).map_err(|cause| Error::io("read", path, cause))?;
     if !metadata.is_dir() {
@@ -93,13 +108,16 @@ pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, Pat
     })
 }
 
-/// Returns the first subfolder that holds a tokenizer. An output folder of `run` has one.
+/// Returns the first subfolder that holds a tokenizer. An output folder of `run` has one. Only the next level is
+/// searched. Of several, the first by name is returned, so that the message is always the same.
 fn deeper(folder: &Path) -> Option<PathBuf> {
     let below = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let has_one = |path: &PathBuf| path.is_dir() && formats_in(path).is_ok_and(|formats| !formats.is_empty());
     below.filter(has_one).min()
 }
 
+/// Returns the format that a file's name determines; `None` if the content must decide. A `.tiktoken.json` is the
+/// sidecar of a rank file, so its name determines none.
 fn of_file(path: &Path) -> Option<Format> {
     let name = path.file_name()?.to_str()?;
     Some(match path.extension()?.to_str()? {
@@ -112,6 +130,8 @@ fn of_file(path: &Path) -> Option<Format> {
 }
 
 /// Returns the format of a file whose name does not determine it.
+///
+/// `None` means that the content is of no known kind. That need not be an error if the name suggests a format.
 ///
 /// # Errors
 /// The file is of another known kind, or cannot be read.
@@ -131,6 +151,11 @@ fn of_content(path: &Path) -> Result<Option<Format>> {
     }
 }
 
+/// Returns the main file of a format in a folder; `None` if there is none. For GPT-2's format this is the file of
+/// tokens, and for Hugging Face's a `tokenizer.json` comes before a `tekken.json`.
+///
+/// # Errors
+/// The folder has several files with the extension of the format, or cannot be read.
 fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     match format {
         Format::Hf => match existing(folder.join(TOKENIZER))? {
@@ -148,6 +173,9 @@ fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
 
 /// Returns the path if it is a file. A path that the system does not let this process inspect is an error, since it
 /// may be a file.
+///
+/// # Errors
+/// The system does not say whether the path is a file.
 fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
     match fs::metadata(&path) {
         Ok(metadata) => Ok(metadata.is_file().then_some(path)),
@@ -156,7 +184,10 @@ fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Returns the only file of a folder with this extension.
+/// Returns the only file of a folder with this extension. `None` if there is none.
+///
+/// # Errors
+/// There are several, which the message names in order, or the folder cannot be read.
 fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! The formats of tokenizers, and the files that are no tokenizers: [`OtherFileKind`] says in an error what they are.
+//! The formats of tokenizers, and the kinds of files that are often given for a tokenizer. [`OtherFileKind`] names such a
+//! kind in an error.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +24,9 @@ pub(super) const VOCABULARY: &str = "vocab.json";
 pub(super) const MERGES: &str = "merges.txt";
 
 /// A file format of tokenizers.
+///
+/// All formats hold tokens with their ids. They differ in what else they hold: only [`Hf`](Format::Hf) has
+/// normalizers, split steps and flags of added tokens. `render` refuses a vocabulary that a format cannot express.
 ///
 /// ```
 /// use tokenmill::vocab::Format;
@@ -82,6 +86,7 @@ impl fmt::Display for Format {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tokenizer format {name:?}; the formats are hf, tiktoken, minbpe and gpt2")]
 pub struct NotFormat {
+    /// The string as it was given.
     name: String,
 }
 
@@ -100,7 +105,8 @@ impl FromStr for Format {
     }
 }
 
-/// A file of another kind, and the remedy.
+/// A kind of file that is no tokenizer but is often given for one. Naming the kind helps more than the parser's
+/// error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OtherFileKind {
     /// The kind as a noun phrase that completes "it is …".
@@ -109,40 +115,51 @@ pub(super) struct OtherFileKind {
     pub(super) remedy: &'static str,
 }
 
+/// The remedy for what servers send in place of a file.
 const DOWNLOAD: &str = "download the file itself: on GitHub the raw file, on the Hugging Face hub the address with \
                         `resolve` instead of `blob`, with an access token if one is required";
+/// The remedy for archives and compressed files. Tokenizers are small, so compressed ones are not read.
 const UNPACK: &str = "unpack it first";
+/// The remedy for text in another encoding.
 const AS_UTF_8: &str = "convert it to UTF-8 first, for instance with `iconv -t UTF-8`";
+/// The remedy for files of a model other than its tokenizer.
 const BESIDE_WEIGHTS: &str = "give the tokenizer's own file, which is usually in the same folder: tokenizer.json, or \
                               vocab.json with merges.txt";
 
+/// A clone without Git LFS has such a text in place of each large file.
 const LFS_POINTER: OtherFileKind = OtherFileKind {
     what: "a Git LFS pointer, which only names a file",
     remedy: "fetch the file itself: run `git lfs pull` in its repository, or download it",
 };
 
+/// A browser page about a file, saved under the file's name.
 const PAGE: OtherFileKind = OtherFileKind { what: "a web page", remedy: DOWNLOAD };
 
+/// Hubs answer with a short text or with JSON that has the key `error`.
 const ANSWER: OtherFileKind = OtherFileKind { what: "an error message from a server", remedy: DOWNLOAD };
 
+/// Its models are unigram or BPE over characters. Both give other tokens than byte-level BPE.
 const SENTENCE_PIECE: OtherFileKind = OtherFileKind {
     what: "a SentencePiece model",
     remedy: "only byte-level BPE tokenizers can be used, and SentencePiece models are not; a tokenizer.json beside it \
              may be one",
 };
 
+/// WordPiece takes the longest token that matches, and has no merges.
 const WORD_PIECE: OtherFileKind = OtherFileKind {
     what: "the token list of a WordPiece model, like that of BERT",
     remedy: "only byte-level BPE tokenizers can be used",
 };
 
+/// Some programs pickle an encoding of tiktoken. Unpickling runs code, so such files are not read.
 const PICKLE: OtherFileKind = OtherFileKind {
     what: "a pickled Python object",
     remedy: "open it in Python and write its tokens to a .tiktoken file, one per line: its bytes in base64, a space, \
              and its rank",
 };
 
-/// The first bytes of files that hold no tokenizer.
+/// The first bytes of files that hold no tokenizer. The byte order marks of UTF-16 are among them, so that such a
+/// file gets a better error than "not UTF-8".
 const BEGINNINGS: [(&[u8], OtherFileKind); 9] = [
     (b"version https://git-lfs.github.com/spec/", LFS_POINTER),
     (b"\x1f\x8b\x08", OtherFileKind { what: "compressed with gzip", remedy: UNPACK }),
@@ -155,7 +172,7 @@ const BEGINNINGS: [(&[u8], OtherFileKind); 9] = [
     (b"\xfe\xff", OtherFileKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
 ];
 
-/// The first bytes of texts that servers answer instead of a file.
+/// The first bytes of texts that servers answer instead of a file. Case does not matter.
 const ANSWERS: [&[u8]; 5] = [
     b"Entry not found",
     b"Repository not found",
@@ -168,6 +185,8 @@ const ANSWERS: [&[u8]; 5] = [
 const PAGES: [&[u8]; 4] = [b"<!doctype html", b"<html", b"<head", b"<?xml"];
 
 /// Returns the kind of a file by its first bytes, whatever its name. `bytes` is the whole file or its beginning.
+/// `None` if no known kind begins like this, which does not make it a tokenizer. White space before a page or answer
+/// is skipped.
 pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherFileKind> {
     if let Some((_, other)) = BEGINNINGS.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Some(*other);
@@ -242,6 +261,9 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherFileKind> {
 }
 
 /// Returns the model type of a `tokenizer.json` that does not name it, as files of old versions do not.
+///
+/// The fields of the model decide: only BPE has merges, only WordPiece limits the length of words, and only Unigram
+/// lists its tokens instead of mapping them to ids. `None` if it has merges, or if no type fits.
 pub(super) fn unnamed_model(json: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct ModelOf<T> {

@@ -20,6 +20,8 @@ use crate::split::SplitPattern;
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// What to assume where a tokenizer's files do not say it.
+/// A `vocab.json` itself names no split, so [`split`](LoadOptions::split) takes precedence over the tokenizer class
+/// in a `tokenizer_config.json` beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
     /// The format. By default it follows from the file's name and content, or from the files in a folder.
@@ -33,7 +35,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Returns the split that a file names.
+    /// Returns the split that a file names. Without a wish in the options, any split is right.
     ///
     /// # Errors
     /// The options ask for another one.
@@ -45,13 +47,18 @@ impl LoadOptions {
     }
 }
 
-/// The contents of a format's files, in the order of their [names](Format::file_names).
+/// The contents of a format's files, in the order of their [names](Format::file_names). The file that
+/// [`load`](super::load) reads first is the first one.
 pub(super) type Rendered = [Vec<u8>; 2];
 
-/// The byte order mark that some editors put before UTF-8 text. No format begins with it.
+/// The byte order mark that some editors put before UTF-8 text. No format begins with it. It is removed before
+/// parsing.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Returns the bytes of a file, without a byte order mark. A file may have at most [`MAX_FILE_BYTES`].
+///
+/// **Memory:** the size of the file. The length that the file system reports is not trusted, so pipes and growing
+/// files are limited, too.
 ///
 /// # Errors
 /// The file is longer, is of another known kind, or cannot be read.
@@ -74,24 +81,34 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Returns the bytes of a file, or `None` if it does not exist.
+///
+/// # Errors
+/// Those of [`read_bytes`], or the system does not say whether the file exists.
 pub(super) fn bytes_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
     let is_there = path.try_exists().map_err(|cause| Error::io("read", path, cause))?;
     is_there.then(|| read_bytes(path)).transpose()
 }
 
 /// Parses a JSON file; returns `None` if it does not exist.
+///
+/// # Errors
+/// Those of [`bytes_if_there`], or the file is not the JSON expected.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let Some(bytes) = bytes_if_there(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|wrong| VocabError::Json(wrong).in_file(path))
 }
 
 /// Returns the content of a UTF-8 file.
+///
+/// # Errors
+/// Those of [`read_bytes`], or the file is not UTF-8.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_bytes(path)?)
         .map_err(|wrong| VocabError::NotText(wrong.utf8_error()).in_file(path))
 }
 
-/// Returns JSON with line breaks, so that the difference between two vocabularies is a few lines.
+/// Returns JSON with line breaks, so that the difference between two vocabularies is a few lines. Equal values give
+/// equal bytes. The last byte is a line break.
 pub(super) fn pretty(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("names and numbers are always JSON");
     bytes.push(b'\n');
@@ -99,12 +116,14 @@ pub(super) fn pretty(value: &impl Serialize) -> Vec<u8> {
 }
 
 /// The entries of a JSON object that maps names to ids, in the order of the file. Duplicate names are kept, so that
-/// they can be refused; a map would silently keep the last one.
+/// they can be refused; a map would silently keep the last one. Ids are not checked here. They may repeat or leave
+/// holes.
 #[derive(Debug, Default)]
 pub(super) struct VocabularyEntries(pub(super) Vec<(String, TokenId)>);
 
 impl<'de> Deserialize<'de> for VocabularyEntries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VocabularyEntries, D::Error> {
+        /// A map is visited entry by entry, because every map type of the standard library would drop duplicates.
         struct EntriesVisitor;
         impl<'de> Visitor<'de> for EntriesVisitor {
             type Value = VocabularyEntries;

@@ -22,6 +22,9 @@ use crate::train::{Merge, Merges};
 /// ([`ignore_merges`](Vocabulary::ignore_merges)). Then text must be [encoded](GivenMerges::encoder) by them, and the
 /// list is ordered by the length of the tokens, so that parts come before the tokens made of them. A token that
 /// several merges make has the number of the first.
+///
+/// **Memory:** the merges, 12 bytes per merge for ids and ranks, and what the encoder needs if the merges are no
+/// plain list: a map of their pairs, and the bytes of all tokens if whole pre-tokens are looked up.
 #[derive(Clone, Debug)]
 pub struct GivenMerges {
     /// All merges, the given ones first.
@@ -49,7 +52,9 @@ struct GivenEncoding {
 /// A merge of a pair in [`GivenEncoding`].
 #[derive(Clone, Copy, Debug)]
 struct GivenMerge {
+    /// The merge's rank in the vocabulary. Lower ranks merge first; several merges may share one.
     rank: u32,
+    /// The number of the token that replaces the pair.
     result: u32,
     /// The merge's index in the list.
     index: usize,
@@ -57,6 +62,9 @@ struct GivenMerge {
 
 impl Vocabulary {
     /// Returns the merges as training numbers tokens. The first `given` (at most all) are accepted in any form.
+    ///
+    /// This is O(n log n) in the number of merges, plus a [check](crate::vocab::check) of the vocabulary if it looks
+    /// up whole pre-tokens.
     ///
     /// # Errors
     /// The merges after the given ones are no plain list: they share a rank, make a token twice, or use a part that
@@ -89,13 +97,15 @@ impl Vocabulary {
         Ok(GivenMerges { merges: Merges::new(merges), given, ids, ranks, encoding })
     }
 
-    /// Returns the number of each byte's token.
+    /// Returns the number of each byte's token. A byte without a token has a number, too: its id is one that no token
+    /// has.
     fn numbers(&self) -> FxHashMap<TokenId, u32> {
         (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect()
     }
 
     /// Returns whether some token arises only by looking up a whole pre-token, since the first `given` merges do not
-    /// make it of its bytes. Tokens that later merges make do not count.
+    /// make it of its bytes. Tokens that later merges make do not count. If it returns `false`,
+    /// [`ignore_merges`](Vocabulary::ignore_merges) changes no encoding, and the merges can be applied as a list.
     fn looks_up(&self, given: usize) -> bool {
         let later = self.made_later(given);
         let mut parts = VocabularyParts { bos_eos_template: BosEosTemplate::default(), ..self.parts() };
@@ -113,6 +123,9 @@ impl Vocabulary {
 
     /// Returns the given merges ordered by the length of their tokens, the number of each token, the token of each
     /// number, the vocabulary's index of each merge, and the data to encode text.
+    ///
+    /// Every merge has a place in the list, so that counts by merge keep their positions. A placeholder stands for a
+    /// merge that can never be applied, and no pair leads to it.
     #[expect(clippy::type_complexity, reason = "taken apart at once")]
     fn by_length(
         &self,
@@ -156,18 +169,21 @@ impl GivenMerges {
         &self.merges
     }
 
-    /// Returns the number of given merges.
+    /// Returns the number of given merges. They are the first ones of [`merges`](GivenMerges::merges).
     pub fn given(&self) -> usize {
         self.given
     }
 
-    /// Returns the vocabulary's token for each number: 256 bytes, then one per merge.
+    /// Returns the vocabulary's token for each number: 256 bytes, then one per merge. Several numbers may have the
+    /// same token, if several merges make it.
     pub fn ids(&self) -> &[TokenId] {
         &self.ids
     }
 
     /// Reorders one value per merge from the order of this list to the order of the vocabulary's merges. Values
     /// beyond the length of the list keep their positions.
+    ///
+    /// Use it for counts that training collected, before they are stored beside the vocabulary.
     pub fn by_rank<T: Clone>(&self, of_merges: &[T]) -> Vec<T> {
         let mut ordered = of_merges.to_vec();
         for (value, &rank) in of_merges.iter().zip(&self.ranks) {
@@ -177,7 +193,7 @@ impl GivenMerges {
     }
 
     /// Returns an encoder by the given merges, or `None` if they are a plain list, which can be applied merge by
-    /// merge.
+    /// merge. Each encoder has its own buffers and counts, so every thread needs one.
     pub fn encoder(&self) -> Option<GivenEncoder<'_>> {
         let encoding = self.encoding.as_ref()?;
         Some(GivenEncoder { encoding, merger: BpeMerger::default(), merged: vec![0; self.given] })
@@ -185,9 +201,14 @@ impl GivenMerges {
 }
 
 /// Encodes pre-tokens by [`GivenMerges`] and counts how often each merge is applied.
+///
+/// It exists because training that extends a tokenizer must start from exactly the tokens that this tokenizer makes.
 pub struct GivenEncoder<'a> {
+    /// The pairs and the pre-tokens that are looked up.
     encoding: &'a GivenEncoding,
+    /// The buffers of the merging, reused for each pre-token.
     merger: BpeMerger,
+    /// How often each given merge was applied, in the order of the list.
     merged: Vec<u64>,
 }
 
@@ -202,6 +223,8 @@ impl GivenEncoder<'_> {
     ///
     /// Returns `false`, and appends nothing, if the pre-token is looked up as a token that takes part in no merge and
     /// so has no number.
+    ///
+    /// `count` only weighs the merges in [`into_counts`](GivenEncoder::into_counts). The tokens are appended once.
     pub fn append(&mut self, pretoken: &[u8], count: Count, tokens: &mut Vec<u32>) -> bool {
         let GivenEncoder { encoding, merger, merged } = self;
         if let Some(whole_pretokens) = encoding.whole_pretokens.get(pretoken) {
@@ -287,6 +310,9 @@ impl Vocabulary {
 
     /// Returns the first `most` merges as a list, and the number of each token in it.
     ///
+    /// This is the form that training produces. Merges must be in ascending order of rank, as a [`Vocabulary`] has
+    /// them.
+    ///
     /// # Errors
     /// Merges share a rank, or one of them cannot be [listed].
     pub(super) fn as_list(&self, most: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
@@ -302,7 +328,8 @@ impl Vocabulary {
         Ok((Merges::new(merges), numbers))
     }
 
-    /// Returns the parts from which an equal vocabulary can be built.
+    /// Returns the parts from which an equal vocabulary can be built. The parts are copies: tokens that are only
+    /// added ones are left out, since `added` has them.
     pub(super) fn parts(&self) -> VocabularyParts {
         VocabularyParts {
             tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
@@ -318,6 +345,8 @@ impl Vocabulary {
 }
 
 /// Renumbers the merge at `index` as in training, and gives its token the next number.
+///
+/// `numbers` gets the new token. It must not be used after an error.
 ///
 /// # Errors
 /// A part has no number yet, or the token already has one.
@@ -337,6 +366,8 @@ pub(super) fn listed(
     }
 }
 
+/// Returns the error of a vocabulary whose merges are no plain list. `problem` completes its message and counts
+/// merges from 1.
 pub(super) fn not_a_list(problem: String) -> Error {
     Error::new(ErrorKind::Failed, VocabError::NotAList { problem })
 }

@@ -64,7 +64,8 @@
 //! `rstrip` take. [`Vocabulary::keeps_text`] says whether decoding restores every text.
 //!
 //! **Post-processors** that put tokens around a text are not applied, because BOS and EOS tokens are chosen where
-//! documents are encoded. [`load`] reports them to the observer, and [`Vocabulary::bos_eos_template`] returns their tokens.
+//! documents are encoded. [`load`] reports them to the observer, and [`Vocabulary::bos_eos_template`] returns their
+//! tokens.
 
 mod derivation;
 mod error;

@@ -21,6 +21,9 @@ use crate::train::HistoryPoint;
 /// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
 /// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
 ///
+/// An existing tokenizer with the same file names is replaced. The record of a training in the folder is not touched,
+/// so the caller must replace or remove it.
+///
 /// # Errors
 /// Those of [`render`], or a file cannot be written.
 pub fn write(
@@ -38,6 +41,11 @@ pub fn write(
 
 /// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
 /// future paths.
+///
+/// Files of several formats and the record can so appear together, when the caller commits the group.
+///
+/// # Errors
+/// Those of [`render`], or a file cannot be written.
 pub(crate) fn stage(
     vocabulary: &Vocabulary,
     format: Format,
@@ -52,6 +60,7 @@ pub(crate) fn stage(
 }
 
 /// Removes the files of a format from a folder, if they exist. These are the files that [`write()`] would replace.
+/// The record is not among them.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -59,11 +68,13 @@ pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> R
     format.file_names(&options.name).into_iter().try_for_each(|name| atomic_file::remove(&folder.join(name)))
 }
 
-/// The name of the record's file.
+/// The name of the record's file. It is fixed, so a folder can hold one record.
 const NAME: &str = "training.json";
 
 /// How a vocabulary was learned, which no tokenizer format has a place for. It is stored as `training.json` in the
 /// tokenizer's folder.
+/// Other programs ignore the file. This program reads it to inspect a tokenizer and to train it further, and
+/// [`load`](super::load) uses the fingerprint to notice files of different trainings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingRecord {
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
@@ -97,12 +108,13 @@ impl TrainingRecord {
         Ok(path)
     }
 
-    /// Returns the content of the record's file.
+    /// Returns the content of the record's file. Equal records give equal bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         pretty(self)
     }
 
-    /// Returns whether the record says that the folder holds a tokenizer in this format.
+    /// Returns whether the record says that the folder holds a tokenizer in this format. Records of settings without
+    /// a list of formats name none.
     pub(super) fn has(&self, format: Format) -> bool {
         let formats = self.settings.get("formats").and_then(serde_json::Value::as_array);
         formats.is_some_and(|formats| formats.iter().any(|name| name.as_str() == Some(format.name())))
@@ -131,6 +143,13 @@ impl TrainingRecord {
 }
 
 /// Refuses files that do not belong to the training record beside them.
+///
+/// A missing or damaged record proves nothing and is no error. The same holds for files under names that [`write()`]
+/// would not give by default, and for formats that the record does not list: such files were put there by somebody
+/// else.
+///
+/// # Errors
+/// The record's fingerprint is that of another vocabulary.
 pub(super) fn check_record(vocabulary: &Vocabulary, format: Format, path: &Path) -> Result<()> {
     let named = path.file_stem().is_some_and(|stem| *stem == *WriteOptions::default().name);
     let is_ours = format == Format::Gpt2 || named;

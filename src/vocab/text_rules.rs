@@ -11,6 +11,9 @@ use crate::error::excerpt;
 /// A token that is found in a text before the text is split.
 ///
 /// It may also be a token that merges produce. Then its text is the spelling of that token in GPT-2's byte alphabet.
+///
+/// The flags are those of Hugging Face's tokenizers. A token is searched for as a literal text. Where several tokens
+/// match, encoding decides by the rules of that program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AddedToken {
     /// The token's id.
@@ -46,6 +49,9 @@ impl AddedToken {
 
     /// Sets `normalized` to `false` where it has no effect: without normalizers, and if only one of the two searches
     /// for added tokens has tokens.
+    ///
+    /// Vocabularies that encode alike are then equal and have the same fingerprint, whichever value a file gives the
+    /// flag.
     pub(super) fn clear_idle_normalized(added: &mut [AddedToken], has_normalizers: bool) {
         if !has_normalizers && added.array_windows().all(|[one, next]| one.normalized == next.normalized) {
             added.iter_mut().for_each(|token| token.normalized = false);
@@ -59,6 +65,8 @@ impl AddedToken {
 }
 
 /// A special token that is named when a tokenizer is read, because its files have no place for it.
+///
+/// It is a request, unlike [`AddedToken`]: the id may still be open, and reading fails if the files contradict it.
 ///
 /// ```
 /// use tokenmill::TokenId;
@@ -91,7 +99,9 @@ impl From<&str> for SpecialToken {
 }
 
 impl SpecialToken {
-    /// Returns the named tokens. Those without an id get the next free ids, starting with `next`.
+    /// Returns the named tokens. Those without an id get the next free ids, starting with `next`. A token with an id
+    /// moves the next free id behind its own. Ids end at 2^32 − 1; a clash there is found when the vocabulary is
+    /// built.
     pub(super) fn numbered(named: &[SpecialToken], mut next: u32) -> Vec<AddedToken> {
         let token = |SpecialToken { text, id }: &SpecialToken| {
             let id = id.unwrap_or(TokenId::new(next));
@@ -103,6 +113,8 @@ impl SpecialToken {
 }
 
 /// The changes that a text between added tokens undergoes before it is split.
+///
+/// The default changes nothing. Normalizers come first, then the prefix space.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextRules {
     /// The normalizers, in the order in which they are applied.
@@ -111,7 +123,8 @@ pub struct TextRules {
     pub prefix_space: bool,
 }
 
-/// The tokens that a tokenizer's own program puts around a text.
+/// The tokens that a tokenizer's own program puts around a text. Encoding in this crate does not add them. Both lists
+/// are empty if there are no such tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct BosEosTemplate {
     /// The tokens before the text.
@@ -122,6 +135,9 @@ pub struct BosEosTemplate {
 
 /// A change that a text undergoes before it is split. It is serialized as in a `tokenizer.json`. In a text that is
 /// not UTF-8, it applies separately to each valid part between invalid bytes.
+///
+/// Each maps a text to a text, independently of the texts before it. [`Display`](fmt::Display) gives a phrase for
+/// messages.
 ///
 /// ```
 /// let normalizer: tokenmill::vocab::Normalizer = serde_json::from_str(r#"{"type": "NFC"}"#)?;
@@ -170,6 +186,8 @@ pub enum Normalizer {
 }
 
 /// The pattern of [`Normalizer::Replace`].
+///
+/// Both forms replace matches from left to right, without overlaps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReplacePattern {
     /// This string, literally.
@@ -179,7 +197,8 @@ pub enum ReplacePattern {
 }
 
 impl Normalizer {
-    /// The values of `type` in files, in the order of the variants.
+    /// The values of `type` in files, in the order of the variants. A file with another value is refused by name
+    /// instead of with the parser's message.
     pub(super) const KINDS: [&str; 9] =
         ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Prepend", "Replace"];
 }

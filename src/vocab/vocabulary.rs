@@ -15,6 +15,9 @@ use crate::split::{SplitPattern, byte_alphabet};
 use crate::train::Merges;
 
 /// A merge of two tokens into one, with its rank.
+///
+/// A merge has no bytes of its own: those of `result` are the bytes of `left` followed by the bytes of `right`.
+/// [`Vocabulary::new`] checks this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RankedMerge {
     /// The left token.
@@ -115,11 +118,14 @@ pub struct UnknownToken {
 
 impl Vocabulary {
     /// Returns the highest id in use plus one: the size of a table indexed by id.
+    ///
+    /// Ids below it may be unused. No token has an id from it on.
     pub fn id_limit(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Returns the bytes of a token, for a special token those of its text. `None` if the id is not in use.
+    /// Returns the bytes of a token, for a special token those of its text. `None` if the id is not in use. An id
+    /// beyond the limit gives `None`, too. A token without bytes gives an empty slice.
     pub fn bytes(&self, id: TokenId) -> Option<&[u8]> {
         self.tokens.get(id.index())?.as_deref()
     }
@@ -131,7 +137,8 @@ impl Vocabulary {
         self.tokens().find(|(_, found)| *found == bytes).map(|(id, _)| id)
     }
 
-    /// Returns all tokens with their bytes, by ascending id.
+    /// Returns all tokens with their bytes, by ascending id. Holes are skipped. A token that is only an added one has
+    /// the bytes of its text.
     pub fn tokens(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
         let tokens = self.tokens.iter().enumerate();
         tokens.filter_map(|(id, bytes)| Some((TokenId::from_index(id), bytes.as_deref()?)))
@@ -161,6 +168,9 @@ impl Vocabulary {
 
     /// Appends the bytes of each token to `text`; added tokens give their text. Decoding restores an encoded text
     /// byte for byte unless [`keeps_text`](Vocabulary::keeps_text) is `false`.
+    ///
+    /// `text` is extended and not cleared. A token can end within a character, so the bytes of some ids alone need
+    /// not be UTF-8. O(number of bytes).
     ///
     /// # Errors
     /// An id is not in use. The bytes of the ids before it have been appended.
@@ -196,13 +206,16 @@ impl Vocabulary {
         self.unknown.as_ref()
     }
 
-    /// Returns the token of each byte. A missing byte has an id that no token has.
+    /// Returns the token of each byte. A missing byte has an id that no token has. These ids ascend with the bytes,
+    /// from [`id_limit`](Vocabulary::id_limit) on, so that each missing byte can still be told apart while merging.
     pub(crate) fn byte_ids(&self) -> &[TokenId; 256] {
         &self.byte_ids
     }
 
     /// Returns this vocabulary with a token for every byte and without tokens that have no bytes. Text without
     /// [missing](Vocabulary::missing_bytes) bytes is encoded to the same ids.
+    /// The new tokens have the ids that [`byte_ids`](Vocabulary::byte_ids) holds for missing bytes, so an encoder
+    /// needs no second case for them. The result is borrowed if nothing has to change, and a changed copy otherwise.
     pub(crate) fn completed(&self) -> Cow<'_, Vocabulary> {
         let is_empty = |token: &Option<Box<[u8]>>| token.as_ref().is_some_and(|bytes| bytes.is_empty());
         if self.missing_bytes.is_empty() && !self.tokens.iter().any(is_empty) {
@@ -216,7 +229,7 @@ impl Vocabulary {
         Cow::Owned(completed)
     }
 
-    /// Returns the merges by ascending rank.
+    /// Returns the merges by ascending rank. Merges of equal rank are adjacent.
     pub fn merges(&self) -> &[RankedMerge] {
         &self.merges
     }
@@ -264,7 +277,7 @@ impl Vocabulary {
     }
 }
 
-/// The remedy for a special token that cannot be added.
+/// The remedy for a special token that cannot be added. Such a token would take its text away from ordinary encoding.
 const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
 
 impl Vocabulary {
@@ -314,6 +327,9 @@ impl Vocabulary {
     }
 
     /// Returns a change to text that this vocabulary makes and no tokenizer trained by this program does, if any.
+    ///
+    /// Formats other than `tokenizer.json` call it to refuse the vocabulary. If there are several such changes, the
+    /// first of this order is returned: normalizers, prefix space, split steps, unknown token, added tokens.
     pub(super) fn hf_only(&self) -> Option<HfOnly> {
         match &*self.rules.normalizers {
             [] => {}
@@ -338,7 +354,8 @@ impl Vocabulary {
         self.rules != TextRules::default() || self.odd_token().is_some()
     }
 
-    /// Returns an added token that is not found like those of tokenizers trained by this program.
+    /// Returns an added token that is not found like those of tokenizers trained by this program. Its flags differ,
+    /// or merges can produce it, too. `None` if all added tokens are plain.
     fn odd_token(&self) -> Option<&AddedToken> {
         let odd = |added: &&AddedToken| !added.is_plain() || !self.is_added_only(added.id);
         self.added.iter().find(odd)
@@ -349,7 +366,7 @@ impl Vocabulary {
 /// id near 2^32 would otherwise take gigabytes.
 const MAX_HOLES: usize = 1 << 20;
 
-/// Tokens with their ids, in any order.
+/// Tokens with their ids, in any order. Empty bytes are those of a token without bytes.
 pub(super) type TokenList = Vec<(TokenId, Box<[u8]>)>;
 
 /// The parts of a [`Vocabulary`], in any order and not checked yet.
@@ -389,6 +406,9 @@ pub struct VocabularyParts {
 }
 
 /// Which ids the special tokens of a new vocabulary get.
+///
+/// The choice decides whether a byte's id is its value: with [`Start`](SpecialTokensAt::Start) all learned ids are
+/// shifted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialTokensAt {
@@ -412,6 +432,8 @@ impl Vocabulary {
 
     /// Builds the vocabulary of merges that were just learned. Bytes get the ids 0–255, and merges the next ids in
     /// the order in which they were learned. If special tokens come first, all these ids are shifted by their number.
+    ///
+    /// Special tokens get consecutive ids in their order. O(bytes of all tokens) in time and memory.
     ///
     /// # Errors
     /// A special token is empty, is given twice, or equals a token that was learned.
@@ -451,6 +473,10 @@ impl Vocabulary {
 
 impl VocabularyParts {
     /// Checks the parts against the invariants of [`Vocabulary`] and combines them.
+    ///
+    /// # Errors
+    /// The first invariant that is broken, in this order: texts of added tokens, tokens of bytes, ids, merges, and
+    /// last the existence of the tokens that `unknown` and `bos_eos_template` name.
     pub(super) fn build(self) -> Result<Vocabulary, VocabError> {
         let VocabularyParts {
             tokens: ordinary, mut added, mut merges, split, rules, bos_eos_template, ..
@@ -492,6 +518,8 @@ impl VocabularyParts {
 }
 
 /// Refuses added tokens that are empty or given twice, and special ones that equal an ordinary token of another id.
+/// An added token that is not special may have the bytes of an ordinary token. Both then keep their ids, since such a
+/// token is ordinary vocabulary, too.
 fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), VocabError> {
     let mut texts = Map::default();
     for token in added {
@@ -533,6 +561,8 @@ fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 25
 }
 
 /// Refuses a highest id that leaves more than [`MAX_HOLES`] ids unused by this number of tokens.
+///
+/// Readers call it before they allocate tables by id, so a file cannot demand memory by declaring one high id.
 pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), VocabError> {
     match highest.index() < tokens + MAX_HOLES {
         true => Ok(()),
@@ -543,7 +573,12 @@ pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), VocabEr
 /// The bytes of each token by id, and the ids of the tokens that are only added ones, ascending.
 type TokensById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 
-/// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it.
+/// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it. It then keeps
+/// the bytes of the ordinary one and is not in the second list. `added` must be in ascending order of id.
+///
+/// # Errors
+/// More than [`MAX_HOLES`] ids would be unused; two ordinary or two added tokens have one id; or an added token
+/// shares the id of an ordinary one that is spelled otherwise.
 fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById, VocabError> {
     let count = ordinary.len() + added.len();
     let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
@@ -574,6 +609,9 @@ fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById,
 
 /// Refuses merges that use ids without a token, tokens that are only added ones or have no bytes, results that are
 /// not the parts joined, and pairs that occur twice.
+///
+/// `merges` must be in ascending order of rank. Errors number them in this order from 1. O(bytes of all merged
+/// tokens).
 fn check_merges(
     merges: &[RankedMerge],
     tokens: &[Option<Box<[u8]>>],
@@ -604,7 +642,8 @@ fn check_merges(
     Ok(())
 }
 
-/// Renumbers sorted ranks as 0, 1, 2 and so on without gaps. Equal ranks stay equal.
+/// Renumbers sorted ranks as 0, 1, 2 and so on without gaps. Equal ranks stay equal. Only the order of ranks decides
+/// how text is encoded, so this makes vocabularies from different files comparable.
 fn number_ranks(merges: &mut [RankedMerge]) {
     let (mut last, mut number) = (merges.first().map_or(0, |merge| merge.rank), 0);
     for merge in merges {

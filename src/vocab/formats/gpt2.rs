@@ -1,8 +1,8 @@
 //! GPT-2's `vocab.json` and `merges.txt`, and the files that `transformers` keeps beside them. Those list the added
 //! tokens, say which of them are special, and configure how the tokenizer is used.
 //!
-//! Tokens are stored as strings in GPT-2's byte alphabet, called keys here. A [`JsonVocabulary`] is a vocabulary in this
-//! form, which `tokenizer.json` shares.
+//! Tokens are stored as strings in GPT-2's byte alphabet, called keys here. A [`JsonVocabulary`] is a vocabulary in
+//! this form, which `tokenizer.json` shares.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,8 @@ use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_by
 use crate::vocab::text_rules::{AddedToken, BosEosTemplate, Normalizer, SpecialToken, TextRules};
 use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
 
-/// Splits a merge written as two keys with one space between them.
+/// Splits a merge written as two keys with one space between them. `None` if there are not exactly two, both not
+/// empty. Keys contain no space, since the byte alphabet spells it otherwise.
 pub(crate) fn two_keys(text: &str) -> Option<(&str, &str)> {
     let (left, right) = text.split_once(' ')?;
     (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
@@ -40,9 +41,13 @@ const PUBLISHED: [&str; 2] = ["encoder.json", "vocab.bpe"];
 /// The names that the two files may have, the usual ones first.
 pub(in crate::vocab) const NAMES: [[&str; 2]; 2] = [[VOCABULARY, MERGES], PUBLISHED];
 
-/// Reads both files, given the path of either, and the [files beside them](CompanionFiles). The format has no place for a
-/// split. It is that of the options, or else that of the tokenizer class in the files beside, or else GPT-2's. The
-/// special tokens are those that are named, and the tokens of several bytes that no merge makes.
+/// Reads both files, given the path of either, and the [files beside them](CompanionFiles). The format has no place
+/// for a split. It is that of the options, or else that of the tokenizer class in the files beside, or else GPT-2's.
+/// The special tokens are those that are named, and the tokens of several bytes that no merge makes.
+///
+/// # Errors
+/// A file is missing, cannot be read or is damaged; a key is not in the byte alphabet; or the parts break an
+/// invariant of [`Vocabulary`].
 pub(in crate::vocab) fn load(
     path: &Path,
     options: &LoadOptions,
@@ -75,7 +80,10 @@ pub(in crate::vocab) fn load(
     parts.and_then(|parts| parts.build()).map_err(|error| error.in_file(&vocabulary))
 }
 
-/// Reads the pairs of `merges.txt`.
+/// Reads the pairs of `merges.txt`. Empty lines and headers are skipped, as its readers skip them.
+///
+/// # Errors
+/// A line is not two keys, with its number in the file.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, VocabError> {
     let mut pairs = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -89,6 +97,8 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, VocabError> {
 }
 
 /// Returns the keys of several bytes that no merge makes, as special tokens.
+///
+/// The format has no list of special tokens, and merging can never produce these.
 fn specials(keyed: &JsonVocabulary) -> Vec<AddedToken> {
     let made: Set<String> = keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
     let is_byte = |key: &str| byte_alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
@@ -98,6 +108,9 @@ fn specials(keyed: &JsonVocabulary) -> Vec<AddedToken> {
 }
 
 /// Writes both files.
+///
+/// # Errors
+/// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     let keyed = limited(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Gpt2, limit))?;
     let mut merges = format!("{HEADER}: 0.2\n");
@@ -108,6 +121,9 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
 }
 
 /// Returns the keys and merges, unless the format cannot express the vocabulary.
+///
+/// # Errors
+/// The first property found that the format has no place for.
 fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
     if let Some(hf_only) = vocabulary.hf_only() {
         return Err(FormatLimit::HfOnly(hf_only));
@@ -130,6 +146,8 @@ fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
 }
 
 /// A vocabulary's keys with their ids, and its merges as pairs of keys, by ascending rank.
+///
+/// Nothing is checked yet: keys may repeat, and merges may name keys that do not exist.
 pub(in crate::vocab) struct JsonVocabulary {
     /// The keys with their ids.
     pub(in crate::vocab) entries: VocabularyEntries,
@@ -177,6 +195,11 @@ impl JsonVocabulary {
     }
 
     /// Returns the merges with ids instead of keys, ranked in their order.
+    ///
+    /// The result of a merge is the key that both parts make when joined.
+    ///
+    /// # Errors
+    /// A merge needs a key that is missing.
     fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>, VocabError> {
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, (left, right)) in self.merges.iter().enumerate() {
@@ -250,10 +273,11 @@ impl JsonVocabulary {
     }
 }
 
-/// The file with the ids of the added tokens.
+/// The file with the ids of the added tokens. Old files have it; newer ones list these tokens in
+/// [`TOKENIZER_CONFIG`].
 const ADDED: &str = "added_tokens.json";
 
-/// Classes of transformers that use GPT-2's files and split.
+/// Classes of transformers that use GPT-2's files and split. `Fast` at the end of a name is removed before.
 const AS_GPT2: [&str; 9] = [
     "GPT2Tokenizer",
     "RobertaTokenizer",
@@ -267,6 +291,8 @@ const AS_GPT2: [&str; 9] = [
 ];
 
 /// The content of the files beside a vocabulary.
+///
+/// Missing files are as good as empty ones: the class is then GPT-2's, and no token is added.
 pub(in crate::vocab) struct CompanionFiles {
     /// The added tokens, by ascending id.
     pub(in crate::vocab) added: Vec<AddedToken>,
@@ -278,10 +304,12 @@ pub(in crate::vocab) struct CompanionFiles {
     pub(in crate::vocab) bos_eos_template: BosEosTemplate,
 }
 
-/// A token with its flags, as JSON objects name it.
+/// A token with its flags, as JSON objects name it. Missing flags are `false`.
 #[derive(Deserialize)]
 struct ListedToken {
+    /// The token's text.
     content: String,
+    /// As in [`AddedToken`], like the other flags.
     #[serde(default)]
     single_word: bool,
     #[serde(default)]
@@ -295,8 +323,7 @@ struct ListedToken {
 }
 
 impl ListedToken {
-    /// Creates a token of which only the text is known. It is searched for in the normalized text, unless it is
-    /// special.
+    /// Creates a token from its text alone. It is searched for in the normalized text, unless it is special.
     fn plain(content: &str, special: bool) -> ListedToken {
         let content = content.to_owned();
         ListedToken { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special }
@@ -311,6 +338,7 @@ impl ListedToken {
         (!token.content.is_empty()).then_some(token)
     }
 
+    /// Returns the token with an id. A flag `normalized` that is not given follows from `special`.
     fn token(self, id: TokenId) -> AddedToken {
         let ListedToken { content: text, single_word, lstrip, rstrip, normalized, special } = self;
         let normalized = normalized.unwrap_or(!special);
@@ -398,7 +426,8 @@ impl CompanionFiles {
     }
 }
 
-/// Returns the special tokens that a file names.
+/// Returns the special tokens that a file names. Single tokens come first, then those of lists. A token may be named
+/// several times.
 fn named_in(file: &Value) -> impl Iterator<Item = ListedToken> {
     let named = NAMED.iter().map(|key| &file[key]);
     let lists = LISTS.iter().flat_map(|key| match &file[key] {
@@ -410,6 +439,11 @@ fn named_in(file: &Value) -> impl Iterator<Item = ListedToken> {
 }
 
 /// Returns how a class of transformers splits text, if known, and whether it brings text into normalization form C.
+///
+/// A file without a class is GPT-2's. A split of `None` means that the class is unknown.
+///
+/// # Errors
+/// The class gives ids that cannot be reproduced.
 fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     let Some(class) = config["tokenizer_class"].as_str() else {
         return Ok((Some(SplitPattern::Named(Named::Gpt2)), false));
@@ -423,7 +457,8 @@ fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     }
 }
 
-/// Returns the tokens that the tokenizer's own program puts around a text, and reports them as left out.
+/// Returns the tokens that the tokenizer's own program puts around a text, and reports them as left out. A token is
+/// put there only if the file asks for it and it is an added token.
 fn template_of_config(
     config: &Value,
     added: &[AddedToken],

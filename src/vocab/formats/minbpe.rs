@@ -17,7 +17,7 @@ use crate::vocab::io::{LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
 use crate::vocab::text_rules::AddedToken;
 use crate::vocab::vocabulary::{RankedMerge, TokenList, Vocabulary, VocabularyParts};
 
-/// The first line of a `.model`.
+/// The first line of a `.model`. A file of another version is refused.
 const VERSION: &str = "minbpe v1";
 
 /// Most bytes of all tokens together. A few lines can each double a token's length, so a short file could otherwise
@@ -35,6 +35,9 @@ pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocab
 }
 
 /// Parses the content of a `.model`.
+///
+/// # Errors
+/// The first line that is not as expected, or the options name another split.
 fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, VocabError> {
     let mut lines = (1..).zip(text.lines().map(trim));
     let mut next =
@@ -61,7 +64,8 @@ fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, VocabError
     Ok(VocabularyParts { tokens, added: specials, merges, split, ..VocabularyParts::default() })
 }
 
-/// Reads a special token and its id from a line.
+/// Reads a special token and its id from a line. `None` if the line does not have exactly these two fields. A text
+/// with white space is therefore impossible.
 fn special(line: &str) -> Option<AddedToken> {
     let mut fields = line.split(is_space).filter(|field| !field.is_empty());
     let (text, id) = (fields.next()?, fields.next()?.parse().ok()?);
@@ -69,6 +73,11 @@ fn special(line: &str) -> Option<AddedToken> {
 }
 
 /// Reads merges as pairs of ids. Each makes the next id, from 256 on.
+///
+/// The tokens include the 256 bytes, so their indices are their ids.
+///
+/// # Errors
+/// A line does not have two ids of earlier tokens, or the tokens become too long together.
 fn merges<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
 ) -> Result<(TokenList, Vec<RankedMerge>), VocabError> {
@@ -97,12 +106,18 @@ fn merges<'a>(
 }
 
 /// Writes the `.model` and the `.vocab`.
+///
+/// # Errors
+/// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Minbpe, limit))?;
     Ok([model(vocabulary).into_bytes(), for_people(vocabulary).into_bytes()])
 }
 
 /// Refuses a vocabulary that a `.model` cannot express: ids and merges must follow from the order of the lines.
+///
+/// # Errors
+/// The first property found that the format has no place for.
 fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
     if let Some(hf_only) = vocabulary.hf_only() {
         return Err(FormatLimit::HfOnly(hf_only));
@@ -152,7 +167,7 @@ fn pattern(vocabulary: &Vocabulary) -> &str {
     }
 }
 
-/// Returns the content of the `.model`.
+/// Returns the content of the `.model`. It may only be called if [`limits`] allows the vocabulary.
 fn model(vocabulary: &Vocabulary) -> String {
     let mut text = format!("{VERSION}\n{}\n{}\n", pattern(vocabulary), vocabulary.added.len());
     for special in &vocabulary.added {
@@ -164,7 +179,8 @@ fn model(vocabulary: &Vocabulary) -> String {
     text
 }
 
-/// Returns the content of the `.vocab`: each token as readable text, with its parts if a merge makes it.
+/// Returns the content of the `.vocab`: each token as readable text, with its parts if a merge makes it. Invalid
+/// UTF-8 is replaced, so the file cannot be read back.
 fn for_people(vocabulary: &Vocabulary) -> String {
     let shown = |id| readable(vocabulary.bytes(id).unwrap_or_default());
     let mut merges = vocabulary.merges.iter().peekable();
@@ -181,11 +197,12 @@ fn for_people(vocabulary: &Vocabulary) -> String {
     text
 }
 
+/// Appends a line with its line break.
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(text, "{line}").expect("a string takes everything");
 }
 
-/// Returns bytes as text with control characters escaped.
+/// Returns bytes as text with control characters escaped. Invalid UTF-8 becomes U+FFFD.
 fn readable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for character in String::from_utf8_lossy(bytes).chars() {
@@ -202,6 +219,7 @@ fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1C}'..='\u{1F}')
 }
 
+/// Removes white space from both ends of a line, as Python's `strip` does.
 fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
 }

@@ -36,8 +36,8 @@ struct Sidecar {
     special_tokens: VocabularyEntries,
 }
 
-/// The spelling of a token without bytes, such as one of Whisper's. An empty string is impossible, because tiktoken's
-/// lines cannot begin with white space.
+/// The spelling of a token without bytes, such as one of Whisper's. The field cannot be left empty, because
+/// tiktoken's lines cannot begin with white space.
 const NO_BYTES: &str = "=";
 
 /// Returns the path of the sidecar: `.json` is appended to the whole name.
@@ -77,6 +77,8 @@ pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocab
 }
 
 /// A file that OpenAI publishes without a sidecar.
+///
+/// `tiktoken` has its settings in code. They are repeated here, so that the files can be used without options.
 struct PublishedRanks {
     /// The name without extension under which it is published.
     name: &'static str,
@@ -88,6 +90,8 @@ struct PublishedRanks {
     specials: &'static [(&'static str, u32)],
 }
 
+/// The files that are known by name. `p50k_edit` and similar encodings use the same files with further special
+/// tokens.
 const PUBLISHED_RANKS: [PublishedRanks; 4] = [
     PublishedRanks {
         name: "r50k_base",
@@ -123,6 +127,9 @@ const PUBLISHED_RANKS: [PublishedRanks; 4] = [
 
 /// Returns the split and special tokens of a file without a sidecar: those of the published file with this name, or
 /// else the split from the options and no special tokens.
+///
+/// # Errors
+/// The file is unknown and the options name no split, or they name another split than its own.
 fn published_settings(
     path: &Path,
     options: &LoadOptions,
@@ -136,6 +143,10 @@ fn published_settings(
     Ok((options.same_split(SplitPattern::Named(*split))?, specials.collect()))
 }
 
+/// Returns the sidecar of a rank file; `None` if there is none.
+///
+/// # Errors
+/// The sidecar cannot be read, or is not the JSON expected.
 fn read_sidecar(path: &Path) -> Result<Option<Sidecar>> {
     read_json(&sidecar_path(path))
 }
@@ -145,7 +156,10 @@ const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// Reads lines as tiktoken does. Any white space may separate and surround a token and its rank, and any line break
-/// may end a line.
+/// may end a line. Empty lines are skipped but counted.
+///
+/// # Errors
+/// A line is not a token in base64 and a rank.
 fn ranks(text: &str) -> Result<TokenList, VocabError> {
     let mut tokens = Vec::new();
     let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
@@ -160,6 +174,8 @@ fn ranks(text: &str) -> Result<TokenList, VocabError> {
     Ok(tokens)
 }
 
+/// Reads one line. `None` if it does not have exactly two fields, a token in base64 or [`NO_BYTES`], and a rank below
+/// 2^32.
 fn token_and_rank(line: &str) -> Option<(TokenId, Box<[u8]>)> {
     let is_space = |character| matches!(character, ' ' | '\t' | '\x0b' | '\x0c');
     let mut words = line.split(is_space).filter(|word| !word.is_empty());
@@ -169,7 +185,8 @@ fn token_and_rank(line: &str) -> Option<(TokenId, Box<[u8]>)> {
     words.next().is_none().then_some(read)
 }
 
-/// Returns whether a file begins like a rank file.
+/// Returns whether a file begins like a rank file. Only the first line that is not empty is read, so the beginning of
+/// a file suffices if it has this line.
 pub(in crate::vocab) fn begins_with_a_rank(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
     let first = lines.next().and_then(|line| std::str::from_utf8(line).ok());
@@ -211,10 +228,12 @@ pub(in crate::vocab) fn parts(
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
+/// Finds the ways to cut tokens, which are identified by their positions in the iterator.
 fn decompositions<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Decompositions, EqualTokens> {
     Decompositions::new(&Vec::from_iter(tokens))
 }
 
+/// The id of each token by its bytes.
 type IdsByBytes<'a> = Map<&'a [u8], TokenId>;
 
 /// Most bytes in all the ways to cut tokens together (2^31), which takes some seconds to go over.
@@ -227,11 +246,9 @@ const MAX_DECOMPOSITIONS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
 /// the time to load a file is nearly linear in its size, whatever the tokens.
 const MAX_DECOMPOSED_LENGTH: usize = if cfg!(test) { 4 } else { 128 };
 
-/// Returns a merge for each token of several bytes, by ascending rank: the two tokens that are left of its bytes when
-/// only merges of lower rank are applied. `None` if for some token two are not left.
-///
-/// These two are the only way to cut the token such that no merge of lower rank crosses the cut while both parts are
-/// derived.
+/// Returns a merge for each token of several bytes, by ascending rank: the two tokens that remain of its bytes when
+/// only merges of lower rank are applied. `None` if for some token the number of remaining tokens is not two.
+/// This is the only cut of the token that no merge of lower rank crosses while both parts are derived.
 fn last_merges(
     tokens: &TokenList,
     decompositions: &Decompositions,
@@ -259,7 +276,7 @@ fn last_merges(
     (merges.len() == longer.len()).then_some(merges)
 }
 
-/// Returns the token of each byte, or [`MISSING`].
+/// Returns the token of each byte, or [`MISSING`]. Only tokens of one byte are considered.
 fn byte_ids(tokens: &TokenList) -> [u32; 256] {
     let mut ids = [MISSING; 256];
     for (id, token) in tokens {
@@ -270,10 +287,11 @@ fn byte_ids(tokens: &TokenList) -> [u32; 256] {
     ids
 }
 
-/// Stands for a missing token. No token has this id.
+/// The id that marks a missing token. No token has it.
 const MISSING: u32 = u32::MAX;
 
-/// Returns the ways to cut a token into two others, as merges.
+/// Returns the ways to cut a token into two others, as merges. `token` is an index in the list. All these merges have
+/// the rank of the token.
 fn decompositions_of<'a>(
     tokens: &'a TokenList,
     decompositions: &'a Decompositions,
@@ -293,8 +311,8 @@ fn is_earlier(cut: &RankedMerge) -> bool {
     cut.left.max(cut.right) < cut.result
 }
 
-/// Returns the two tokens that are left of a long token when only lower ranks are merged, by merging them. `None` if
-/// two are not left.
+/// Returns the two tokens that remain of a long token when only lower ranks are merged. It merges the token's bytes.
+/// `None` if the number of remaining tokens is not two.
 fn last_merge(
     merger: &mut BpeMerger,
     (result, token): &(TokenId, Box<[u8]>),
@@ -346,6 +364,9 @@ fn all_decompositions(
 }
 
 /// Writes the rank file and its sidecar.
+///
+/// # Errors
+/// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Tiktoken, limit))?;
     let mut ranks = String::new();
@@ -365,8 +386,13 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) 
     Ok([ranks.into_bytes(), pretty(&sidecar)])
 }
 
-/// Refuses a vocabulary that would encode some text differently after being read back from its ranks. It must equal
-/// what is read if the shortcuts hold for it; otherwise its merges must be every cut of every token.
+/// Refuses a vocabulary that would encode some text differently after being read back from its ranks. Either the
+/// shortcuts hold for it and its ids are in the order of its ranks, or its merges are all cuts of all tokens, as a
+/// reader would derive them.
+///
+/// # Errors
+/// Two tokens have equal bytes, the vocabulary has a property that only `tokenizer.json` can hold, or its merges do
+/// not follow from its ids.
 fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
     if let Some(hf_only) = vocabulary.hf_only() {
         return Err(FormatLimit::HfOnly(hf_only));
@@ -413,6 +439,7 @@ struct TekkenFile {
     special_tokens: Option<Vec<TekkenSpecial>>,
 }
 
+/// The settings of text in a `tekken.json`. Their figures are checked against the lists.
 #[derive(Deserialize)]
 struct TekkenConfig {
     /// The regular expression that splits text.
@@ -423,6 +450,7 @@ struct TekkenConfig {
     default_num_special_tokens: u32,
 }
 
+/// An ordinary token. The list is in the order of ranks, without gaps.
 #[derive(Deserialize)]
 struct TekkenToken {
     /// The token's position in the list.
@@ -431,6 +459,7 @@ struct TekkenToken {
     token_bytes: String,
 }
 
+/// A special token. Its rank is already its id.
 #[derive(Deserialize)]
 struct TekkenSpecial {
     /// The token's id, below the number of special tokens.
@@ -480,6 +509,12 @@ pub(in crate::vocab) fn load_tekken(path: &Path, options: &LoadOptions) -> Resul
     from_tekken.map_err(|error| error.in_file(path))
 }
 
+/// Builds the vocabulary from the parsed file. Special tokens have the lowest ids; those that are neither listed nor
+/// known are named by number, as Mistral's program names them.
+///
+/// # Errors
+/// The options name another split, a list contradicts the declared numbers, or the parts break an invariant of
+/// [`Vocabulary`].
 fn from_tekken(
     TekkenFile { config, vocab, special_tokens }: TekkenFile,
     options: &LoadOptions,
@@ -545,8 +580,8 @@ mod tests {
         })
     }
 
-    /// Tokens with too many decompositions are refused. They are all strings over two letters up to a length, plus one string
-    /// that no two tokens make, so that all cuts are needed.
+    /// Tokens with too many decompositions are refused. They are all strings over two letters up to a length, plus
+    /// one string that no two tokens make, so that all cuts are needed.
     #[test]
     fn more_ways_to_cut_tokens_than_there_is_room_for_are_refused() {
         let longer = |tokens: &Vec<Vec<u8>>| {

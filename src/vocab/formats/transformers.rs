@@ -27,6 +27,8 @@ pub(in crate::vocab) const NAMED: [&str; 7] =
 pub(in crate::vocab) const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
 
 /// What goes into a tokenizer's files in addition to the vocabulary.
+///
+/// Formats other than [`Hf`](crate::vocab::Format::Hf) use only the name.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// The name without extension of files that have no fixed name.
@@ -40,6 +42,9 @@ pub struct WriteOptions {
 }
 
 /// The settings in `tokenizer_config.json` that tell `transformers` how to use a tokenizer. They change no ids.
+///
+/// A field that is `None` leaves its key out, unless [`kept`](TransformersConfig::kept) has it. The texts must be
+/// those of special tokens of the vocabulary; writing does not check this.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransformersConfig {
     /// The special token that pads the shorter texts of a batch, `pad_token`.
@@ -62,12 +67,13 @@ impl TransformersConfig {
 }
 
 impl WriteOptions {
-    /// Returns the value that a key of `tokenizer_config.json` gets.
+    /// Returns the value that a key of `tokenizer_config.json` gets. `None` if the file will not have the key.
     pub fn config_value(&self, key: &str) -> Option<Value> {
         tokenizer_config(self).get(key).cloned()
     }
 
-    /// Returns the keys of `tokenizer_config.json` that these options set, sorted.
+    /// Returns the keys of `tokenizer_config.json` that these options set, sorted. Keys that every file has, such as
+    /// `tokenizer_class`, are not among them.
     pub fn config_keys(&self) -> Vec<&str> {
         let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;
         let set = [
@@ -99,9 +105,13 @@ impl Default for WriteOptions {
     }
 }
 
+/// The key of [`WriteOptions::bos`].
 const BOS: &str = "bos_token";
+/// The key of [`WriteOptions::eos`].
 const EOS: &str = "eos_token";
+/// The key of [`TransformersConfig::model_max_length`].
 const MODEL_MAX_LENGTH: &str = "model_max_length";
+/// The key of [`TransformersConfig::chat_template`].
 pub(crate) const CHAT_TEMPLATE: &str = "chat_template";
 
 /// The name of [`MODEL_MAX_LENGTH`] in older files.
@@ -147,7 +157,7 @@ const ELSEWHERE: [&str; 22] = [
     "transformers_version",
 ];
 
-/// The content of [`TOKENIZER_CONFIG`].
+/// The content of [`TOKENIZER_CONFIG`]. Keys are written in the order of the map.
 pub(in crate::vocab) struct ConfigJson(Map<String, Value>);
 
 impl Serialize for ConfigJson {
@@ -170,14 +180,18 @@ impl ConfigJson {
     }
 }
 
-/// Returns a whole number above 64 bits, such as `int(1e30)`, which stands for an unlimited length. Written as
-/// `1e30`, it would be read back as a float.
+/// Returns a float without a fraction as a whole number; `None` for all other values. A number above 64 bits is read
+/// as such a float, and `transformers` writes one, `int(1e30)`, for an unlimited length. Written as `1e30`, it would
+/// be read back as a float.
 fn large_whole(value: &Value) -> Option<u128> {
     let number = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0)?;
     format!("{number:.0}").parse().ok()
 }
 
 /// Returns the content of `tokenizer_config.json`.
+///
+/// Later settings replace earlier ones: defaults, the tokens around documents, [`kept`](TransformersConfig::kept)
+/// keys, and then the other fields of [`TransformersConfig`].
 pub(in crate::vocab) fn tokenizer_config(options: &WriteOptions) -> ConfigJson {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &options.transformers;
     let token = |token: &Option<String>| token.as_ref().map(|token| json!(token));
@@ -238,7 +252,8 @@ pub fn read_transformers_settings(
 }
 
 /// Reports the settings that [`read_transformers_settings`] finds, if any, as left out, because only
-/// [`Format::Hf`](crate::vocab::Format::Hf) has a place for them.
+/// [`Format::Hf`](crate::vocab::Format::Hf) has a place for them. Files that cannot be read are reported in the same
+/// way and are no error.
 pub fn note_left_out_settings(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn Observer) {
     let said = match read_transformers_settings(tokenizer, vocabulary, &Silent) {
         Ok(options) if options.config_keys().is_empty() => return,
@@ -252,7 +267,11 @@ pub fn note_left_out_settings(tokenizer: &Path, vocabulary: &Vocabulary, observe
     ));
 }
 
-/// Returns the JSON object in a file, or an empty one if the file does not exist.
+/// Returns the JSON object in a file, or an empty one if the file does not exist. A file with another JSON value
+/// counts as empty, too.
+///
+/// # Errors
+/// The file cannot be read, or is not JSON.
 fn object(path: &Path) -> Result<Map<String, Value>> {
     match read_json(path)? {
         Some(Value::Object(object)) => Ok(object),
@@ -262,16 +281,18 @@ fn object(path: &Path) -> Result<Map<String, Value>> {
 
 /// The settings collected from the keys of the files.
 struct SettingsReader<'a> {
+    /// The vocabulary to which named tokens must belong.
     vocabulary: &'a Vocabulary,
+    /// The settings so far.
     options: WriteOptions,
-    /// Keys with tokens that are not special tokens of the vocabulary.
+    /// Keys that name a token which is no special token of the vocabulary, each with the token's text.
     lacking: Vec<(String, String)>,
     /// Keys that are not known here.
     unknown: Vec<String>,
 }
 
 impl SettingsReader<'_> {
-    /// Takes the setting under one key.
+    /// Takes the setting under one key. A `null` and keys that say nothing new are dropped without a report.
     fn take(&mut self, key: String, value: Value) {
         let is_role = key.ends_with("_token") && text(&value).is_some();
         match &*key {
@@ -315,11 +336,13 @@ impl SettingsReader<'_> {
         }
     }
 
+    /// Keeps a value unchanged, in place of an earlier one.
     fn keep(&mut self, key: String, value: Value) {
         self.options.transformers.kept.insert(key, value);
     }
 
-    /// Returns the special token that a key names if the vocabulary has it, and records it as lacking otherwise.
+    /// Returns the special token that a key names. `None` if the vocabulary lacks it, which is recorded, or if the
+    /// value names none.
     fn known(&mut self, key: &str, value: &Value) -> Option<String> {
         let token = text(value)?;
         if self.vocabulary.specials().any(|special| special.text == token) {
@@ -329,7 +352,7 @@ impl SettingsReader<'_> {
         None
     }
 
-    /// Reports what was left out.
+    /// Reports the settings that were left out to `observer`, with `path` as their origin.
     fn tell(&self, path: &Path, observer: &dyn Observer) {
         /// Most tokens, and most keys, that are reported by name (10). A valid file has fewer.
         const MOST_TOLD: usize = 10;
@@ -354,17 +377,19 @@ impl SettingsReader<'_> {
     }
 }
 
-/// Returns the text of a token. Older files have an object with the token's flags instead of a string.
+/// Returns the text of a token. Older files have an object with the token's flags instead of a string. `None` for an
+/// empty text and for other values.
 fn text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value["content"].as_str()).filter(|text| !text.is_empty())
 }
 
+/// Returns whether a value is a list of chat templates, each with a name and a text. An empty list is one.
 fn is_list_of_templates(value: &Value) -> bool {
     let is_one = |one: &Value| one["name"].is_string() && one["template"].is_string();
     value.as_array().is_some_and(|list| list.iter().all(is_one))
 }
 
-/// The file whose text `transformers` uses instead of `chat_template` in `tokenizer_config.json`.
+/// The file with the chat template. `transformers` prefers it to `chat_template` in `tokenizer_config.json`.
 const TEMPLATE_FILE: &str = "chat_template.jinja";
 
 /// The folder of named templates, which also take precedence over that key.
@@ -378,6 +403,8 @@ const MAX_TEMPLATE_BYTES: u64 = 16 << 20;
 
 /// Returns the chat templates from files of their own in the form of `tokenizer_config.json`: one text, or a list of
 /// named ones. `None` if the folder has no such files.
+///
+/// The template of [`TEMPLATE_FILE`] is named [`DEFAULT_TEMPLATE`] and comes first. The others follow by name.
 ///
 /// # Errors
 /// A file cannot be read or is no UTF-8, or the templates have more than [`MAX_TEMPLATE_BYTES`] together.
@@ -445,6 +472,10 @@ pub fn read_chat_template(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// Reads a chat template, which may be empty here. Line breaks become `\n`.
+///
+/// # Errors
+/// Those of [`read_chat_template`], except for an empty file.
 fn read_template_file(path: &Path) -> Result<String> {
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();

@@ -1,8 +1,8 @@
 //! The components of a `tokenizer.json` around its model: normalizer, pre-tokenizer, decoder and post-processor. Each
 //! is read into the form that this program uses, and written from it.
 //!
-//! A component is a JSON object with a `type`. The type `Sequence` stands for a list of components; [`flatten`] resolves
-//! it.
+//! A component is a JSON object with a `type`. The type `Sequence` holds a list of components; [`flatten`]
+//! resolves it.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub(super) struct PreTokenizer {
     pub(super) prefix_space: bool,
 }
 
-/// One step of a pre-tokenizer.
+/// One step of a pre-tokenizer. `Digits` and `Punctuation` are splits by fixed patterns here.
 enum PreTokenizerStep {
     /// Converts text to the byte alphabet, and splits it by GPT-2's pattern if `splits` is set.
     ByteLevel { splits: bool, prefix_space: bool },
@@ -42,26 +42,36 @@ enum PatternJson {
     String(String),
 }
 
-/// A pre-tokenizer as it stands in a file. Unknown fields are refused, since they might change ids.
+/// The JSON form of a pre-tokenizer. Unknown fields are refused, since they might change ids.
 #[derive(Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 enum PreTokenizerJson {
+    /// Converts bytes to the byte alphabet.
     ByteLevel {
+        /// Whether a space is put before a text that does not begin with one.
         add_prefix_space: bool,
         /// Changes no ids.
         #[serde(rename = "trim_offsets")]
         _trim_offsets: Option<bool>,
+        /// Whether it also splits by GPT-2's pattern. `None` means `true`.
         use_regex: Option<bool>,
     },
+    /// Splits by the pattern in the file.
     Split {
         pattern: PatternJson,
+        /// One of the names in [`BEHAVIORS`].
         behavior: String,
+        /// Whether the matches and the text between them change places.
         invert: bool,
     },
+    /// Splits by [`PUNCTUATION`].
     Punctuation {
+        /// As for `Split`. `None` means `Isolated`.
         behavior: Option<String>,
     },
+    /// Splits by [`NUMBER`].
     Digits {
+        /// Whether each character of a number is a part of its own.
         individual_digits: bool,
     },
 }
@@ -131,11 +141,8 @@ impl PreTokenizer {
     }
 }
 
-/// Reads how a file splits text. A file without steps does not split, if its decoder shows that its keys stand for
-/// bytes.
-///
-/// # Errors
-/// A step or decoder cannot be reproduced, or the tokenizer is not byte-level.
+/// Reads how a file splits text. A file without steps does not split. It is accepted only if its decoder is
+/// `ByteLevel`, which shows that its keys stand for bytes.
 pub(super) fn read_pre_tokenizer(
     pre_tokenizer: Option<&Value>,
     decoder: Option<&Value>,
@@ -167,6 +174,9 @@ pub(super) fn read_pre_tokenizer(
 }
 
 /// Reads one step.
+///
+/// # Errors
+/// The type or behavior of the step is unknown, or one of its fields is.
 fn read_step(value: &Value) -> Result<PreTokenizerStep, VocabError> {
     if !PreTokenizerJson::KINDS.contains(&kind(value)) {
         return Err(VocabError::unsupported(format!("pre_tokenizer {}", kind(value))));
@@ -189,7 +199,8 @@ fn read_step(value: &Value) -> Result<PreTokenizerStep, VocabError> {
     })
 }
 
-/// Creates a step that splits by a pattern.
+/// Creates a step that splits by a pattern. `invert` is resolved here as far as possible, so that equal splits become
+/// equal steps.
 fn split_step(pattern: PatternJson, behavior: SplitBehavior, invert: bool) -> PreTokenizerStep {
     let (covers, behavior) = match (behavior, invert) {
         // This keeps the matches and removes the other text. Most patterns match everything, so that they remove
@@ -202,6 +213,10 @@ fn split_step(pattern: PatternJson, behavior: SplitBehavior, invert: bool) -> Pr
     PreTokenizerStep::Split { pattern, covers, behavior, invert: invert && merges }
 }
 
+/// Returns the behavior with this name. `step` is the type of the step, for the message.
+///
+/// # Errors
+/// There is no such behavior.
 fn behavior(name: &str, step: &str) -> Result<SplitBehavior, VocabError> {
     match BEHAVIORS.iter().find(|(known, _)| *known == name) {
         Some((_, behavior)) => Ok(*behavior),
@@ -213,7 +228,8 @@ fn behavior(name: &str, step: &str) -> Result<SplitBehavior, VocabError> {
 #[derive(Deserialize)]
 #[serde(tag = "type")]
 enum PostProcessorJson {
-    /// The template for one text, and the special tokens that it names.
+    /// The template for one text, and the special tokens that it may name. The template for pairs of texts is not
+    /// read.
     TemplateProcessing { single: Vec<TemplateElement>, special_tokens: HashMap<String, TemplateToken> },
     /// `sep` follows the text, and `cls` precedes it.
     #[serde(alias = "BertProcessing")]
@@ -223,13 +239,16 @@ enum PostProcessorJson {
 /// An element of a template: a special token, or the text `A`.
 #[derive(Deserialize)]
 enum TemplateElement {
+    /// The name of a token in `special_tokens`.
     SpecialToken { id: String },
+    /// The name of a text: `A` for the only one.
     Sequence { id: String },
 }
 
 /// A special token of a template, which may consist of several tokens.
 #[derive(Deserialize)]
 struct TemplateToken {
+    /// The ids that the template puts in place of its name.
     ids: Vec<TokenId>,
 }
 
@@ -269,6 +288,10 @@ pub(super) fn read_post_processor(
     Ok(Some((template, kind(found).to_owned())))
 }
 
+/// Splits a template into the tokens before and after its text.
+///
+/// # Errors
+/// The template does not contain the text exactly once, or names a token that is not defined.
 fn template(
     parts: &[TemplateElement],
     special_tokens: &HashMap<String, TemplateToken>,
@@ -291,7 +314,8 @@ fn template(
     if has_text { Ok(template) } else { Err(not_once()) }
 }
 
-/// Describes the post-processor of a vocabulary for a message.
+/// Describes the post-processor of a vocabulary for a message. The result is a noun phrase that ends with "a text",
+/// or "nothing".
 pub(super) fn describe_post_processor(vocabulary: &Vocabulary) -> String {
     let texts = |ids: &[TokenId]| -> Vec<String> {
         let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default());
@@ -333,6 +357,12 @@ pub(super) fn write_post_processor(vocabulary: &Vocabulary) -> Option<Value> {
 }
 
 /// Reads the normalizers, in the order in which they are applied.
+///
+/// A second `NFC` directly after the first is dropped, since it changes nothing.
+///
+/// # Errors
+/// A normalizer is of an unknown type, replaces an empty string, or has a regular expression that cannot be
+/// reproduced.
 pub(super) fn read_normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>, VocabError> {
     let mut normalizers: Vec<Normalizer> = Vec::new();
     for step in flatten(normalizer, "normalizers", "normalizer")? {
@@ -357,6 +387,9 @@ pub(super) fn read_normalizers(normalizer: Option<&Value>) -> Result<Vec<Normali
 
 /// Returns the steps of a component: the component itself, or the steps in the field `list` of a `Sequence`, at any
 /// depth.
+///
+/// # Errors
+/// A `Sequence` has no such list.
 fn flatten<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>, VocabError> {
     let mut steps = Vec::new();
     // The components still to visit, the next one last. A stack instead of recursion, so that deep nesting is
@@ -375,11 +408,12 @@ fn flatten<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<
     Ok(steps)
 }
 
-/// Returns the type of a component.
+/// Returns the type of a component. A component without a type gets a phrase that completes the message of the error.
 fn kind(value: &Value) -> &str {
     value.get("type").and_then(Value::as_str).unwrap_or("of unknown type")
 }
 
+/// Returns the normalizers as one component; `None` if there are none.
 pub(super) fn write_normalizers(normalizers: &[Normalizer]) -> Option<Value> {
     match normalizers {
         [] => None,
@@ -390,6 +424,10 @@ pub(super) fn write_normalizers(normalizers: &[Normalizer]) -> Option<Value> {
 
 /// Returns the pre-tokenizer. A vocabulary without a split needs one, too: it converts bytes to the alphabet of the
 /// keys, and without it spaces would be lost.
+///
+/// # Errors
+/// The format cannot express the prefix space together with splits before the conversion to bytes, or a pattern has
+/// no form in Oniguruma's dialect.
 pub(super) fn write_pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     let prefix_space = vocabulary.rules.prefix_space;
     let steps = match &vocabulary.split {
@@ -424,7 +462,7 @@ fn write_steps(steps: &[SplitStep], written: &mut Vec<Value>) -> Result<()> {
     Ok(())
 }
 
-/// Returns one split, as `Digits` or `Punctuation` if it came from there.
+/// Returns one split. It has the type `Digits` or `Punctuation` if its pattern is theirs.
 fn write_step(regex: &str, step: &SplitStep) -> Value {
     let named = BEHAVIORS.iter().find(|(_, behavior)| *behavior == step.behavior);
     let behavior = if step.covers { "Removed" } else { named.map_or("Isolated", |(name, _)| *name) };
@@ -464,7 +502,8 @@ const KNOWN_TO_1_0: [&str; 3] = [
     ),
 ];
 
-/// Returns whether `tokenizers` 1.0 knows all regular expressions of a pre-tokenizer.
+/// Returns whether `tokenizers` 1.0 knows all regular expressions of a pre-tokenizer. `written` is the JSON form of a
+/// pre-tokenizer.
 pub(super) fn is_known_to_1_0(written: &Value) -> bool {
     let steps = written["pretokenizers"].as_array().map_or(std::slice::from_ref(written), Vec::as_slice);
     let regex = |step: &Value| step["pattern"]["Regex"].as_str().map(str::to_owned);

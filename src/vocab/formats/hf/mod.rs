@@ -25,22 +25,28 @@ use crate::vocab::vocabulary::{UnknownToken, Vocabulary};
 
 /// The content of a `tokenizer.json`, with the fields in the order in which `tokenizers` writes them. Unknown fields
 /// are refused, since they might change ids.
+/// The components around the model stay JSON values, which `components` reads. `None` is written as `null`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenizerJson {
+    /// The version of the format. Only `1.0` exists.
     version: Option<String>,
+    /// Changes no ids of whole texts, so it is only reported.
     truncation: Option<Value>,
+    /// As for `truncation`.
     padding: Option<Value>,
+    /// In the order in which the file lists them.
     #[serde(default)]
     added_tokens: Vec<AddedTokenJson>,
     normalizer: Option<Value>,
     pre_tokenizer: Option<Value>,
     post_processor: Option<Value>,
     decoder: Option<Value>,
+    /// The tokens and merges.
     model: ModelJson,
 }
 
-/// A token in `added_tokens`.
+/// A token in `added_tokens`. The fields are those of [`AddedToken`], in the order in which tokenizers writes them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddedTokenJson {
@@ -59,11 +65,13 @@ struct AddedTokenJson {
 }
 
 impl AddedTokenJson {
+    /// Returns the token in the form that this program uses.
     fn into_token(self) -> AddedToken {
         let AddedTokenJson { id, content: text, single_word, lstrip, rstrip, normalized, special } = self;
         AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
     }
 
+    /// Returns the form in which the token is written.
     fn from_token(token: AddedToken) -> AddedTokenJson {
         let AddedToken { id, text: content, special, single_word, lstrip, rstrip, normalized } = token;
         AddedTokenJson { id, content, single_word, lstrip, rstrip, normalized, special }
@@ -74,23 +82,32 @@ impl AddedTokenJson {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelJson {
+    /// `None` in files of old versions. It must be `BPE`.
     r#type: Option<String>,
+    /// The probability that a merge is skipped. It must be 0, since ids would otherwise be random.
     dropout: Option<f64>,
     /// The token for bytes without a token.
     unk_token: Option<String>,
+    /// Must be empty, like `end_of_word_suffix`: both put text into tokens that the input does not have.
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
+    /// Whether several unknown tokens in a row become one. `None` means `false`.
     fuse_unk: Option<bool>,
+    /// Has no effect if every byte has a token, and is refused otherwise.
     byte_fallback: Option<bool>,
+    /// Whether a pre-token that is a key becomes its token before merging. `None` means `false`.
     ignore_merges: Option<bool>,
+    /// The keys with their ids.
     vocab: VocabularyEntries,
+    /// The merges, in ascending order of rank.
     merges: MergesJson,
 }
 
 /// Merges as pairs of keys, by ascending rank.
 ///
-/// They are written as `"a b"`, which every version of tokenizers reads; no key contains a space. If one of them would
-/// look like a [header](HEADER) of `merges.txt`, they are written as `["a", "b"]`, which versions from 0.20 on read.
+/// They are written as `"a b"`, which every version of tokenizers reads; no key contains a space. If one of them
+/// would look like a [header](HEADER) of `merges.txt`, they are written as `["a", "b"]`, which versions from 0.20 on
+/// read.
 struct MergesJson(Vec<(String, String)>);
 
 impl Serialize for MergesJson {
@@ -115,6 +132,7 @@ struct MergeJson(Option<(String, String)>);
 
 impl<'de> Deserialize<'de> for MergeJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MergeJson, D::Error> {
+        /// Accepts both forms of a merge.
         struct EitherForm;
         impl<'de> Visitor<'de> for EitherForm {
             type Value = MergeJson;
@@ -146,6 +164,9 @@ impl<'de> Deserialize<'de> for MergeJson {
 }
 
 /// Reads a `tokenizer.json`.
+///
+/// # Errors
+/// Those of [`parse`], or the file cannot be read.
 pub(in crate::vocab) fn load(
     path: &Path,
     options: &LoadOptions,
@@ -198,6 +219,7 @@ pub(in crate::vocab) fn parse(
 }
 
 /// Returns why a file does not parse. Other kinds of models have other fields, so the type says more than the field.
+/// The content is parsed again, with fewer fields each time, which costs time only for files that are refused.
 fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> VocabError {
     #[derive(Deserialize)]
     struct FileJson {
@@ -220,6 +242,10 @@ fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> VocabError {
 }
 
 /// Builds the vocabulary from the parsed file.
+///
+/// # Errors
+/// The file uses a feature that cannot be reproduced, the options name another split, an added token has an id that
+/// tokenizers would not give it, or the parts break an invariant of [`Vocabulary`].
 fn vocabulary(
     file: TokenizerJson,
     split: SplitPattern,
@@ -258,7 +284,8 @@ fn vocabulary(
     misnumbered.map_or(Ok(vocabulary), Err)
 }
 
-/// Returns the first added token to which tokenizers would give another id than its own, and that id.
+/// Returns the first added token to which tokenizers would give another id than its own, and that id. `None` if
+/// tokenizers would read all ids as they are written.
 fn misnumbered<'a>(added: &'a [AddedToken], ids: &Map<&str, TokenId>) -> Option<(&'a AddedToken, TokenId)> {
     added.iter().zip(ids_by_tokenizers(added, ids)).find(|(token, counted)| token.id != *counted)
 }
@@ -286,6 +313,9 @@ impl ModelJson {
     }
 
     /// Refuses features that give other ids than merging bytes by rank.
+    ///
+    /// # Errors
+    /// The first such feature, by its name in the file.
     fn refuse_features(&self) -> Result<(), VocabError> {
         if let Some(kind) = self.r#type.as_ref().filter(|kind| *kind != "BPE") {
             return Err(VocabError::unsupported(format!("model {kind}")));
@@ -344,7 +374,7 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) 
     Ok([pretty(&file), pretty(&tokenizer_config(options))])
 }
 
-/// Returns notes for users of the written file, possibly none.
+/// Returns notes for users of the written file, possibly none. Each is one sentence or more, without a line break.
 pub(in crate::vocab) fn compatibility_notes(vocabulary: &Vocabulary) -> Vec<String> {
     refused_by_1_0(vocabulary).into_iter().chain(decoded_otherwise(vocabulary)).collect()
 }
