@@ -1,6 +1,5 @@
 //! Checks a recipe and completes it with defaults. Each check records its mistakes and continues, so that all are
-//! reported together.
-//! Paths are expanded and resolved here too.
+//! reported together. Variables in paths are expanded, and relative paths resolved.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,9 @@ use crate::source::{DocumentRule, SourceSpec, check_template};
 /// Number of threads, at most. More threads than any machine has cores slow each other down.
 pub const MOST_THREADS: u64 = 1024;
 
-/// Checks a recipe as a whole, and completes it with defaults. `environment` provide the environment.
+/// Checks a recipe as a whole, and completes it with defaults. `environment` gives variables and defaults.
+///
+/// Nothing is written. The only file that is read is a chat template, and the path of a tokenizer is looked up.
 ///
 /// ```
 /// use tokenmill::run::recipe::{self, Mistakes};
@@ -47,13 +48,18 @@ const LEAST_MEMORY: ByteCount = ByteCount(1_000_000);
 
 /// A recipe while it is checked. Each check returns a value to continue with, even if it finds a mistake.
 pub(super) struct Check<'a> {
+    /// Where the recipe was written. It decides how messages name keys, and how paths are resolved.
     pub(super) origin: &'a Origin,
+    /// Variables and defaults from outside of the recipe.
     environment: &'a Environment<'a>,
+    /// All mistakes so far, in the order in which they were found. They begin with those of reading.
     mistakes: Vec<Mistake>,
 }
 
 impl Check<'_> {
     /// Checks all sections. The plan is only of use if no mistakes are found.
+    ///
+    /// Weights are scaled here to whole numbers. The hash is computed last, from the complete plan.
     fn recipe(&mut self, recipe: &Recipe) -> Plan {
         self.sections(recipe);
         let weights: Vec<Weight> =
@@ -85,6 +91,8 @@ impl Check<'_> {
     }
 
     /// Reports missing sections.
+    ///
+    /// Flags may neither train nor encode, since some commands only count or read.
     fn sections(&mut self, recipe: &Recipe) {
         if recipe.sources.is_empty() && recipe.counts.is_empty() {
             self.missing("source", None, "no source of documents is given", "add [source] with a `uri`");
@@ -101,6 +109,8 @@ impl Check<'_> {
     }
 
     /// Checks a source.
+    ///
+    /// Pass-through columns and the longest read stay empty. They are set when the source is opened.
     fn source(&mut self, keys: &SourceKeys) -> SourceSpec {
         if keys.uri.is_none() {
             self.missing(
@@ -176,7 +186,8 @@ impl Check<'_> {
         }
     }
 
-    /// The output folder. It is relative to the working directory, wherever the recipe file is.
+    /// The output folder. It is relative to the working directory, wherever the recipe file is. It is empty for
+    /// commands that write no folder.
     fn output(&mut self, recipe: &Recipe) -> PathBuf {
         if matches!(self.origin, Origin::Flags(Command::Count | Command::Verify | Command::Read)) {
             return PathBuf::new();
@@ -195,6 +206,8 @@ impl Check<'_> {
     }
 
     /// A path or URI with its variables expanded, relative to the working directory.
+    ///
+    /// Addresses, standard input and generated text are returned as they are, apart from variables.
     pub(super) fn path(&mut self, key: &'static str, given: &Given<String>) -> String {
         if given.value.is_empty() {
             self.wrong(key, given, "is empty", "write a path");
@@ -209,7 +222,7 @@ impl Check<'_> {
     }
 
     /// Expands the variables of a recipe's value. Values of flags are taken literally, since a shell expands
-    /// variables in them.
+    /// variables in them. After a mistake the value is returned unchanged.
     fn expanded(&mut self, key: &'static str, given: &Given<String>) -> String {
         if matches!(self.origin, Origin::Flags(_)) {
             return given.value.clone();
@@ -233,7 +246,7 @@ impl Check<'_> {
         })
     }
 
-    /// The value of a key for which 0 makes no sense. Reports 0.
+    /// The value of a key for which 0 makes no sense. Reports 0. `None` means that the key was left out.
     pub(super) fn at_least_one(&mut self, key: &'static str, field: &Field<u64>) -> Option<u64> {
         let given = field.as_ref()?;
         if given.value == 0 {
@@ -289,6 +302,8 @@ impl Check<'_> {
 }
 
 /// Keys for data files that the recipe sets although it writes none.
+///
+/// Notes name them when the inputs are opened. They are no mistakes.
 fn idle(recipe: &Recipe) -> Vec<&'static str> {
     let OutputKeys { format, split_name, file_text_bytes, one_file, .. } = &recipe.output;
     let said = [
@@ -300,7 +315,7 @@ fn idle(recipe: &Recipe) -> Vec<&'static str> {
     said.into_iter().filter(|(_, said)| *said && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }
 
-/// The limit of a source.
+/// The limit of a source. Only `take` and `max_bytes` apply to a source. A source without them is taken completely.
 fn limit(keys: &SourceKeys) -> SampleConfig {
     SampleConfig {
         take: value_of(&keys.take),
@@ -324,6 +339,8 @@ pub(super) enum Unexpanded {
 }
 
 /// Replaces each `${NAME}` by the value of the variable.
+///
+/// Values are inserted as they are: a `${` within a value is not expanded again.
 ///
 /// # Errors
 /// A variable is not set, or a `${` is malformed.

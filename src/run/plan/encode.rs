@@ -21,6 +21,8 @@ pub const DEFAULT_FILE_TEXT_BYTES: ByteCount = ByteCount(1_000_000_000);
 
 impl Check<'_> {
     /// Checks the settings of encoding. `trained` is the plan of the training in the same recipe, if there is one.
+    ///
+    /// Mistakes are recorded and do not end the check. The result is only of use without mistakes.
     pub(super) fn encode(
         &mut self,
         keys: &EncodeKeys,
@@ -48,6 +50,8 @@ impl Check<'_> {
     }
 
     /// The file, folder or address of the tokenizer; `None` if one is trained. Reports a recipe with both or neither.
+    ///
+    /// An address on the hub or a known name is kept as it is; the job resolves it.
     fn tokenizer(&mut self, keys: &EncodeKeys, trained: bool) -> Option<PathBuf> {
         match (&keys.tokenizer, trained) {
             (Some(given), true) => {
@@ -81,7 +85,8 @@ impl Check<'_> {
         }
     }
 
-    /// How to read a tokenizer whose files lack some settings.
+    /// The settings to use where the files of a tokenizer lack them. Reports such settings if the tokenizer is
+    /// trained, since it has settings of its own.
     fn tokenizer_options(&mut self, keys: &EncodeKeys, trained: bool) -> LoadOptions {
         if trained {
             let (problem, help) =
@@ -97,7 +102,8 @@ impl Check<'_> {
         LoadOptions { format: None, split: value_of(&keys.split), special_tokens }
     }
 
-    /// The names of pass-through columns. Reports repeated ones, and the names of the output's own columns.
+    /// The names of pass-through columns. Reports repeated ones, and the names of the output's own columns. The order
+    /// is kept.
     fn columns(&mut self, given: &[Given<String>]) -> Vec<String> {
         let mut seen = HashSet::new();
         for column in given {
@@ -113,7 +119,7 @@ impl Check<'_> {
     }
 
     /// The BOS or EOS token. It is checked against `specials`, the special tokens of a training. Those of a tokenizer
-    /// from a file are checked later, when the job reads it.
+    /// from a file are checked later, when the job reads it. `None` means that the encoding adds no such token.
     fn end_token(
         &mut self,
         key: &'static str,
@@ -158,7 +164,7 @@ impl Check<'_> {
         Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
     }
 
-    /// The number of token ids in a packed row.
+    /// The number of token ids in a packed row. A missing length is reported, and 1 takes its place.
     fn packed_length(&mut self, pack: &Given<Option<PackRule>>, field: &Field<u64>) -> usize {
         if field.is_none() {
             let problem = format!("{} needs a {}", self.origin.name("pack"), self.origin.name("length"));
@@ -173,6 +179,8 @@ impl Check<'_> {
     }
 
     /// Reports settings that only Parquet files can hold.
+    ///
+    /// These are pass-through columns and compression. Files of bare ids hold neither.
     fn format_holds(&mut self, keys: &EncodeKeys, output: &OutputKeys) {
         if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {
             return;
@@ -187,7 +195,8 @@ impl Check<'_> {
         }
     }
 
-    /// The name of the split. Reports one that cannot begin the name of a file.
+    /// The name of the split. Reports one that cannot begin the name of a file. The default is
+    /// [`DEFAULT_SPLIT_NAME`].
     fn split_name(&mut self, output: &OutputKeys) -> String {
         let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
         if !is_split_name(&given.value) {
@@ -212,7 +221,7 @@ impl Check<'_> {
         true
     }
 
-    /// Bytes of text per data file. Reports 0.
+    /// Bytes of text per data file. Reports 0. The default is [`DEFAULT_FILE_TEXT_BYTES`].
     fn file_text_bytes(&mut self, output: &OutputKeys) -> ByteCount {
         let Some(given) = &output.file_text_bytes else { return DEFAULT_FILE_TEXT_BYTES };
         if given.value == ByteCount(0) {

@@ -2,7 +2,7 @@
 //!
 //! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`], or returns all mistakes in it.
 //!
-//! The hash of a plan identifies all settings that determine what is written.
+//! The hash of a plan identifies all settings on which the output depends.
 
 mod check;
 mod encode;
@@ -39,9 +39,11 @@ pub struct Plan {
     pub sources: Vec<SourceSpec>,
     /// Counts files, which take the place of the sources.
     pub counts: Vec<PathBuf>,
-    /// The factor for the counts of each source or counts file: the smallest whole numbers in the given ratio.
+    /// The factor for the counts of each source or counts file: the smallest whole numbers in the given ratio. There
+    /// is one weight for each source, or for each counts file if `counts` is not empty.
     pub weights: Vec<u64>,
-    /// The limit of each source: its first documents, up to a number of documents or bytes of text.
+    /// The limit of each source: its first documents, up to a number of documents or bytes of text. The order is that
+    /// of `sources`. A source without a limit has the default, which takes everything.
     pub limits: Vec<SampleConfig>,
     /// Which of the documents within the limits are taken.
     pub sample: SampleConfig,
@@ -53,16 +55,18 @@ pub struct Plan {
     pub output: PathBuf,
     /// Keys that have no effect because they are for data files, and the run writes none.
     pub idle: Vec<&'static str>,
-    /// Number of threads.
+    /// Number of threads. The output does not depend on it.
     pub threads: usize,
-    /// Memory limit in bytes.
+    /// Memory limit in bytes. Counting spills to disk beyond it. Training and long documents beyond it are errors.
     pub memory: ByteCount,
-    /// SHA-256, in hex, of every setting that determines what is written. The content of the inputs is not part of
-    /// it.
+    /// SHA-256, in hex, of all settings on which the output depends. The content of the inputs is no part of it.
     pub recipe_hash: String,
 }
 
 /// What to learn, and where to write it.
+///
+/// The vocabulary has at most 2³¹ tokens. If `extend` is set, `config.merges` includes the merges of that
+/// tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainPlan {
     /// How text is split into pre-tokens.
@@ -98,18 +102,23 @@ pub struct TrainPlan {
     pub smaller: Vec<SmallerPlan>,
 }
 
-/// A smaller vocabulary of a training.
+/// A smaller vocabulary of a training. Training runs once. The merges of a smaller vocabulary are the first ones of
+/// the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallerPlan {
     /// Number of tokens. There are fewer if the training ends earlier.
     pub vocab_size: u64,
-    /// Number of merges for that number of tokens.
+    /// Number of merges for that number of tokens. It counts from the first merge of the tokenizer that training
+    /// extends, if there is one.
     pub merges: usize,
     /// The folder for its files.
     pub output: PathBuf,
 }
 
 /// What to encode, and how to write it.
+///
+/// Settings that exclude each other do not occur together. For example, packing and pass-through columns need
+/// Parquet, and packed rows have no pass-through columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodePlan {
     /// The file or folder of the tokenizer, or its address on the hub. `None` means the one that is trained.
@@ -137,9 +146,9 @@ pub struct EncodePlan {
     pub format: OutputFormat,
     /// The name of the split, with which the names of its files begin.
     pub split_name: String,
-    /// Bytes of text per data file, about.
+    /// Bytes of text per data file, about. It is not 0.
     pub file_text_bytes: ByteCount,
-    /// Whether all documents go into one file, named by the split alone.
+    /// Whether all documents go into one file, named by the split alone. Parquet output never has it.
     pub one_file: bool,
 }
 
@@ -164,7 +173,7 @@ impl fmt::Debug for Environment<'_> {
 }
 
 impl Plan {
-    /// The name of the split that is written; `None` if no data files are.
+    /// The name of the split that is written; `None` if no data files are. A plan that only trains has no split.
     pub(super) fn split_name(&self) -> Option<&str> {
         self.encode.as_ref().map(|encode| encode.split_name.as_str())
     }
@@ -187,6 +196,9 @@ pub enum EncodedDocuments {
 ///
 /// Rare keys are hashed only if they are set, so that the hashes of recipes without them do not depend on whether
 /// this version knows the keys.
+///
+/// The number of threads, the memory limit and the output folder are left out. `uris` holds the written addresses in
+/// the order of the sources. The result is the same on every machine.
 pub(self) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
     let mut canonical = json!({
@@ -233,6 +245,7 @@ pub(self) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     sha256(canonical.to_string())
 }
 
+/// The hashed settings of a source. `stream` is left out: it does not change the text.
 fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
     let mut canonical = json!({
         "uri": uri,
@@ -248,6 +261,7 @@ fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
     canonical
 }
 
+/// The hashed settings of training that every plan has. `recipe_hash` adds the rare ones.
 fn train(plan: &TrainPlan) -> Value {
     json!({
         "smaller": plan.smaller.iter().map(|smaller| smaller.merges).collect::<Vec<_>>(),
@@ -265,6 +279,8 @@ fn train(plan: &TrainPlan) -> Value {
     })
 }
 
+/// The hashed settings of encoding that every plan has. `recipe_hash` adds the rare ones. The path of a given
+/// tokenizer is left out, since its content is identified elsewhere.
 fn encode(plan: &EncodePlan) -> Value {
     json!({
         "trained": plan.tokenizer.is_none(),

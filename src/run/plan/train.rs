@@ -21,6 +21,9 @@ pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 impl Check<'_> {
     /// Checks the settings of training. Flags write the tokenizer into the output folder itself, recipes into a
     /// folder within it.
+    ///
+    /// The formats are tried with a vocabulary without merges only if split, special tokens and formats have no
+    /// mistake of their own: one cause is reported once.
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
         let specials = self.specials(keys);
         let merges = self.merges(keys, recipe, to_u64(specials.len()));
@@ -70,6 +73,9 @@ impl Check<'_> {
 
     /// Reports formats that cannot hold the tokenizer. Formats refuse a tokenizer because of its split or its special
     /// tokens. A tokenizer without merges shows this before hours are spent on learning.
+    ///
+    /// If the user named the format, the format is reported. Otherwise the special token is, if the format holds the
+    /// tokenizer without special tokens, or else the split.
     fn formats_hold(&mut self, keys: &TrainKeys, plan: &TrainPlan) {
         let empty = Merges::default();
         let with = |specials: &[String]| {
@@ -153,6 +159,8 @@ impl Check<'_> {
     }
 
     /// The number of merges to learn, from `merges` or from the largest `vocab_size`.
+    ///
+    /// The result is 0 after a mistake, and for commands that only count.
     fn merges(&mut self, keys: &TrainKeys, recipe: &Recipe, specials: u64) -> u64 {
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
         match (&keys.vocab_size, &keys.merges) {
@@ -187,6 +195,8 @@ impl Check<'_> {
     }
 
     /// Reports sizes that are too small, too large, or named twice.
+    ///
+    /// If a tokenizer is extended, the lower bound is its own size, which is checked when the tokenizer is read.
     fn vocabulary_sizes(&mut self, sizes: &Given<Vec<Given<u64>>>, recipe: &Recipe, specials: u64) {
         let fixed = BYTE_TOKENS + specials;
         if sizes.value.is_empty() && !self.is_wrong("vocab_size") {
@@ -214,7 +224,8 @@ impl Check<'_> {
         }
     }
 
-    /// The special tokens: first those that are listed, then those that are only named for `transformers`.
+    /// The special tokens: first those that are listed, then those that are only named for `transformers`. The result
+    /// has no repetitions unless they were reported.
     fn specials(&mut self, keys: &TrainKeys) -> Vec<String> {
         let mut seen = HashSet::new();
         for token in &keys.special_tokens {
@@ -235,6 +246,8 @@ impl Check<'_> {
     }
 
     /// The settings of `tokenizer_config.json` for `transformers`, without the BOS and EOS tokens.
+    ///
+    /// Tokens that are `false` in the recipe become `None`, as do those that are left out.
     fn transformers(&mut self, keys: &TrainKeys) -> TransformersConfig {
         let model_max_length = self.at_least_one("model_max_length", &keys.model_max_length);
         if let Some(given) =
@@ -251,6 +264,8 @@ impl Check<'_> {
     }
 
     /// The text of the chat template. Reports a file that cannot be read.
+    ///
+    /// The path is relative to the recipe, as for sources. The plan holds the text, so that its hash covers it.
     fn chat_template(&mut self, given: &Given<String>) -> Option<String> {
         let path = self.path("chat_template", given);
         if path.is_empty() {
@@ -268,7 +283,8 @@ impl Check<'_> {
         }
     }
 
-    /// The formats to write, by default `hf`. Reports an empty list and repeated formats.
+    /// The formats to write, by default `hf`. Reports an empty list and repeated formats. The order is that of the
+    /// recipe.
     fn formats(&mut self, keys: &TrainKeys) -> Vec<Format> {
         let Some(list) = &keys.formats else { return vec![Format::Hf] };
         if list.value.is_empty() && !self.is_wrong("formats") {
@@ -291,13 +307,17 @@ impl Check<'_> {
 }
 
 impl TrainPlan {
-    /// Number of tokens in the vocabulary, at most, if it extends no other.
+    /// Number of tokens in the vocabulary, at most, if it extends no other. It is the sum of 256 bytes, the special
+    /// tokens and the merges.
     pub(in crate::run) fn vocab_size(&self) -> usize {
         u64_to_usize(BYTE_TOKENS) + self.specials.len() + self.config.merges
     }
 }
 
 /// All vocabularies except the largest, the smallest first.
+///
+/// Each gets a folder `vocab-` with its size, within the folder of the largest. `specials` is the number of special
+/// tokens.
 fn smaller(keys: &TrainKeys, recipe: &Recipe, specials: u64, folder: &Path) -> Vec<SmallerPlan> {
     let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();
     let mut sizes: Vec<u64> = given.iter().map(|size| size.value).collect();
