@@ -27,7 +27,7 @@ pub struct SourceKeys {
     /// `column`: the column or field that holds the text, `text` by default. `a.b` is a nested one, and `a[]` all
     /// items of a list.
     pub column: Field<String>,
-    /// `template`: builds the text from several columns, such as `{title}: {text}`, instead of `column`.
+    /// `template`: builds the text from several columns and takes the place of `column`. Example: `{title}: {text}`.
     pub template: Field<String>,
     /// `join`: the text between the items of a list.
     pub join: Field<String>,
@@ -124,6 +124,8 @@ pub struct TrainKeys {
 
 impl TrainKeys {
     /// The keys that name special tokens for `transformers`.
+    ///
+    /// The order is that in which named tokens get their ids.
     pub(in crate::run) fn roles(&self) -> [(&'static str, &Field<Option<String>>); 5] {
         [("bos", &self.bos), ("eos", &self.eos), ("pad", &self.pad), ("unk", &self.unk), ("mask", &self.mask)]
     }
@@ -146,9 +148,9 @@ pub struct EncodeKeys {
     pub span: Option<Range<usize>>,
     /// `tokenizer`: its file, folder, hub address or known name. If left out, the tokenizer that is trained.
     pub tokenizer: Field<String>,
-    /// `split`: the pattern of a tokenizer whose files do not name one.
+    /// `split`: the pattern to use if the files of the tokenizer name none.
     pub split: Field<SplitPattern>,
-    /// `special_tokens`: special tokens of a tokenizer whose files do not list them.
+    /// `special_tokens`: the special tokens to add if the files of the tokenizer do not list them.
     pub special_tokens: Vec<Given<SpecialToken>>,
     /// `documents`: which documents are encoded, by default those of the sample.
     pub documents: Field<EncodedDocuments>,
@@ -194,7 +196,7 @@ pub struct RunKeys {
     pub memory: Field<ByteCount>,
 }
 
-/// A type whose values are chosen by name, in recipes and flags.
+/// A type with a fixed set of named values, for recipes and flags.
 ///
 /// ```
 /// use tokenmill::run::recipe::{named, names};
@@ -220,6 +222,8 @@ pub fn names<T: Choice>() -> impl Iterator<Item = &'static str> {
 
 /// The known word that was probably meant: few letters differ (Damerau-Levenshtein distance of at most 1, plus 1 per
 /// 4 letters), or one word begins with the other. Case and the difference of `-` and `_` are ignored.
+///
+/// `None` means that no known word is near enough. Of equally near words, the first in alphabetical order is taken.
 pub(super) fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     let plain = |word: &str| word.to_lowercase().replace('-', "_");
     let word = plain(word);

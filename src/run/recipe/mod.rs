@@ -3,8 +3,8 @@
 //! Both give the same [`Recipe`], and [`plan`](super::plan()) checks both by the same rules. Only the words of the
 //! messages differ: keys and lines of a file, or flags.
 //!
-//! A [`Mistake`] says what is wrong and where. [`FixedSettings`] are those that a file determines, such as a counts file
-//! or a tokenizer to extend.
+//! A [`Mistake`] describes an error and its place. [`FixedSettings`] come from a file: a counts file, or a tokenizer
+//! to extend.
 
 mod keys;
 mod read;
@@ -30,7 +30,7 @@ pub use read::read;
 pub struct Given<T> {
     /// The value.
     pub value: T,
-    /// The place of the value in the recipe's text, in bytes. `None` if it comes from a flag.
+    /// The place of the value in the recipe's text, in bytes. `None` if it comes from a flag. The end is exclusive.
     pub span: Option<Range<usize>>,
 }
 
@@ -58,7 +58,7 @@ pub enum Origin {
     Flags(Command),
 }
 
-/// The commands whose flags make a recipe. They differ in the keys that they require.
+/// The commands that make a recipe from their flags. They differ in the keys that they require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Trains a tokenizer and writes it into the output folder itself.
@@ -73,7 +73,10 @@ pub enum Command {
     Read,
 }
 
-/// What the user wrote, section by section.
+/// The text of a recipe or the flags of a command, section by section.
+///
+/// `[train]` and `[encode]` are options because their presence turns a stage on. The other sections are empty if they
+/// are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     /// Where it was written.
@@ -113,12 +116,16 @@ pub struct Extended {
 
 impl Recipe {
     /// Number of merges in a vocabulary with this number of tokens and special tokens; 0 if it is too small for any.
+    ///
+    /// If a tokenizer is extended, its merges count, and its own size takes the place of bytes and special tokens.
     pub(super) fn merges_of(&self, tokens: u64, specials: u64) -> u64 {
         let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
         tokens.saturating_sub(base.tokens).saturating_add(base.merges)
     }
 
     /// Number of tokens in a vocabulary with this number of merges and special tokens.
+    ///
+    /// It is the inverse of `merges_of` for sizes that are not too small.
     pub(super) fn tokens_of(&self, merges: u64, specials: u64) -> u64 {
         let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
         merges.saturating_sub(base.merges).saturating_add(base.tokens)
@@ -172,7 +179,7 @@ pub struct Mistake {
     pub key: Option<&'static str>,
     /// The place in the recipe's text, in bytes. `None` for a flag, and for a missing key or section.
     pub span: Option<Range<usize>>,
-    /// What is wrong.
+    /// The description of the error: one sentence, without the place and without a final period.
     pub message: String,
     /// What to write instead, if that is known.
     pub help: Option<String>,
@@ -241,6 +248,7 @@ impl Mistakes {
 }
 
 impl fmt::Display for Mistakes {
+    /// Writes the first mistake on one line, then the number of further ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = &self.mistakes[0];
         if let Some(place) = self.place(first) {
@@ -259,6 +267,7 @@ impl fmt::Display for Mistakes {
 impl std::error::Error for Mistakes {}
 
 impl From<Mistakes> for Error {
+    /// The error has the kind [`ErrorKind::Usage`] and the help of the first mistake.
     fn from(mistakes: Mistakes) -> Error {
         let help = mistakes.mistakes[0].help.clone();
         let error = Error::new(ErrorKind::Usage, mistakes);
@@ -273,9 +282,11 @@ impl From<Mistakes> for Error {
 pub(super) struct FixedSettings<'a> {
     /// The name of the file, for messages.
     pub(super) by: &'a str,
+    /// The split pattern. Every such file contains one.
     pub(super) split: &'a SplitPattern,
     /// The boundary, if the file contains it.
     pub(super) boundary: Option<Boundary>,
+    /// The texts of the special tokens, in the order of the file. There may be none.
     pub(super) specials: &'a [String],
     /// The position of the special tokens, if the file contains it.
     pub(super) specials_at: Option<SpecialTokensAt>,
@@ -283,6 +294,8 @@ pub(super) struct FixedSettings<'a> {
 
 impl FixedSettings<'_> {
     /// Completes the recipe, and adds a mistake to it for each setting that contradicts the file.
+    ///
+    /// Split, boundary and position take the value of the file even then. Special tokens of the recipe stay.
     pub(super) fn complete(&self, recipe: &mut Recipe) {
         let keys = recipe.train.get_or_insert_default();
         let mut wrong: Vec<(&'static str, String)> = Vec::new();
@@ -324,12 +337,15 @@ impl FixedSettings<'_> {
     }
 }
 
-/// Sets a key to the value of the file. Returns whether it had another value.
+/// Sets a key to the value of the file. Returns whether the recipe had another value; a key that was left out agrees.
 fn differs<T: Clone + PartialEq>(field: &mut Field<T>, fixed: &T) -> bool {
     field.replace(Given::flag(fixed.clone())).is_some_and(|given| given.value != *fixed)
 }
 
-/// The name of a choice in recipes.
+/// The name of a choice in recipes, from its serialized form.
+///
+/// # Panics
+/// The choice has fields, so that its serialized form is no string.
 pub(in crate::run) fn word(choice: &impl Serialize) -> String {
     match serde_json::to_value(choice) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,4 +1,7 @@
 //! Reads the text of recipes.
+//!
+//! Each section is a table that is asked for its known keys. Each value is parsed by a function of the type `Parse`.
+//! A mistake does not end reading: it is collected with its place in bytes.
 
 use std::ops::Range;
 
@@ -33,7 +36,7 @@ const MOST_NO_TOML: usize = 10;
 /// ```
 ///
 /// # Errors
-/// The text is not TOML: the first places where it is not.
+/// The text is no valid TOML. The first ten places are returned, and the number of further ones.
 pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
     let mut recipe = Recipe::empty(Origin::File { path: path.to_owned(), text: text.to_owned() });
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -75,6 +78,7 @@ fn sections(recipe: &mut Recipe, root: RecipeTable<'_, '_>, mistakes: &mut Vec<M
     }
 }
 
+/// Reads one `[source]` or `[[source]]`.
 fn read_source(mut section: RecipeSection<'_, '_, '_>) -> SourceKeys {
     let keys = SourceKeys {
         span: section.table.span.clone(),
@@ -94,6 +98,7 @@ fn read_source(mut section: RecipeSection<'_, '_, '_>) -> SourceKeys {
     keys
 }
 
+/// Reads `[sample]`.
 fn read_sample(mut section: RecipeSection<'_, '_, '_>) -> SampleKeys {
     let keys = SampleKeys {
         every: section.get("every", whole),
@@ -107,6 +112,7 @@ fn read_sample(mut section: RecipeSection<'_, '_, '_>) -> SampleKeys {
     keys
 }
 
+/// Reads `[train]`. The entries of an extended tokenizer (`kept`) cannot be written in a recipe, so they are empty.
 fn read_train(mut section: RecipeSection<'_, '_, '_>) -> TrainKeys {
     let keys = TrainKeys {
         span: section.table.span.clone(),
@@ -135,6 +141,7 @@ fn read_train(mut section: RecipeSection<'_, '_, '_>) -> TrainKeys {
     keys
 }
 
+/// Reads `[encode]`.
 fn read_encode(mut section: RecipeSection<'_, '_, '_>) -> EncodeKeys {
     let keys = EncodeKeys {
         span: section.table.span.clone(),
@@ -157,6 +164,7 @@ fn read_encode(mut section: RecipeSection<'_, '_, '_>) -> EncodeKeys {
     keys
 }
 
+/// Reads `[output]`.
 fn read_output(mut section: RecipeSection<'_, '_, '_>) -> OutputKeys {
     let keys = OutputKeys {
         dir: section.get("dir", text),
@@ -169,6 +177,7 @@ fn read_output(mut section: RecipeSection<'_, '_, '_>) -> OutputKeys {
     keys
 }
 
+/// Reads `[run]`.
 fn read_run(mut section: RecipeSection<'_, '_, '_>) -> RunKeys {
     let keys = RunKeys { threads: section.get("threads", whole), memory: section.get("memory", bytes) };
     section.finish();
@@ -177,7 +186,9 @@ fn read_run(mut section: RecipeSection<'_, '_, '_>) -> RunKeys {
 
 /// A table of the recipe and its place.
 struct RecipeTable<'t, 'i> {
+    /// The bytes of the table in the text. `None` for the table of sections.
     span: Option<Range<usize>>,
+    /// The keys and values, with their spans.
     entries: &'t DeTable<'i>,
 }
 
@@ -186,12 +197,16 @@ struct RecipeTable<'t, 'i> {
 struct RecipeSection<'m, 't, 'i> {
     /// The name of the section; empty for the table of sections.
     name: &'static str,
+    /// The keys and values that were written.
     table: RecipeTable<'t, 'i>,
+    /// The keys that were asked for, in that order. Messages list them.
     known: Vec<&'static str>,
+    /// The mistakes of the whole recipe. At most [`MOST_TOLD`] are kept.
     mistakes: &'m mut Vec<Mistake>,
 }
 
 impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
+    /// Begins to read a table. `finish` must follow once all keys have been asked for.
     fn open(
         name: &'static str,
         table: RecipeTable<'t, 'i>,
@@ -273,6 +288,8 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
     }
 
     /// Reports keys that nobody asked for.
+    ///
+    /// The nearest known key is suggested. Without a near one, all known keys are listed.
     fn finish(self) {
         for key in self.table.entries.keys() {
             let name: &str = key.get_ref();
@@ -296,14 +313,18 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
     }
 }
 
-/// Why a value does not suit its key: the end of a sentence that begins with the key, and what to write instead.
+/// Why a value does not suit its key.
 #[derive(Debug)]
 pub(super) struct WrongValue {
+    /// The end of a sentence that begins with the key.
     pub(super) problem: String,
+    /// The advice for a correct value, if the problem does not imply it.
     pub(super) help: Option<String>,
 }
 
 /// Reads one value.
+///
+/// The error is completed with key and place by the caller.
 pub(super) type Parse<T> = fn(&DeValue<'_>) -> Result<T, WrongValue>;
 
 /// The error for a value of the wrong type.
@@ -314,6 +335,9 @@ fn wants(expected: &str, value: &DeValue<'_>) -> WrongValue {
 }
 
 /// A string.
+///
+/// # Errors
+/// The value is no string.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, WrongValue> {
     value.as_str().map(str::to_owned).ok_or_else(|| wants("a string", value))
 }
@@ -324,6 +348,9 @@ pub(super) fn truth(value: &DeValue<'_>) -> Result<bool, WrongValue> {
 }
 
 /// A whole number from 0 to 2⁶⁴ − 1, in any notation of TOML.
+///
+/// # Errors
+/// The value is no integer, or is out of range.
 pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, WrongValue> {
     let integer = value.as_integer().ok_or_else(|| wants("a whole number", value))?;
     u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
@@ -337,7 +364,10 @@ pub(super) fn count(value: &DeValue<'_>) -> Result<Count, WrongValue> {
     whole(value).map(Count::new)
 }
 
-/// A number of bytes: a whole number, or a string with a unit such as `"8GB"`.
+/// A number of bytes: a whole number, or a string with a unit (`"8GB"`).
+///
+/// # Errors
+/// The value is neither, or the unit is unknown.
 pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, WrongValue> {
     match value {
         DeValue::Integer(_) => whole(value).map(ByteCount),
@@ -350,6 +380,9 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, WrongValue> {
 }
 
 /// The weight of a source. It is read from the text of the number, since a float would not hold the decimal exactly.
+///
+/// # Errors
+/// The value is no number, is not above 0, or has too many digits.
 pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, WrongValue> {
     let text = match value {
         DeValue::Integer(integer) => integer.to_string(),
@@ -370,6 +403,9 @@ pub(super) fn special_token(value: &DeValue<'_>) -> Result<SpecialToken, WrongVa
 }
 
 /// A value chosen by name.
+///
+/// # Errors
+/// The value is no string, or no known name.
 pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, WrongValue> {
     let name = value.as_str().ok_or_else(|| wants(&format!("one of {}", listed::<T>()), value))?;
     named(name).ok_or_else(|| not_among::<T>(name, ""))
@@ -384,7 +420,11 @@ pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, WrongValue> {
 }
 
 /// A score by name, or as `{ conditional = { p = …, q = …, r = … } }`.
+///
+/// # Errors
+/// The value has none of the forms, or a power is not from 0 to 3.
 pub(super) fn score(value: &DeValue<'_>) -> Result<Score, WrongValue> {
+    /// The form of a score with powers, for messages.
     const FORM: &str = "{ conditional = { p = 1, q = 1, r = 1 } } with numbers from 0 to 3";
     match value {
         DeValue::String(name) => name.parse().map_err(|_| WrongValue {
@@ -415,6 +455,9 @@ pub(super) fn documents(value: &DeValue<'_>) -> Result<DocumentRule, WrongValue>
 }
 
 /// `false`, or the text of a token.
+///
+/// # Errors
+/// The value is `true`, or neither `false` nor a string.
 pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, WrongValue> {
     match value {
         DeValue::Boolean(false) => Ok(None),
@@ -429,11 +472,16 @@ pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, WrongValue> {
 
 /// A value in one of its two forms.
 enum NamedOrTable<T> {
+    /// The string is a known name.
     Named(T),
+    /// The string is in a table that has only the expected key.
     InTable(String),
 }
 
 /// A value chosen by name, or the string in a table with this single key.
+///
+/// # Errors
+/// The name is unknown, or the table has another form.
 fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<NamedOrTable<T>, WrongValue> {
     let or = format!(" or {{ {key} = \"…\" }}");
     match value {
