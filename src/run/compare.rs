@@ -81,7 +81,9 @@ pub fn compare(
 
 /// A tokenizer with the path by which the user named it.
 struct LoadedTokenizer {
+    /// The path, address or name that the user gave, for the report.
     path: PathBuf,
+    /// The encoder. It adds no BOS or EOS tokens.
     encoder: Encoder,
 }
 
@@ -105,6 +107,7 @@ impl LoadedTokenizer {
 
 /// The figures of one batch.
 struct ComparedBatch {
+    /// The number of the source from which all documents of the batch come.
     source: usize,
     /// Figures by main script, in the order of [`script_names`].
     scripts: Vec<ComparedText>,
@@ -139,6 +142,9 @@ impl ComparedBatch {
     }
 
     /// Adds a document.
+    ///
+    /// # Errors
+    /// A tokenizer cannot encode the text, for example if a byte has no token.
     fn add(&mut self, text: &[u8], workers: &mut [Worker<'_>]) -> Result<()> {
         let mut tokens = Vec::with_capacity(workers.len());
         for (worker, used) in workers.iter_mut().zip(&mut self.used) {
@@ -188,13 +194,18 @@ fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
 
 /// The figures of all batches.
 struct ComparisonSums {
+    /// Figures by source, in the order of the plan.
     sources: Vec<ComparedText>,
+    /// Figures by main script, in the order of [`script_names`].
     scripts: Vec<ComparedText>,
+    /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
+    /// Words with their counts, at most [`WORDS`].
     words: Map<Box<[u8]>, u64>,
 }
 
 impl ComparisonSums {
+    /// Sums without any text. `sources` is the number of sources of the plan.
     fn new(known: &[LoadedTokenizer], sources: usize) -> ComparisonSums {
         let none = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
         ComparisonSums {
@@ -206,6 +217,8 @@ impl ComparisonSums {
     }
 
     /// Adds the figures of a batch.
+    ///
+    /// Batches must be added in the order of the input: it decides which words find room in the table.
     fn add(&mut self, part: ComparedBatch) {
         for (sum, script) in
             self.scripts.iter_mut().zip(&part.scripts).filter(|(_, script)| script.documents > 0)
@@ -224,6 +237,9 @@ impl ComparisonSums {
 
     /// Builds the comparison. Scripts are in descending order of their bytes of text, and those without documents are
     /// left out.
+    ///
+    /// # Errors
+    /// A word cannot be encoded.
     fn finish(self, plan: &Plan, known: &[LoadedTokenizer]) -> Result<Comparison> {
         let ComparisonSums { mut sources, mut scripts, used, words } = self;
         let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
@@ -259,6 +275,12 @@ impl LoadedTokenizer {
 
 /// The words for which the numbers of tokens differ most between two tokenizers, multiplied by how often the word
 /// occurs. Each is encoded after a space. At most [`SHOWN`], largest difference first.
+///
+/// Words with equal products are in the order of their bytes. Words with the same number of tokens everywhere are
+/// left out.
+///
+/// # Errors
+/// A word cannot be encoded.
 fn different(words: Map<Box<[u8]>, u64>, known: &[LoadedTokenizer]) -> Result<Vec<ComparedWord>> {
     let mut workers: Vec<Worker<'_>> = known.iter().map(|known| known.encoder.worker()).collect();
     let mut found = Vec::new();
@@ -314,9 +336,9 @@ pub(super) fn script_names() -> impl Iterator<Item = &'static str> {
     SCRIPTS.iter().map(|(name, _)| *name).chain([OTHER, NO_LETTERS])
 }
 
-/// The index in [`names`] of the script to which most letters of a text belong. Of equals, the first in the list
-/// wins. Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the Han
-/// characters count as kana.
+/// The index in [`script_names`] of the script to which most letters of a text belong. Of equals, the first in the
+/// list wins. Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the
+/// Han characters count as kana. Invalid UTF-8 is skipped.
 pub(super) fn main_script(text: &[u8]) -> usize {
     let mut letters = [0_u64; SCRIPTS.len() + 1];
     for chunk in text.utf8_chunks() {
@@ -333,6 +355,8 @@ pub(super) fn main_script(text: &[u8]) -> usize {
 }
 
 /// The index of the script of a letter.
+///
+/// ASCII letters are Latin. A letter of another script gets the index after the last one.
 fn script_of(letter: char) -> usize {
     /// First code point, last code point, and script, in ascending order.
     static RANGES: LazyLock<Vec<(usize, usize, usize)>> = LazyLock::new(|| {

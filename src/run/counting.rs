@@ -1,5 +1,7 @@
-//! Counts the documents of a plan: for a training, into a counts file, from counts files, or source by source for a
-//! mixture whose counts are stored, so that other weights need no reading.
+//! Counts the documents of a plan, and reads, sums and stores counts.
+//!
+//! A training counts its sample, or reads counts files. The command `count` writes a counts file. For a mixture, the
+//! counts of each source are stored separately, so that a training with other weights reads no text.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -123,6 +125,9 @@ pub fn count_only(
 }
 
 /// Describes the sources and the identity of each of their units, for the counts file.
+///
+/// # Errors
+/// A unit cannot be read or changed since it was opened, or the observer asks to stop.
 fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
     for (number, ((units, spec), identities)) in
@@ -141,6 +146,9 @@ fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
 }
 
 /// Checks that `path` does not exist or is a counts file.
+///
+/// # Errors
+/// The path exists and is no counts file.
 pub(super) fn check_output(path: &Path) -> Result<()> {
     atomic_file::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
 }
@@ -172,6 +180,9 @@ pub fn merge_counts(
 }
 
 /// Checks that the sum would not replace one of its own inputs: the next run would give another sum.
+///
+/// # Errors
+/// An input has the path of the sum ([`ErrorKind::Usage`]).
 fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<()> {
     let Ok(place) = out.canonicalize() else { return Ok(()) };
     match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
@@ -218,10 +229,14 @@ pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
 }
 
 /// Checks that all files were counted with the settings of the first.
+///
+/// # Errors
+/// The pattern, the boundary or the special tokens of a file differ.
 fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
     paths.iter().zip(infos).try_for_each(|(path, info)| check_same_settings(&infos[0], &paths[0], info, path))
 }
 
+/// Pairs each counts file with its weight. Both lists have the same length.
 fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
     let file = |(path, &weight): (&PathBuf, &u64)| WeightedFile { path: path.clone(), weight };
     paths.iter().zip(weights).map(file).collect()
@@ -321,6 +336,9 @@ pub(super) fn count_mixture(
 }
 
 /// Removes stored counts of sources that no longer belong to the mixture.
+///
+/// # Errors
+/// The folder cannot be read, or a file cannot be removed.
 fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
     for entry in std::fs::read_dir(folder).map_err(io)? {
@@ -342,7 +360,7 @@ struct StoredCounts {
     key: String,
 }
 
-/// The record of the journal.
+/// The record of the journal. It is written after the counts file, so a note proves that the counts are complete.
 #[derive(Serialize, Deserialize)]
 struct StoredCountsNote {
     /// SHA-256 of the counts file, in hex.
@@ -353,6 +371,9 @@ struct StoredCountsNote {
 impl StoredCounts {
     /// The files for the counts of a source. Their names contain a hash of everything that the counts depend on, so
     /// that other settings use other files.
+    ///
+    /// # Errors
+    /// The units of the source cannot be identified.
     fn new(
         plan: &Plan,
         train: &TrainPlan,
@@ -390,6 +411,9 @@ impl StoredCounts {
     }
 
     /// Counts a source and stores its counts, without weights.
+    ///
+    /// # Errors
+    /// The source cannot be read or counted, or the files cannot be written.
     fn count(
         &self,
         plan: &Plan,
@@ -432,11 +456,15 @@ impl StoredCounts {
     }
 }
 
+/// The SHA-256 of a file, in hex.
 fn file_sha256(path: &Path) -> std::io::Result<String> {
     sha256_of(std::fs::File::open(path)?)
 }
 
 /// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.
+///
+/// # Errors
+/// Errors of reading and counting. Without a split, all documents must fit the memory limit.
 pub(super) fn count_sample(
     plan: &Plan,
     train: &TrainPlan,
@@ -459,6 +487,9 @@ pub(super) fn count_sample(
 
 /// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
 /// `scratch`.
+///
+/// # Errors
+/// Errors of reading, counting and writing. An error of a document is completed with its place.
 pub(super) fn count_within_limit(
     plan: &Plan,
     train: &TrainPlan,
@@ -484,6 +515,9 @@ fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>)
 
 /// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
 /// `scratch`.
+///
+/// # Errors
+/// Errors of reading, counting and writing, or the split pattern cannot be used.
 pub(super) fn count_documents(
     documents: Documents<'_>,
     config: CountConfig,
@@ -500,6 +534,9 @@ pub(super) fn count_documents(
 }
 
 /// How documents are counted. If text is prepared, that also finds the special tokens.
+///
+/// # Errors
+/// The special tokens cannot be searched for.
 pub(super) fn count_config(
     plan: &Plan,
     train: &TrainPlan,

@@ -1,5 +1,7 @@
-//! The tokenizer that a training extends: what it determines in a recipe, how it prepares and encodes text, and the
-//! stages in which it was trained.
+//! The tokenizer that a training extends.
+//!
+//! It determines settings of the recipe, prepares text before it is split, and encodes the pre-tokens that further
+//! merges are learned from. Its training record lists the stages in which it was trained.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +27,12 @@ use crate::vocab::{
 };
 
 /// The tokenizer that a training extends.
+///
+/// Training starts with all of its merges and adds further ones, so existing ids stay valid.
 pub(super) struct ExtendedTokenizer {
+    /// The vocabulary, with the special tokens of the plan added. Its tokens keep their ids.
     pub(super) vocabulary: Vocabulary,
+    /// Its merges as training numbers them: the first part of every list that is learned.
     pub(super) given: GivenMerges,
     /// The stages in which it was trained, as far as they are recorded; see [`stages`].
     stages: Vec<Value>,
@@ -42,6 +48,8 @@ pub(super) const MERGES_BEFORE: &str = "merges_before";
 impl ExtendedTokenizer {
     /// Loads the tokenizer that a plan extends; `None` if it extends none.
     ///
+    /// The local path `extend_at` takes precedence over the name `extend`.
+    ///
     /// # Errors
     /// The tokenizer or its record cannot be read, its files do not say how text is split, or the special tokens of
     /// the plan cannot be added to it.
@@ -55,6 +63,11 @@ impl ExtendedTokenizer {
     }
 
     /// Learns further merges after those of the tokenizer, from pre-tokens with their counts.
+    ///
+    /// Merges that form a plain list are applied one by one. Otherwise the pre-tokens are encoded first, and the
+    /// counts of the given merges are those of the encoding.
+    ///
+    /// **Memory:** the pre-tokens are released before learning if they were encoded.
     ///
     /// # Errors
     /// - Errors of learning, for example if the observer asks to stop.
@@ -76,6 +89,8 @@ impl ExtendedTokenizer {
     }
 
     /// The stages of the tokenizer, followed by the stage that a plan describes.
+    ///
+    /// Stages are in the order of training. The new one begins after all merges of the tokenizer.
     pub(super) fn stages(&self, train: &TrainPlan) -> Vec<Value> {
         let mut stages = self.stages.clone();
         stages.push(json!({
@@ -111,6 +126,8 @@ pub(super) fn stages(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Value>>
 
 /// How a tokenizer prepares text before it is split, if it does more than find special tokens the way training does.
 ///
+/// `None` means that counting itself finds the special tokens.
+///
 /// # Errors
 /// The tokenizer has more added tokens than can be searched for.
 pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prepare>>> {
@@ -125,12 +142,17 @@ pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prep
 struct EncodePreparation(Preprocessor);
 
 impl std::fmt::Debug for EncodePreparation {
+    /// Writes a fixed name, without the contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("AsEncoded").finish_non_exhaustive()
     }
 }
 
 impl Prepare for EncodePreparation {
+    /// Passes the parts of a text to `take`, in order: prepared text, and the texts of added tokens.
+    ///
+    /// # Errors
+    /// Those of `take`, and those of the preparation.
     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
         self.0.each(text, &mut |part| match part {
             TextOrToken::Text(text) => take(Prepared::Text(text)),
@@ -140,6 +162,8 @@ impl Prepare for EncodePreparation {
 }
 
 /// Cuts pre-tokens at the bytes for which a tokenizer has no token: no merge contains them.
+///
+/// The result is the input itself if every byte has a token. Otherwise it is a copy of the known parts.
 pub(super) fn without_missing_bytes(pretokens: PretokenCounts, vocabulary: &Vocabulary) -> PretokenCounts {
     let missing = vocabulary.missing_bytes();
     if missing.is_empty() {
@@ -158,6 +182,8 @@ pub(super) fn without_missing_bytes(pretokens: PretokenCounts, vocabulary: &Voca
 /// the merges form a plain list, which can be applied merge by merge instead.
 ///
 /// The work is divided among the threads of the current pool.
+///
+/// The result does not depend on the number of threads: the shares are joined in the order of the pre-tokens.
 ///
 /// # Errors
 /// - The observer asks to stop.
@@ -212,9 +238,12 @@ pub(super) fn encoded(
     Ok(Some((sequences, counts)))
 }
 
-/// Completes a recipe whose training extends a tokenizer. Pattern, special tokens and their position come from the
-/// tokenizer. Where the recipe is silent, the BOS and EOS tokens come from it too, and the rules of training from the
-/// record beside it, if there is one. If the recipe contradicts the tokenizer, mistakes are added to it.
+/// Completes a recipe in which training extends a tokenizer. Pattern, special tokens and their position come from the
+/// tokenizer. Where the recipe is silent, the BOS and EOS tokens come from it too. The rules of training then come
+/// from the record beside it, if there is one. If the recipe contradicts the tokenizer, mistakes are added to the
+/// recipe.
+///
+/// A recipe that extends no tokenizer stays as it is.
 ///
 /// # Errors
 /// The tokenizer or its record cannot be read.
@@ -354,6 +383,12 @@ pub(super) fn load_as_needed(
 
 /// A vocabulary with one more token, as the first step of extending it makes it; `None` if that is no valid
 /// vocabulary.
+///
+/// It shows early, before text is read, whether a format can hold an extended vocabulary. The new token joins two
+/// existing tokens: the last merge and the first byte.
+///
+/// # Errors
+/// Those of [`Vocabulary::given_merges`].
 fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
     let list = vocabulary.given_merges(vocabulary.merges().len())?;
     let merges = list.merges();
@@ -366,6 +401,8 @@ fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
 }
 
 /// Completes a recipe with pattern, special tokens and their position from a tokenizer.
+///
+/// The special tokens are at the start if the first of them has a lower id than the token of the lowest byte.
 pub(super) fn complete(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
     let first = vocabulary.specials().next().map(|special| {
@@ -378,6 +415,9 @@ pub(super) fn complete(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary)
 
 /// Takes the rules that the recipe does not name, by which pairs are counted and chosen, from the training record of
 /// a tokenizer. Returns all settings of the record; null if there is no record.
+///
+/// # Errors
+/// The record is damaged.
 fn complete_from_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Result<Value> {
     let record = record_of(path, vocabulary)?;
     let settings = record.map_or(Value::Null, |record| record.settings);
@@ -387,6 +427,8 @@ fn complete_from_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabula
 }
 
 /// Takes rules of choosing pairs that the recipe does not name from the settings of a stage.
+///
+/// These are `score`, `max_token_bytes` and `min_frequency`. The tie rule is left to the caller.
 pub(super) fn fill_rules(keys: &mut TrainKeys, settings: &Value) {
     fill(&mut keys.score, &settings["score"]);
     fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
@@ -403,7 +445,8 @@ pub(super) fn record_of(path: &Path, vocabulary: &Vocabulary) -> Result<Option<T
     Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()))
 }
 
-/// Sets a key that the recipe does not name to a recorded setting, if that has the right type.
+/// Sets a key that the recipe does not name to a recorded setting, if that has the right type. A key that the recipe
+/// names stays as it is. The new value has no span.
 pub(super) fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
     if field.is_none() {
         *field = T::deserialize(setting).ok().map(Given::flag);

@@ -1,5 +1,7 @@
-//! Trains the tokenizer of a plan, and stores what was learned in the output folder, so that an interrupted job does
-//! not train again. [`learn`] trains from documents in one call.
+//! Trains the tokenizer of a plan: counts the sample, learns merges, and builds the vocabulary.
+//!
+//! The state folder of a job stores the merges in a journal, so that an interrupted job does not train again.
+//! [`learn`] trains from documents in one call.
 
 use std::fs;
 use std::path::Path;
@@ -31,10 +33,13 @@ use crate::{sink, vocab};
 
 /// The result of training, before it is written.
 pub(super) struct Trained {
+    /// The complete vocabulary, special tokens included.
     pub(super) vocabulary: Arc<Vocabulary>,
+    /// The merges, with those of an extended tokenizer first, and the history of learning.
     pub(super) learned: Learned,
     /// The tokenizer that training extended, if any. Its merges come first.
     pub(super) base: Option<ExtendedTokenizer>,
+    /// Facts about the text that was counted.
     pub(super) corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents if there is no split.
     pub(super) distinct_pretokens: u64,
@@ -50,6 +55,8 @@ impl Trained {
 
 /// Reads and counts the sample, learns merges from the counts, and builds a vocabulary. If `kept` names a folder, the
 /// counts of the sources of a mixture are stored there.
+///
+/// The memory of learning is checked twice: before reading, from a lower bound if one is known, and after counting.
 ///
 /// # Errors
 /// - Errors of reading and counting; there is no text.
@@ -109,6 +116,8 @@ pub(super) fn train(
 
 /// A lower bound in bytes for the text of the training, if it is known before reading. Without a split it is the
 /// longest single document, or the largest source if documents are joined; others may be equal to it and add nothing.
+///
+/// It allows a run to fail before it reads a text that cannot fit the memory.
 fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
     let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
     let unsplit = train.split == SplitPattern::None;
@@ -240,23 +249,29 @@ pub fn learn(
     Ok((vocabulary(&learned.merges)?, learned))
 }
 
-/// Name of the file in the state folder that stores what was learned.
+/// Name of the file in the state folder that stores the learned merges and the facts for the report.
 const LEARNED: &str = "learned.journal";
 
-/// What the file stores.
+/// The one record of the journal. It holds all that a resumed job needs to write the same tokenizer and the same
+/// report.
 #[derive(Serialize, Deserialize)]
 struct LearnedRecord {
-    /// Left token, right token, count.
+    /// Left token, right token and count of each merge, with the token numbers of training.
     merges: Vec<(u32, u32, Count)>,
+    /// The history of learning, for the report.
     history: Vec<HistoryPoint>,
+    /// Facts about the text that was counted.
     corpus: CorpusFacts,
+    /// Number of distinct pre-tokens, or of distinct documents without a split.
     distinct_pretokens: u64,
+    /// The cost of counting and training, so that the report includes them.
     stages: Vec<StageCost>,
     /// Rows that were skipped while the text was read, by source and unit.
     left_out: Vec<(usize, usize, UnitSkips)>,
 }
 
-/// Stores what a job learned, the cost of its stages, and the rows that were skipped.
+/// Stores the merges that a job learned, the cost of its stages, and the rows that were skipped. The journal is
+/// synced to disk. `key` is the fingerprint of the job.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -281,8 +296,8 @@ pub(super) fn store_learned(
     journal.sync()
 }
 
-/// What an earlier run of the job learned, if it got that far; `key` must be the same. The rows that it skipped are
-/// added to `skipped_rows`.
+/// The training of an earlier run of the job; `None` if the folder stores none for this `key`. The rows that it
+/// skipped are added to `skipped_rows`.
 ///
 /// # Errors
 /// The file cannot be read, or the merges and settings make no vocabulary.
@@ -309,7 +324,7 @@ pub(super) fn restore_learned(
     Ok(Some((trained, record.stages)))
 }
 
-/// Whether a folder without a manifest holds the beginning of a job: data, or what it learned.
+/// Whether a folder without a manifest holds the beginning of a job: data files, or learned merges.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -317,17 +332,23 @@ pub(super) fn has_begun(folder: &Path, split: Option<&str>) -> Result<bool> {
     Ok(has_learned(&sink::state_of(folder, split)) || sink::holds_data(folder, split)?)
 }
 
-/// Whether a job has stored what it learned in this state folder.
+/// Whether a job has stored learned merges in this state folder. An empty file does not count.
 pub(super) fn has_learned(state: &Path) -> bool {
     fs::metadata(state.join(LEARNED)).is_ok_and(|file| file.len() > 0)
 }
 
-/// Removes what was learned, if it was learned from other input or settings.
+/// Removes the stored merges, if there are any. The caller has found that they belong to another job.
+///
+/// # Errors
+/// The file cannot be removed.
 pub(super) fn forget_learned(folder: &OutputFolder) -> Result<()> {
     atomic_file::remove(&folder.state().join(LEARNED))
 }
 
 /// The vocabulary of these merges. If training extended a tokenizer, the first ones are its own.
+///
+/// # Errors
+/// The merges and the special tokens do not fit together, for example if a merge makes the text of a special token.
 pub(super) fn vocabulary(
     merges: &Merges,
     train: &TrainPlan,

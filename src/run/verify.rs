@@ -81,6 +81,8 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
 }
 
 /// Treats a tokenizer that cannot be loaded as a mismatch: no run wrote it like that.
+///
+/// Errors of other kinds are returned as they are, for example a request to stop.
 fn not_as_it_was(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Failed | ErrorKind::Usage => Error::new(ErrorKind::Mismatch, error),
@@ -105,6 +107,9 @@ pub enum CheckedMerges {
 /// its training. Without a record, every pair that occurs may be merged (`min_frequency` 1).
 ///
 /// Returns the range of the merges to check. Those before it are applied without a check.
+///
+/// `path` is the file or folder of the tokenizer: its record is read there. A number of merges beyond the end of the
+/// list gives an empty range.
 ///
 /// # Errors
 /// The record is damaged, or has no such stage.
@@ -144,6 +149,8 @@ pub fn complete_from_training(
 }
 
 /// The result of replaying merges.
+///
+/// `deviation` is `None` if every checked merge joined the best pair at its time.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// Number of merges in the list.
