@@ -38,8 +38,14 @@ pub struct DiskNeed {
 /// Estimates the disk space of a job's data files. For that, some megabytes of the text are read and encoded, with
 /// the given tokenizer or with one that is trained on them. `None` if too little is known of the input.
 ///
+/// `given` is the tokenizer that the plan names; `None` if the plan trains one. `text_bytes` is the size of the text
+/// to encode, if it is known. It scales the measurement; without it, the size that the excerpt reveals is used.
+///
+/// **Memory:** an excerpt of about 8 MiB of text, and training or encoding on it.
+///
 /// # Errors
-/// The observer asks to stop. Other errors are ignored: encoding reports them.
+/// The observer asks to stop. Encoding will report all other errors, so they only lead to an estimate without a
+/// measurement.
 pub(super) fn disk_need(
     plan: &Plan,
     encode: &EncodePlan,
@@ -51,7 +57,7 @@ pub(super) fn disk_need(
     let measured = measured(plan, encode, inputs, given, text_bytes, observer);
     match measured {
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
-        // Encoding reports what is wrong with the input.
+        // Encoding will report all other errors.
         Ok(Some(bytes)) => Ok(Some(DiskNeed { bytes: ByteCount(bytes), measured: true })),
         _ => {
             let ids = match (given, &plan.train) {
@@ -66,6 +72,9 @@ pub(super) fn disk_need(
 
 /// About the bytes that the ids of this number of bytes of text take, in languages with many tokens. All ids are
 /// below `ids`.
+///
+/// Formats of bare ids have a fixed width in bytes. Parquet files compress ids to about [`BITS_PER_TOKEN`] bits. The
+/// result saturates at 2⁶⁴ − 1.
 fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
     let bits = format.id_bytes(to_u64(ids)).map_or(BITS_PER_TOKEN, |bytes| 8 * bytes);
     ByteCount((text_bytes / BYTES_PER_TOKEN).saturating_mul(bits) / 8)
@@ -73,6 +82,13 @@ fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
 
 /// The disk space measured on an [`Excerpt`], scaled to all of the text; `None` if the excerpt is empty, the size of
 /// the text is unknown, or no tokenizer can be trained on it.
+///
+/// A trained tokenizer is not known yet. So one is trained on the excerpt, unless the plan extends a tokenizer or
+/// trains from counts files.
+///
+/// # Errors
+/// - The text cannot be read, or the observer asks to stop.
+/// - The excerpt cannot be encoded, or gives no vocabulary.
 fn measured(
     plan: &Plan,
     encode: &EncodePlan,
@@ -111,11 +127,17 @@ fn measured(
     Ok(own.zip(other).map(|(own, other)| own / 2 + other / 2))
 }
 
+/// The parts as documents, in order. The texts are shared and not copied.
 fn documents(parts: &[Batch]) -> Documents<'_> {
     Box::new(parts.iter().cloned().map(Ok))
 }
 
 /// A tokenizer that is trained on parts of the text with the rules of a plan.
+///
+/// Progress is not reported, since training on an excerpt takes little time.
+///
+/// # Errors
+/// The observer asks to stop before training begins, or the settings give no vocabulary.
 fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Result<Arc<Vocabulary>> {
     let config = LearnConfig {
         split: train.split.clone(),
@@ -128,7 +150,13 @@ fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Resul
     learn(documents(parts), &config, &Silent).map(|(vocabulary, _)| Arc::new(vocabulary))
 }
 
-/// Bytes of the files that hold the ids of some documents. They are written to memory.
+/// Bytes of the data files that hold the ids of some documents.
+///
+/// Bare ids have a fixed width, so their number is enough. A Parquet file is written to memory with the settings of
+/// the plan, because its compression depends on the ids.
+///
+/// # Errors
+/// The documents cannot be encoded, or the file cannot be written.
 fn written_bytes(
     plan: &Plan,
     encode: &EncodePlan,
@@ -150,8 +178,10 @@ fn written_bytes(
 }
 
 /// Compares the disk space that a job's data files need with the free space at its output folder, before anything is
-/// written. `held` bytes of existing files will be kept or replaced, so they count as free. The observer is told if space is
-/// short.
+/// written. `held` is the number of bytes of existing files that will be kept or replaced, so they count as free. The
+/// observer gets a note if space is short.
+///
+/// Nothing is read if an upper bound for the need fits, or if the system does not report its free space.
 ///
 /// # Errors
 /// - Half of a measured need exceeds the free space ([`ErrorKind::DiskFull`]): no estimate is that wrong.
@@ -197,12 +227,14 @@ pub(super) fn check_free(
 
 /// An upper bound in bytes for the data files, from figures that need no reading; `None` if too little is known.
 /// Columns that pass through may be of any size: they are assumed to be as large as ten texts (`COLUMNS`).
+///
+/// The bound spares most jobs the excerpt. It is far above the usual need: a job with less free space is measured.
 fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) -> Option<u64> {
     /// Bytes written per byte of text: a byte of text gives at most one token, and an id has 4 bytes.
     const BYTES_PER_BYTE: u64 = 4;
     /// Columns that pass through take at most as much as this number of texts.
     const COLUMNS: u64 = 10;
-    /// Bytes for footers, and for rows whose number is not known.
+    /// Bytes for footers, and for the rows of units that declare no number of rows.
     const REST: u64 = 64 << 20;
     /// Bytes per row for lengths, indexes, and BOS and EOS tokens.
     const BYTES_PER_ROW: u64 = 40;
@@ -220,8 +252,10 @@ fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) ->
     Some(text.saturating_mul(bytes).saturating_add(rows).saturating_add(REST))
 }
 
-/// Tells the observer if the files of a tokenizer may need more space than is free at its folder. The space that
-/// counting needs there, if the counts exceed the memory, cannot be known in advance.
+/// Gives the observer a note if the files of a tokenizer may need more space than is free at its folder.
+///
+/// Counting needs further space there if the counts exceed the memory. That need is not known in advance, so it is
+/// left out. Without a figure from the system there is no note.
 pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
     /// Bytes per token in all formats and the training record.
     const BYTES_PER_TOKEN: u64 = 64;
@@ -238,14 +272,17 @@ pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
 /// How a need compares with the free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FreeSpace {
+    /// The free space covers the need.
     Enough,
     /// The need exceeds the free space.
     Doubtful,
-    /// Half of the need, which was measured, exceeds the free space.
+    /// The need was measured, and half of it exceeds the free space. No measurement is wrong by a factor of 2.
     TooLittle,
 }
 
 /// Compares a need with `free` bytes.
+///
+/// A need that was not measured is never [`TooLittle`](FreeSpace::TooLittle).
 fn compare(need: DiskNeed, free: u64) -> FreeSpace {
     match need.bytes.0 {
         bytes if bytes <= free => FreeSpace::Enough,
@@ -264,6 +301,9 @@ const PART_BYTES: u64 = 256 << 10;
 const READ_BYTES: u64 = 256 << 20;
 
 /// Parts that are spread over all of a text.
+///
+/// All parts together have about [`PARTS`] × [`PART_BYTES`] bytes (8 MiB) at most. The order and the number of
+/// threads do not matter: the same input gives the same excerpt.
 #[derive(Debug, Default)]
 pub(super) struct Excerpt {
     /// The parts in the order of the text. A part of a document counts as one document.
@@ -312,6 +352,8 @@ impl Excerpt {
 }
 
 /// Up to [`PARTS`] evenly spaced numbers below `count`.
+///
+/// The numbers ascend and begin with 0. There are none if `count` is 0.
 fn evenly(count: usize) -> impl Iterator<Item = usize> {
     let chosen = count.min(PARTS);
     (0..chosen).map(move |at| at * count / chosen)
@@ -323,6 +365,9 @@ type ChosenUnit<'a> = ((usize, usize, &'a Unit), Vec<u64>);
 
 /// Evenly spaced parts of the text, by the sizes that the units declare. If the whole text fits an excerpt, all units
 /// are taken completely.
+///
+/// `total` is the sum of the declared sizes. The offsets of each unit ascend, and units without an offset are left
+/// out.
 fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<ChosenUnit<'a>> {
     if total <= to_u64(PARTS) * PART_BYTES {
         return all.iter().map(|unit| (*unit, Vec::new())).collect();
@@ -356,7 +401,8 @@ fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Opt
     scaled(text, seen, whole)
 }
 
-/// Bytes that a unit takes in its local file; `None` if that is not known.
+/// Bytes that a unit takes in its local file. `None` if the file is missing, or if the unit is a range of rows, which
+/// has no known place in the file.
 pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
     match unit.range {
         RowRange::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
@@ -366,11 +412,16 @@ pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
 }
 
 /// Scales `amount`, measured on a part of size `part`, to the size of the `whole`; `None` if it exceeds 64 bits.
+///
+/// The product has 128 bits, so only the quotient can overflow. A part of size 0 counts as 1.
 pub(super) fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
     u64::try_from(u128::from(amount) * u128::from(whole) / u128::from(part.max(1))).ok()
 }
 
 /// Keeps parts of the text while it is read.
+///
+/// Units with declared sizes give parts at offsets that are chosen beforehand. Other units are read from the
+/// beginning, and the distance between parts doubles whenever too much is held. Memory is bounded in both cases.
 struct ExcerptParts {
     /// Parts, each with a number that gives the order: its offset in the text, or its index.
     kept: Vec<(u64, Batch)>,
@@ -383,6 +434,7 @@ struct ExcerptParts {
 }
 
 impl ExcerptParts {
+    /// No parts yet. The distance begins at the length of a part, so at first everything is kept.
     fn new() -> ExcerptParts {
         ExcerptParts { kept: Vec::new(), step: PART_BYTES, at: 0, is_all: true }
     }
@@ -390,6 +442,9 @@ impl ExcerptParts {
     /// Reads a unit, and keeps a part at each of `places`, or without places all that fits. Stops at the end of the
     /// unit, at the last place, or without places after `most` bytes. Returns the bytes of its text if the end was
     /// reached.
+    ///
+    /// # Errors
+    /// The unit cannot be read, or the observer asks to stop.
     fn read_unit(
         &mut self,
         inputs: &Inputs<'_>,
@@ -428,6 +483,8 @@ impl ExcerptParts {
 
     /// Keeps the parts of a batch. If there are too many parts, the distance is doubled and every other part is
     /// dropped.
+    ///
+    /// Batches must come in the order of the text: `at` is the offset of the next one.
     fn offer(&mut self, batch: &Batch) {
         let (begin, end) = (self.at, self.at + batch.text_bytes());
         let mut next = begin.next_multiple_of(self.step);
@@ -448,6 +505,8 @@ impl ExcerptParts {
     }
 
     /// Doubles the distance between parts, and keeps only those at multiples of it.
+    ///
+    /// A part that spans several multiples, as undivided batches do at first, is cut into one part for each.
     fn thin_out(&mut self) {
         self.is_all = false;
         self.step *= 2;

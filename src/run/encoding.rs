@@ -26,7 +26,10 @@ use crate::vocab::Vocabulary;
 
 /// The result of encoding: the data files are written, and the manifest is yet to be written.
 pub(super) struct Encoded {
+    /// The manifest of the data files. The job adds the inputs, the tokenizer files and the reports before it writes
+    /// the manifest.
     pub(super) manifest: Manifest,
+    /// Totals of all data files, including those that an earlier run wrote.
     pub(super) contents: RowTotals,
     /// Bytes of text that an earlier run encoded.
     pub(super) reused: u64,
@@ -36,6 +39,11 @@ pub(super) struct Encoded {
 
 /// Encodes the documents that the plan selects and writes the folder's data files. Files and row groups that an
 /// earlier run of the same job wrote are kept.
+///
+/// `state` identifies the job: the files of another job are never continued. If all documents are encoded, each unit
+/// has its own identity in the manifest. A sample counts as one unit with the identity of the whole input.
+///
+/// The observer gets notes about columns that readers may not support, about reused files, and about an empty result.
 ///
 /// # Errors
 /// - Errors from reading, encoding and writing.
@@ -99,10 +107,12 @@ pub(super) fn encode(
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
-/// Checks that the new split can be stored in one output with the splits that are there, before anything is removed.
+/// Checks that one output can hold the new split beside its existing splits, before anything is removed.
 ///
 /// # Errors
-/// It cannot.
+/// - The splits differ in tokenizer, format, packing, columns, or the treatment of special tokens.
+/// - The plan names a token that the vocabulary lacks.
+/// - A file of another split cannot be read.
 pub(super) fn check_splits(
     plan: &Plan,
     encode: &EncodePlan,
@@ -130,6 +140,12 @@ pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
 }
 
 /// How the data files of a job are written. `job` is its fingerprint, which the manifest records.
+///
+/// The estimate of disk space passes an empty `job`, since it writes no manifest.
+///
+/// # Errors
+/// - Two sources give a column types without a common type.
+/// - The name of the split cannot begin the name of a file.
 pub(super) fn dataset_config(
     plan: &Plan,
     encode: &EncodePlan,
@@ -204,19 +220,30 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
 }
 
 /// The state of encoding.
+///
+/// The spans that are missing in the output are encoded one by one, in order. `findings` must see every batch before
+/// the writer does, so that a resumed run knows its remarks.
 struct Work<'a> {
     inputs: &'a Inputs<'a>,
     /// Whether all documents are encoded, in the order of the sources.
     everything: bool,
+    /// The tokenizer, to show tokens in remarks.
     vocabulary: &'a Vocabulary,
     encoder: &'a Encoder,
     observer: &'a dyn Observer,
+    /// Writes the data files, and its journal stores the remarks.
     writer: DatasetWriter<'a>,
+    /// Collects the documents that the report shows, and the skipped rows.
     findings: DocumentSamples<'a>,
 }
 
 impl Work<'_> {
     /// Encodes one span of the documents that is missing in the output.
+    ///
+    /// A sample has no order by unit, so its rows are numbered over the whole sample.
+    ///
+    /// # Errors
+    /// A document cannot be read or encoded, a file cannot be written, or the observer asks to stop.
     fn encode(&mut self, span: DocumentSpan) -> Result<()> {
         let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
         let DocumentSpan { from, documents, .. } = self.writer.begin(span)?;
@@ -253,6 +280,9 @@ impl Work<'_> {
 
 /// The data files to write. Their borders are fixed in advance if all documents are encoded and the text of every
 /// unit has a known size. Otherwise a new file begins when one is full.
+///
+/// # Errors
+/// The name of the split cannot begin the name of a file.
 fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Result<FilePlan> {
     if everything && inputs.text_bytes().is_some() {
         FilePlan::of_units(&inputs.units(), &encode.split_name, encode.file_text_bytes.0)
@@ -265,11 +295,14 @@ fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Resu
 
 /// The special tokens that are put around every document.
 pub(super) struct AddedTokens {
+    /// The BOS token before each document; `None` if the plan adds none.
     pub(super) bos: Option<DeclaredToken>,
+    /// The EOS token after each document; `None` if the plan adds none.
     pub(super) eos: Option<DeclaredToken>,
 }
 
 impl AddedTokens {
+    /// The configuration of an encoder that adds these tokens and treats text as the plan says.
     fn config(&self, encode: &EncodePlan) -> EncodeConfig {
         let id = |token: &Option<DeclaredToken>| token.as_ref().map(|token| token.id);
         let missing_bytes = encode.missing_bytes;
@@ -302,6 +335,8 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
 }
 
 /// A token in readable form.
+///
+/// An id without a token is shown with no bytes.
 pub fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
     match vocabulary.special(id) {
         Some(special) => ShownToken::special(id, &special.text),
@@ -318,24 +353,36 @@ const SAMPLE_TOKENS: usize = 60;
 const SAMPLE_END_TOKENS: usize = 4;
 
 /// What the report shows of documents besides figures, including documents that an earlier run encoded.
+///
+/// The remarks that [`hear`](DocumentSamples::hear) returns hold everything that a resumed run needs to make the same
+/// report. At most [`SAMPLES`] documents are kept, with at most [`SAMPLE_TOKENS`] + [`SAMPLE_END_TOKENS`] tokens
+/// each.
 pub(super) struct DocumentSamples<'a> {
     /// The rows that were skipped, if units are encoded in order; `None` for a sample.
     skipped_rows: Option<&'a SkippedRows>,
     /// The unit of the next documents, by source and number.
     unit: (usize, usize),
+    /// The documents to show, in the order in which they were encoded.
     samples: Vec<DocumentSample>,
+    /// The skipped rows of each finished unit that has some.
     left_out: Vec<MissingByteSample>,
 }
 
-/// What must be kept of documents that will not be encoded again. The journal of the output stores it.
+/// A remark in the journal of the output: what a resumed run must know of documents that it does not encode again.
+///
+/// The names of the variants are part of the stored form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DocumentRemark {
+    /// A document to show.
     DocumentSample(DocumentSample),
+    /// The skipped rows of a finished unit.
     UnitSkips(MissingByteSample),
 }
 
 /// A document that the report shows, with its place.
+///
+/// The place is the key: a document that is encoded again is not shown twice.
 #[derive(Clone, Serialize, Deserialize)]
 struct DocumentSample {
     source: usize,
@@ -344,7 +391,7 @@ struct DocumentSample {
     shown: SampleDocument,
 }
 
-/// The rows of a unit that could not be read.
+/// The rows of a unit that could not be read and were skipped. Source and unit are numbers, from 0.
 #[derive(Clone, Serialize, Deserialize)]
 struct MissingByteSample {
     source: usize,
@@ -354,7 +401,9 @@ struct MissingByteSample {
 }
 
 impl<'a> DocumentSamples<'a> {
-    /// Starts from the remarks of an earlier run.
+    /// Starts from the remarks of an earlier run; there are none for a new output.
+    ///
+    /// Unknown remarks are ignored.
     pub(super) fn new(skipped_rows: Option<&'a SkippedRows>, remarks: &[Value]) -> DocumentSamples<'a> {
         let (mut samples, mut left_out) = (Vec::new(), Vec::new());
         for remark in remarks {
@@ -375,6 +424,9 @@ impl<'a> DocumentSamples<'a> {
 
     /// Looks at a batch and returns the remarks to store before it is written. `units` gives the number of units of a
     /// source, `name` the name of a unit, and `show` a token in readable form.
+    ///
+    /// Batches must come in the order of the input. When a batch of a later unit comes, all units before it are
+    /// complete, and their skipped rows become remarks.
     pub(super) fn hear(
         &mut self,
         batch: &TokenBatch,
@@ -431,8 +483,9 @@ impl<'a> DocumentSamples<'a> {
         &self.samples[before..]
     }
 
-    /// The documents to show, in the order of the input. Also adds the rows that an earlier run skipped to the
-    /// incidents.
+    /// The documents to show, in the order of the input; those of a sample keep the order of the sample.
+    ///
+    /// The rows that an earlier run skipped are added to the skipped rows of this run.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(skipped_rows) = self.skipped_rows {
             for MissingByteSample { source, unit, rows } in &self.left_out {
@@ -445,6 +498,8 @@ impl<'a> DocumentSamples<'a> {
 }
 
 /// Skips `skip` documents and passes on at most `take` further ones. Batches must hold complete documents.
+///
+/// Nothing is read after the last document that is taken. Errors are passed on.
 pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
     let mut left = take.unwrap_or(u64::MAX);
     Box::new(std::iter::from_fn(move || {

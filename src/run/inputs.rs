@@ -58,18 +58,24 @@ pub(super) const TAKE_MORE: &str =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Inputs<'a> {
+    /// Gets notes, and may ask to stop while content is identified.
     observer: &'a dyn Observer,
+    /// The open sources, in the order of the plan. Their index is the source number in batches and units.
     sources: Vec<Arc<dyn Source>>,
     /// The address of each source.
     uris: Vec<String>,
     /// The part that is taken of each source. `sample` then selects from all of them together.
     limits: Vec<SampleConfig>,
+    /// Selects documents from all sources together, after the limits.
     sample: SampleConfig,
+    /// Number of threads of the plan.
     threads: usize,
     /// Bytes of memory for documents that are held.
     memory: ByteCount,
+    /// The rows and files that were skipped, which the sources share.
     skipped_rows: Arc<SkippedRows>,
-    /// What identified the units, by source, when it was first asked for. It is kept because hashing text takes time.
+    /// The identity of each unit, by source, as of the first time it was needed. It is kept because hashing takes
+    /// time, and because later identities are compared with it.
     identities: OnceLock<Vec<Vec<Identity>>>,
 }
 
@@ -91,8 +97,8 @@ pub(super) enum ReadBy {
 impl<'a> Inputs<'a> {
     /// Lists the sources of a plan. If the plan encodes, their pass-through columns are read too.
     ///
-    /// The observer is told about files that are read twice, settings without effect, and datasets whose splits are
-    /// all read.
+    /// The observer gets notes about files that are read twice, about settings without effect, and about datasets of
+    /// which all splits are read.
     ///
     /// # Errors
     /// A source cannot be opened.
@@ -101,11 +107,17 @@ impl<'a> Inputs<'a> {
     }
 
     /// Opens the sources for a preview, which downloads nothing.
+    ///
+    /// # Errors
+    /// A source cannot be found, or its listing cannot be read.
     pub(super) fn look(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
         Inputs::open_by(plan, context, |spec, number| source::look(spec, number, context))
     }
 
     /// Opens each source with `open`, which is given its number, and tells the observer what may be a mistake.
+    ///
+    /// # Errors
+    /// `open` fails for a source. Later sources are not opened then.
     fn open_by(
         plan: &Plan,
         context: &OpenContext<'a>,
@@ -140,6 +152,8 @@ impl<'a> Inputs<'a> {
     }
 
     /// The complete documents of the sample, in order.
+    ///
+    /// Each call reads the input again from the beginning. Errors of reading are items.
     pub fn documents(&self) -> Documents<'static> {
         self.whole(self.sampled(ReadBy::Readers))
     }
@@ -166,7 +180,8 @@ impl<'a> Inputs<'a> {
         if self.sample_is_everything() { self.unit_name(source, unit) } else { self.sample_name(source) }
     }
 
-    /// The documents of the sample, in order. Long ones may be divided among batches.
+    /// The documents of the sample, in order. Long ones may be divided among batches. They are complete if `sample`
+    /// selects from them.
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
         let threads = self.readers(&self.sources, read_by);
         if self.limits.iter().all(SampleConfig::is_everything) {
@@ -183,13 +198,16 @@ impl<'a> Inputs<'a> {
         sample(Box::new(limited), &self.sample)
     }
 
-    /// The documents that are taken of one source, in order. The consumers read them if the source is plain.
+    /// The documents that are taken of one source, in order. The consumers read them if the source is plain. The
+    /// sample of the plan does not apply, only the limit of the source.
     pub(super) fn limited(&self, source: usize) -> Documents<'static> {
         let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
         up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads, self.memory)
     }
 
     /// Joins the parts of documents that are divided among batches.
+    ///
+    /// A document that exceeds the memory for documents is an error item ([`ErrorKind::Memory`]).
     pub(super) fn whole(&self, documents: Documents<'static>) -> Documents<'static> {
         let sources = self.sources.clone();
         whole(documents, Arc::new(move |source, unit| unit_name(&sources, source, unit)), self.memory)
@@ -208,6 +226,8 @@ impl<'a> Inputs<'a> {
     }
 
     /// All documents from the beginning of a unit on, in order.
+    ///
+    /// Limits and sample do not apply. A document may be divided among batches.
     pub(super) fn all_from(&self, source: usize, unit: usize) -> Documents<'static> {
         source::in_order_from(self.sources.clone(), (source, unit), self.threads)
     }
@@ -236,12 +256,13 @@ impl<'a> Inputs<'a> {
     }
 
     /// Bytes of text that are taken of one source; `None` if that is not known, exactly or closely, before reading.
+    /// It is `None` too if the source has a limit.
     pub(super) fn bytes_of(&self, source: usize) -> Option<u64> {
         let all = declared_sum(self.sources[source].units().iter().map(|unit| unit.text_bytes));
         all.filter(|_| self.limits[source].is_everything())
     }
 
-    /// The units of each source.
+    /// The units of each source. The order is that in which they are read. The result is a copy.
     pub(super) fn units(&self) -> Vec<Vec<Unit>> {
         self.sources.iter().map(|source| source.units().to_vec()).collect()
     }
@@ -299,7 +320,7 @@ impl<'a> Inputs<'a> {
     /// later run compares the input.
     ///
     /// # Errors
-    /// A file is not what it was when it was opened.
+    /// A file has another size or another time of change than when it was opened.
     pub fn check_stamps(&self) -> Result<()> {
         let found = self.sources.iter().find_map(|source| source.changed());
         found.map_or(Ok(()), |name| Err(source::changed(name)))
@@ -398,14 +419,22 @@ impl<'a> Inputs<'a> {
     }
 
     /// The identity of that unit.
+    ///
+    /// It is the fingerprint of the whole input, since any unit may contribute to the sample.
     pub(super) fn as_one_identity(&self, state: &JobState) -> Identity {
         Identity::Content { bytes: self.text_bytes().unwrap_or(0), sha256: state.inputs.clone() }
     }
 
-    /// A fingerprint of the content of all units, in hex.
+    /// A fingerprint of the content of all units: SHA-256, in hex.
+    ///
+    /// It covers the number of units of each source, their ranges and identities, and the values that folder names
+    /// give to columns (`lang=de`). Names of files are left out, so that files may be moved. The address of a source
+    /// counts only for generated text.
+    ///
+    /// The first call may read the whole input. Later calls use the kept identities.
     ///
     /// # Errors
-    /// A unit cannot be read.
+    /// A unit cannot be read, or the observer asks to stop.
     pub(super) fn fingerprint(&self) -> Result<String> {
         let mut digest = Sha256::new();
         for ((source, uri), identities) in self.sources.iter().zip(&self.uris).zip(self.identities()?) {
@@ -433,6 +462,8 @@ impl<'a> Inputs<'a> {
     }
 
     /// The pass-through columns, with types that hold the values of all sources.
+    ///
+    /// Sources are compared column by column, in the order of the plan. A lost annotation becomes a note.
     ///
     /// # Errors
     /// Two sources have types without a common type.
@@ -462,7 +493,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Tells the observer about oddities in the set of files, about columns that files lack, and about text in which
-    /// bytes were replaced. Each is told once.
+    /// bytes were replaced. Each sentence is given only once.
     fn tell_beside(&self, observer: &dyn Observer) {
         let skipped_rows = &self.skipped_rows;
         let told = skipped_rows
@@ -497,6 +528,8 @@ impl<'a> Inputs<'a> {
 }
 
 /// Tells the observer about files that two sources contain, which are read twice.
+///
+/// Each pair of sources gets one note at most. Paths are compared with symbolic links resolved.
 fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer) {
     let mut owners: HashMap<PathBuf, usize> = HashMap::new();
     let mut told = BTreeSet::new();
@@ -517,7 +550,8 @@ fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer)
     }
 }
 
-/// The documents of a source up to its limit, in order. They are complete if there is a limit.
+/// The documents of a source up to its limit, in order. They are complete if there is a limit. `threads` is the
+/// number of threads that read ahead; with 0 the consumer reads.
 fn up_to(
     source: Arc<dyn Source>,
     limit: &SampleConfig,
@@ -532,20 +566,23 @@ fn up_to(
     sample(whole(documents, Arc::new(name), memory), limit)
 }
 
-/// Joins the parts of documents. A document that is too long for this amount of memory is an error.
+/// Joins the parts of documents. A document that is too long for this amount of memory is an error. `name` gives the
+/// name of a unit for the message.
 fn whole(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
     let held = held(documents, Arc::clone(&name), memory);
     source::collected_documents_named(held, move |source, unit| name(source, unit))
 }
 
 /// The name of a unit, for messages.
+///
+/// A unit that does not exist belongs to a sample, which is treated as one unit.
 fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
     let unit = sources.get(source).and_then(|source| source.units().get(unit));
     unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
 }
 
 /// Tells the observer if the names of a source's files show that they are several splits of a dataset: all are read,
-/// even those for tests. Nothing is told of a pattern, since it says which files are wanted.
+/// even those for tests. A pattern gets no note, since it says which files are wanted.
 pub(super) fn warn_of_other_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn Observer) {
     let uri = spec.uri.as_str();
     if uri.contains(['*', '?', '[']) {
@@ -565,8 +602,8 @@ pub(super) fn warn_of_other_splits(spec: &SourceSpec, source: &dyn Source, obser
     }
 }
 
-/// The length of the common beginning of the paths, up to a slash. This is the folder or repository, whose own name
-/// does not matter.
+/// The length in bytes of the common beginning of the paths, up to and including a slash; 0 if there is none. This is
+/// the folder or repository, and its own name says nothing about splits.
 fn common_folder(names: &[&str]) -> usize {
     let Some((first, others)) = names.split_first() else { return 0 };
     let common =
@@ -640,6 +677,8 @@ fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
 }
 
 /// The error for an input or a sample without text. `fault` is given which of the two it is.
+///
+/// If rows or files were skipped, the help is the first of them, as that is the probable cause.
 pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> RunError) -> Error {
     let (whole, help) = if inputs.sample_is_everything() {
         ("input", "check that the input is the right one, and its column or field")

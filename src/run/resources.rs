@@ -48,6 +48,9 @@ pub(super) type UnitName = Arc<dyn Fn(usize, usize) -> String + Send + Sync>;
 
 /// Passes on documents or parts of documents, unless a document is too long to be held whole.
 ///
+/// Only lengths are added up here: no document is copied. The check comes before documents are joined, so a long one
+/// is refused before it is held.
+///
 /// # Errors
 /// A document has more bytes than the memory allows ([`ErrorKind::Memory`]).
 pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
@@ -72,19 +75,25 @@ pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCo
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: row {row}: a document has more than {most}, the most that the memory limit allows")]
 struct DocumentTooLong {
+    /// The name of the unit.
     file: String,
+    /// The row of the document in that unit.
     row: u64,
+    /// The largest size that the memory limit allows.
     most: ByteCount,
 }
 
 /// The document that continues in the next batch: its row, and the bytes seen so far.
 struct OpenDocument {
+    /// The row of the document, counted within its unit.
     row: u64,
+    /// The bytes in all batches so far.
     bytes: u64,
 }
 
 impl OpenDocument {
-    /// Adds a batch. Returns the row of the first document whose bytes so far exceed `most`.
+    /// Adds a batch. Returns the row of the first document that has more than `most` bytes so far; `None` if there is
+    /// none. Batches must come in order.
     fn too_long(&mut self, batch: &Batch, most: u64) -> Option<u64> {
         let before = if batch.continued { self.bytes } else { 0 };
         let first = if batch.continued { self.row } else { batch.first_row };
@@ -110,11 +119,17 @@ impl OpenDocument {
 /// Records the cost of each stage of a run.
 #[derive(Default)]
 pub(super) struct Costs {
+    /// The recorded stages, in the order in which they ended. A name can occur more than once.
     pub(super) stages: Vec<StageCost>,
 }
 
 impl Costs {
     /// Runs and records a stage. `work` returns its result and the number of bytes of text that it processed.
+    ///
+    /// The stage includes everything that `work` does, also waiting for readers.
+    ///
+    /// # Errors
+    /// Those of `work`. A stage that fails is not recorded.
     pub(super) fn stage<T>(&mut self, name: &str, work: impl FnOnce() -> Result<(T, u64)>) -> Result<T> {
         let start = Instant::now();
         let (result, text_bytes) = work()?;
@@ -138,6 +153,8 @@ pub fn peak_memory() -> Option<u64> {
 
 /// Memory for the tables of counting: what remains after the program and the text that is read, but at least a
 /// quarter of the limit.
+///
+/// Further counts are spilled to disk.
 pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
     memory_for_documents(limit, threads)
 }
@@ -158,6 +175,8 @@ pub(super) fn check_memory(pretokens: &PretokenCounts, train: &TrainPlan, limit:
 
 /// Estimated peak memory of learning from sequences of this number and total size. `weighted` says whether some count
 /// more than once.
+///
+/// `bytes` is the total length of the distinct sequences, and not of the text.
 pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     match train.extend {
         Some(_) => extend_memory_estimate(&train.config, bytes, sequences),
