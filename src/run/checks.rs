@@ -33,10 +33,13 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
 
 /// Checks the output folder of a job, before its inputs are open.
 ///
+/// A folder with a manifest passes: the job itself decides later whether it may replace that result.
+///
 /// # Errors
 /// - The path is a file.
-/// - The folder lies in a folder that is input.
+/// - The folder is inside a folder that is a source.
 /// - The results would replace the report of a training, or a tokenizer that no training has left.
+/// - A training record in the folder cannot be read.
 pub(super) fn check_place(plan: &Plan) -> Result<()> {
     let folder = &plan.output;
     check_folder(folder)?;
@@ -59,7 +62,7 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
 /// its own. `reported` is the folder for the report, if the training writes one.
 ///
 /// # Errors
-/// There is such a file, or a record cannot be read.
+/// A file of another origin has the name of a result, or a record cannot be read.
 pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&Path>) -> Result<()> {
     if begun {
         return Ok(());
@@ -113,6 +116,8 @@ pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
 }
 
 /// An absolute path with symbolic links resolved. The path need not exist: only its existing ancestors are resolved.
+///
+/// If nothing can be resolved, the absolute path is returned as it is. Nothing is an error here.
 fn resolved(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = |above: &Path| Some(fs::canonicalize(above).ok()?.join(whole.strip_prefix(above).ok()?));
@@ -120,12 +125,17 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Whether a folder holds the completed result of a job.
+///
+/// A manifest that cannot be read counts as none.
 pub(super) fn is_result(folder: &Path) -> bool {
     matches!(Manifest::read(folder), Ok(Some(_)))
 }
 
 /// The folder with the completed result of a job, if `folder` is that folder, the folder of its tokenizer, or one of
 /// its smaller tokenizers.
+///
+/// The folder itself is examined first, then the folder above a tokenizer folder: the smaller tokenizer
+/// `out/tokenizer/vocab-1000` leads to `out`.
 pub(super) fn result_of(folder: &Path) -> Option<PathBuf> {
     let tokenizer = |folder: &&Path| folder.file_name().is_some_and(|name| name == TOKENIZER_FOLDER);
     let above = folder.ancestors().take(2).find(tokenizer).and_then(Path::parent);
@@ -133,6 +143,8 @@ pub(super) fn result_of(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Checks that no input file is a data file that an earlier job left in the output folder: the run would remove it.
+///
+/// Paths are compared with symbolic links resolved. Inputs that are not local files never match.
 ///
 /// # Errors
 /// An input file is one, or the output folder cannot be read.

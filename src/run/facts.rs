@@ -27,12 +27,19 @@ const SHOWN: usize = 40;
 
 /// The results of a run, as far as it has come.
 pub(super) struct ReportParts<'a> {
+    /// The plan of the run.
     pub(super) plan: &'a Plan,
+    /// The recipe as the report shows it. Its hash is replaced by that of the plan.
     pub(super) recipe: &'a RecipeFacts,
+    /// The open inputs. They know the skipped rows and files.
     pub(super) inputs: &'a Inputs<'a>,
+    /// The tokenizer of the run: trained, or given.
     pub(super) vocabulary: &'a Vocabulary,
+    /// The result of training; `None` if the run trains nothing.
     pub(super) trained: Option<&'a Trained>,
+    /// The result of encoding; `None` if the run encodes nothing.
     pub(super) encoded: Option<&'a Encoded>,
+    /// The cost of each stage so far, in order.
     pub(super) costs: Costs,
 }
 
@@ -61,6 +68,8 @@ impl ReportParts<'_> {
 
     /// Facts about the text: from training if a tokenizer was trained, otherwise from encoding, which counts neither
     /// characters nor distinct bytes.
+    ///
+    /// A training from counts files knows nothing of documents, so those figures are `None`.
     fn corpus(&self) -> CorpusFacts {
         let counts = self.plan.counts.iter().map(|path| path.display().to_string());
         let sources = self.plan.sources.iter().map(|source| shown_uri(&source.uri)).chain(counts).collect();
@@ -86,6 +95,7 @@ impl ReportParts<'_> {
         }
     }
 
+    /// The identity of the tokenizer. It has a path only if the plan names it.
     fn tokenizer(&self) -> TokenizerFacts {
         let given = self.plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
         TokenizerFacts {
@@ -95,6 +105,10 @@ impl ReportParts<'_> {
         }
     }
 
+    /// The figures of training. Counts of merges are by rank in the vocabulary, and the first [`SHOWN`] merges are
+    /// listed.
+    ///
+    /// Points of the history give the number of tokens before the first merge and after the last.
     fn training(&self, trained: &Trained) -> TrainingFacts {
         let Trained { learned, vocabulary, .. } = trained;
         let config = self.plan.train.as_ref().map(|train| (&train.config, train.boundary));
@@ -129,6 +143,8 @@ impl ReportParts<'_> {
     }
 
     /// The sources that were trained on. The share of each is its weighted bytes of text divided by those of all.
+    ///
+    /// Counts files have no sources, so the list is empty for them. The shares sum to 1, unless all are 0.
     fn learned_sources(&self, trained: &Trained) -> Vec<LearnedSource> {
         let known = &trained.corpus.sources;
         if known.is_empty() {
@@ -147,6 +163,10 @@ impl ReportParts<'_> {
         sources
     }
 
+    /// The figures of encoding. BOS and EOS tokens are counted once for each document that is not null.
+    ///
+    /// # Errors
+    /// The vocabulary lacks a special token that the plan names.
     fn encoding(&self, encoded: &Encoded) -> Result<EncodingFacts> {
         let Encoded { contents: facts, samples, .. } = encoded;
         let Some(encode) = &self.plan.encode else { return Ok(EncodingFacts::default()) };
@@ -174,8 +194,8 @@ impl ReportParts<'_> {
         })
     }
 
-    /// The figures of one source. BOS and EOS tokens, of which each document has `added_a_document`, do not count for
-    /// the bytes per token.
+    /// The figures of one source. `added_a_document` is the number of BOS and EOS tokens of each document. They do
+    /// not count in the bytes per token.
     fn encoded_source(&self, share: &SourceShare, added_a_document: u64) -> EncodedSource {
         let &SourceShare { source, documents, text_bytes, tokens } = share;
         let bytes_per_token = ratio(text_bytes, tokens.saturating_sub(documents * added_a_document));
@@ -200,6 +220,8 @@ impl ReportParts<'_> {
 }
 
 /// The figures of packing. `padding` is the number of ids that the rows lack to their full length.
+///
+/// All rows have the same length, so the padding is rows × length minus the number of tokens.
 fn packing_facts(packing: &Packing, contents: &RowTotals) -> PackingFacts {
     let length = to_u64(packing.length);
     PackingFacts {
@@ -211,11 +233,15 @@ fn packing_facts(packing: &Packing, contents: &RowTotals) -> PackingFacts {
     }
 }
 
+/// Number of tokens in the corpus at a point of the history.
 fn tokens(point: &HistoryPoint) -> u64 {
     point.tokens
 }
 
 /// The figures of a vocabulary: the distribution of token lengths, and its first and longest tokens.
+///
+/// Special tokens are listed separately and do not count in the lengths. Of tokens with equal length, the lower id
+/// comes first.
 fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     let mut token_lengths = Histogram::default();
     let mut by_length: Vec<_> = vocabulary.ordinary().map(|(id, bytes)| (bytes.len(), id)).collect();
@@ -231,6 +257,7 @@ fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     }
 }
 
+/// The data files as the manifest lists them, in its order, with sizes in bytes and SHA-256 in hex.
 fn files(encoded: &Encoded) -> Vec<OutputFile> {
     let files = encoded.manifest.files.iter();
     files

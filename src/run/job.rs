@@ -135,20 +135,29 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     })
 }
 
-/// A job with open inputs and an open output folder.
+/// A job with open inputs and an open output folder. The folder is locked until the value is dropped.
 struct Job<'a> {
+    /// The plan to carry out.
     plan: &'a Plan,
+    /// Options that the output does not depend on, apart from the recipe in the report.
     options: &'a JobOptions,
+    /// Gets progress and notes, and may ask to stop.
     observer: &'a dyn Observer,
+    /// The open inputs. Training and encoding each read them.
     inputs: Inputs<'a>,
     /// The tokenizer that the plan names, if it names one.
     given: Option<Arc<Vocabulary>>,
+    /// The output folder, locked against other runs.
     folder: OutputFolder,
+    /// The state of this job, to compare with the state that the folder stores.
     state: JobState,
 }
 
 impl<'a> Job<'a> {
     /// Checks the plan against its inputs and its output folder, and locks the folder.
+    ///
+    /// The folder is locked once the inputs are open and the plan is checked. The input is identified last, which may
+    /// read all of it.
     ///
     /// # Errors
     /// Something is wrong with one of them, or another run holds the folder.
@@ -170,6 +179,9 @@ impl<'a> Job<'a> {
     }
 
     /// The manifest and the report, if the folder holds the complete and undamaged result of this job.
+    ///
+    /// `None` means that the job must run. An input that can be read only once has no identity, so its job always
+    /// runs. Damaged files lead to a note, and the job runs again.
     ///
     /// # Errors
     /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
@@ -239,6 +251,9 @@ impl<'a> Job<'a> {
     }
 
     /// The data files that this job would replace, in words; `None` if there are none.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
     fn replaced(&self) -> Result<Option<String>> {
         let names = split_files(self.folder.path(), self.plan.split_name())?;
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
@@ -250,6 +265,9 @@ impl<'a> Job<'a> {
 
     /// Checks that the output has no other splits when a tokenizer is trained: it would replace the tokenizer with
     /// which they were encoded.
+    ///
+    /// # Errors
+    /// There are other splits ([`ErrorKind::Usage`]), or the new split does not fit them.
     fn check_splits(&self) -> Result<()> {
         if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
             encoding::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
@@ -293,6 +311,12 @@ impl<'a> Job<'a> {
     }
 
     /// Does the job: trains, encodes, and writes the report and last the manifest.
+    ///
+    /// The order makes each step safe to repeat. The state is stored before any result, the report is written before
+    /// the manifest, and only the manifest makes the output complete.
+    ///
+    /// # Errors
+    /// Those of the stages. The finished parts stay in the folder for the next run, unless the input changed.
     fn run(&self) -> Result<Outcome> {
         self.check_splits()?;
         self.check_free()?;
@@ -349,6 +373,9 @@ impl<'a> Job<'a> {
 
     /// Trains a tokenizer, if the plan says so, and writes it. A tokenizer that an earlier run of the job learned is
     /// used again.
+    ///
+    /// # Errors
+    /// Training fails, the stored merges cannot be read or written, or a format cannot hold the tokenizer.
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
         let key = self.state.fingerprint();
@@ -370,6 +397,11 @@ impl<'a> Job<'a> {
     }
 
     /// Encodes, if the plan says so.
+    ///
+    /// The cost of the stage counts only the text that this run encoded.
+    ///
+    /// # Errors
+    /// Encoding fails. If the input changed meanwhile, the data files are removed.
     fn encode(&self, vocabulary: &Arc<Vocabulary>, costs: &mut Costs) -> Result<Option<Encoded>> {
         let Some(settings) = &self.plan.encode else { return Ok(None) };
         let encoded = costs.stage("encode", || {
@@ -397,7 +429,10 @@ impl<'a> Job<'a> {
     }
 
     /// Removes the output if the input changed during the run. Otherwise, once the input is back in its former state,
-    /// another run would resume from there and keep what was made from the changed input.
+    /// another run would resume from there and keep data of the changed input.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
     fn forget_what_changed(&self, error: &Error) -> Result<()> {
         let changed = error.kind() == ErrorKind::InputChanged || self.inputs.check_stamps().is_err();
         if changed { self.folder.clear_data() } else { Ok(()) }
@@ -405,6 +440,9 @@ impl<'a> Job<'a> {
 
     /// Compares the disk space for the data files with the free space. Existing data files are kept or replaced, so
     /// their space counts as free.
+    ///
+    /// # Errors
+    /// The space is too small by far ([`ErrorKind::DiskFull`]), or the folder cannot be read.
     fn check_free(&self) -> Result<()> {
         if let Some(train) = &self.plan.train {
             tell_free(train, self.observer);
@@ -434,6 +472,8 @@ impl<'a> Job<'a> {
     }
 
     /// The manifest of an output that holds only a tokenizer.
+    ///
+    /// Inputs, tokenizer files and reports are still empty.
     fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {
         Manifest {
             format_version: FORMAT_VERSION,
@@ -451,7 +491,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Treats an unreadable report, card or tokenizer as damaged: nothing is lost, as it is quickly written again.
+/// Treats any error of reading the report, the card or the tokenizer as damage ([`ErrorKind::Mismatch`]). The job
+/// then writes these files again, which is quick and loses nothing.
 fn as_damage(error: Error) -> Error {
     Error::new(ErrorKind::Mismatch, error)
 }
@@ -491,10 +532,14 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
 }
 
 /// Checks that a file exists.
+///
+/// # Errors
+/// The path is missing, or is a folder.
 fn is_there(path: PathBuf) -> Result<()> {
     if path.is_file() { Ok(()) } else { Err(missing(path)) }
 }
 
+/// The error for a missing file of the result.
 fn missing(path: PathBuf) -> Error {
     Error::new(ErrorKind::Failed, RunError::Missing { path })
 }

@@ -19,6 +19,8 @@ use crate::split::SplitPattern;
 use crate::vocab::Vocabulary;
 
 /// What a job would do.
+///
+/// All figures are as of the time of the preview. The job checks everything again.
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// The contents of each source.
@@ -39,10 +41,12 @@ pub struct Preview {
     pub held: Held,
 }
 
-/// What is known of a source before it is read.
+/// The figures that a source declares before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePreview {
     /// The address of the source.
+    ///
+    /// It is in the form for messages.
     pub uri: String,
     /// Number of units in which it is read.
     pub units: u64,
@@ -150,6 +154,8 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
 }
 
 /// Sums up what the units of a source declare.
+///
+/// A figure is `None` if one of the units does not declare it.
 fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
         uri,
@@ -161,6 +167,8 @@ fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
 }
 
 /// The estimated peak memory of training without a split; `None` with one, or if the size of the text is not known.
+///
+/// If the number of rows is unknown, one row is assumed, with counts above 1.
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
     let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
     let rows = declared_sum(sources.iter().map(|source| source.rows));
@@ -168,6 +176,11 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 }
 
 /// Compares the output folder with a plan. The input is identified only if the folder holds something.
+///
+/// A stream has no identity, so any result in the folder counts as one of another input.
+///
+/// # Errors
+/// The manifest is damaged, or the input cannot be identified.
 fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let manifest = Manifest::read(&plan.output)?.and_then(|all| all.of_split(plan.split_name()));
     if inputs.read_once() {

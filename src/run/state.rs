@@ -12,14 +12,17 @@ use crate::error::Result;
 use crate::sink::{self, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
-/// Everything that an output depends on: two jobs with the same state write the same bytes.
+/// Everything that an output depends on: two jobs with equal states write the same bytes.
+///
+/// The number of threads, the memory limit and the output folder are no part of it. The serialized form is stored in
+/// the state folder and hashed for the manifest, so the order of the fields matters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JobState {
     /// The version of the program.
     version: String,
-    /// Hash of the settings that determine what is written.
+    /// SHA-256, in hex, of all settings on which the output depends: [`Plan::recipe_hash`].
     recipe: String,
-    /// Fingerprint of the content of the inputs.
+    /// Fingerprint of the content of the inputs, in hex; see [`Inputs::fingerprint`].
     pub(super) inputs: String,
     /// Fingerprint of the tokenizer that the job was given; `None` if it trains one.
     tokenizer: Option<String>,
@@ -27,6 +30,8 @@ pub(super) struct JobState {
 
 impl JobState {
     /// The state of a job.
+    ///
+    /// Identifying the inputs may read all of their text. `Inputs` keeps the result.
     ///
     /// # Errors
     /// The inputs cannot be identified.
@@ -40,12 +45,16 @@ impl JobState {
     }
 
     /// The fingerprint of the job in hex, which the manifest records.
+    ///
+    /// It is the SHA-256 of the state as JSON.
     pub(super) fn fingerprint(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("plain data");
         sha256(canonical)
     }
 
     /// What differs from the state of another job, as a phrase for messages; `None` if nothing differs.
+    ///
+    /// Of several differences, the first in the order recipe, input, tokenizer, version is named.
     pub(super) fn difference(&self, other: &JobState) -> Option<&'static str> {
         if self.recipe != other.recipe {
             Some("the recipe")
@@ -66,13 +75,15 @@ impl JobState {
         sink::write_job(&folder.state(), &StoredState { state: self, split: folder.split() })
     }
 
-    /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
+    /// The state that is stored in a folder, for a split if one is named; `None` if there is none.
+    ///
+    /// A state that cannot be parsed counts as none.
     pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<JobState> {
         sink::read_job(&state_of(folder, split))
     }
 }
 
-/// The stored form of a state.
+/// The stored form of a state. It names the split if the output may have several.
 #[derive(Serialize)]
 struct StoredState<'a> {
     #[serde(flatten)]

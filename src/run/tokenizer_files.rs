@@ -74,6 +74,9 @@ pub(super) fn write_tokenizer(
 
 /// Passes each vocabulary of a training to `take`, with its record and folder, the smaller ones first. One is in
 /// memory at a time.
+///
+/// # Errors
+/// Those of `take`, or the first merges give no vocabulary.
 fn each_size(
     trained: &Trained,
     train: &TrainPlan,
@@ -91,6 +94,9 @@ fn each_size(
 /// Removes the tokenizer that an earlier job trained in a folder, and its smaller ones, when the output is encoded
 /// with another tokenizer. They are recognized by their records. The given tokenizer itself stays: it may be stored
 /// there.
+///
+/// # Errors
+/// A file or folder cannot be read or removed.
 pub(super) fn remove_others(
     folder: &Path,
     given: &Vocabulary,
@@ -109,6 +115,9 @@ pub(super) fn remove_others(
 
 /// Removes the smaller tokenizers that an earlier training left, except those for which `kept` returns true. They are
 /// recognized by their records.
+///
+/// # Errors
+/// The folder cannot be read, or a file cannot be removed. A folder that does not exist is no error.
 fn remove_smaller(
     of: &Path,
     kept: impl Fn(&Path, &TrainingRecord) -> bool,
@@ -140,6 +149,9 @@ fn remove_smaller(
 }
 
 /// Removes a tokenizer and its record, and their folder if it is empty then.
+///
+/// # Errors
+/// A file cannot be removed. A folder with other files stays, without an error.
 fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptions) -> Result<()> {
     formats_of(record).into_iter().try_for_each(|format| vocab::remove(format, folder, options))?;
     TrainingRecord::remove(folder)?;
@@ -153,6 +165,8 @@ fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptio
 }
 
 /// The files that [`write_tokenizer`] writes, as paths relative to the output folder.
+///
+/// Paths have `/` on every system. A folder outside of the output contributes none.
 pub(super) fn tokenizer_files(train: &TrainPlan, output: &Path, options: &WriteOptions) -> Vec<String> {
     let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
     let files = folders.flat_map(|folder| {
@@ -167,11 +181,19 @@ pub(super) fn tokenizer_files(train: &TrainPlan, output: &Path, options: &WriteO
 }
 
 /// The formats that a record says its folder has.
+///
+/// A record without the list, or with an unknown format in it, gives no formats.
 fn formats_of(record: &TrainingRecord) -> Vec<Format> {
     serde_json::from_value(record.settings[FORMATS].clone()).unwrap_or_default()
 }
 
 /// Writes a tokenizer and its record into a folder. Files of another tokenizer, as listed by its record, are removed.
+///
+/// All formats and the record are staged first and then renamed together, so that an interruption leaves few mixed
+/// states. Other formats of the same tokenizer stay in the folder and in the record.
+///
+/// # Errors
+/// A format cannot hold the tokenizer, or a file cannot be written or removed.
 fn write_files(
     vocabulary: &Vocabulary,
     mut record: TrainingRecord,
@@ -220,6 +242,9 @@ fn write_files(
 }
 
 /// Removes temporary files that an interrupted training left. The folder is locked.
+///
+/// # Errors
+/// The folder cannot be read, or a file cannot be removed.
 fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut own = vocab::paths(&Format::ALL, folder, options);
@@ -235,6 +260,8 @@ fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
 }
 
 /// The record of a smaller vocabulary of the same training, with only the counts and history of its merges.
+///
+/// Points of the history beyond its last merge are dropped.
 fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &SmallerPlan) -> TrainingRecord {
     let mut part = record.clone();
     part.vocabulary = vocabulary.fingerprint();
