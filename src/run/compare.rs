@@ -337,8 +337,10 @@ pub(super) fn script_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The index in [`script_names`] of the script to which most letters of a text belong. Of equals, the first in the
-/// list wins. Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the
-/// Han characters count as kana. Invalid UTF-8 is skipped.
+/// list wins. Invalid UTF-8 is skipped.
+///
+/// Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the Han
+/// characters count as kana.
 pub(super) fn main_script(text: &[u8]) -> usize {
     let mut letters = [0_u64; SCRIPTS.len() + 1];
     for chunk in text.utf8_chunks() {

@@ -127,7 +127,7 @@ pub fn count_only(
 /// Describes the sources and the identity of each of their units, for the counts file.
 ///
 /// # Errors
-/// A unit cannot be read or changed since it was opened, or the observer asks to stop.
+/// A unit cannot be read, a unit changed since it was opened, or the observer asks to stop.
 fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
     for (number, ((units, spec), identities)) in

@@ -276,7 +276,7 @@ enum FreeSpace {
     Enough,
     /// The need exceeds the free space.
     Doubtful,
-    /// The need was measured, and half of it exceeds the free space. No measurement is wrong by a factor of 2.
+    /// The need was measured, and half of it exceeds the free space.
     TooLittle,
 }
 

@@ -391,7 +391,7 @@ struct DocumentSample {
     shown: SampleDocument,
 }
 
-/// The rows of a unit that could not be read and were skipped. Source and unit are numbers, from 0.
+/// The rows of a unit that were skipped because they could not be read. Source and unit are numbers, from 0.
 #[derive(Clone, Serialize, Deserialize)]
 struct MissingByteSample {
     source: usize,

@@ -44,9 +44,7 @@ pub struct Preview {
 /// The figures that a source declares before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePreview {
-    /// The address of the source.
-    ///
-    /// It is in the form for messages.
+    /// The address of the source, in the form for messages.
     pub uri: String,
     /// Number of units in which it is read.
     pub units: u64,

@@ -102,8 +102,8 @@ pub struct TrainPlan {
     pub smaller: Vec<SmallerPlan>,
 }
 
-/// A smaller vocabulary of a training. Training runs once. The merges of a smaller vocabulary are the first ones of
-/// the largest.
+/// A smaller vocabulary of a training. It has the first merges of the largest vocabulary: training runs once for all
+/// sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallerPlan {
     /// Number of tokens. There are fewer if the training ends earlier.

@@ -160,7 +160,7 @@ impl Check<'_> {
 
     /// The number of merges to learn, from `merges` or from the largest `vocab_size`.
     ///
-    /// The result is 0 after a mistake, and for commands that only count.
+    /// The result is 0 if neither is given. That is a mistake, except for commands that only count.
     fn merges(&mut self, keys: &TrainKeys, recipe: &Recipe, specials: u64) -> u64 {
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
         match (&keys.vocab_size, &keys.merges) {
