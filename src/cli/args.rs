@@ -1,3 +1,13 @@
+//! The flags and arguments of every command, as types that clap parses.
+//!
+//! In this file, documentation is also program text: clap prints the comment of each argument and of each variant of
+//! [`Command`] as help, in completion scripts and in the manual page. Comments on the structs stay internal, because
+//! the variant that holds a struct sets the command's description after it. Comments on flattened fields stay
+//! internal too.
+//!
+//! A flag that is also a key of recipes has no default value here: it is `None`, empty or `false` if it is not given.
+//! The defaults are in the stages, so that a recipe without a key and a command without a flag mean the same.
+
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -32,12 +42,16 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
 pub(super) struct Cli {
+    /// Flags that are valid before and after the name of the command.
     #[command(flatten)]
     pub(super) global: Global,
+    /// The command with its own arguments. clap reports a missing or unknown one with exit code 2.
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
+/// Flags of all commands. [`Session`](super::session::Session) applies them: `threads` and `memory` override what a
+/// recipe says, and `None` leaves the recipe's value, or else that of the environment.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "General")]
 pub(super) struct Global {
@@ -58,6 +72,8 @@ pub(super) struct Global {
     pub(super) memory: Option<ByteCount>,
 }
 
+/// The commands, in the order of the help. `run` in [`cli`](super) maps each to its function. Each variant's comment
+/// is the one-line description that `tokenmill --help` shows.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Carry out a recipe; finished results are kept
@@ -99,6 +115,7 @@ pub(super) enum Command {
     Man,
 }
 
+/// Arguments of `run`. Everything else comes from the recipe and the global flags.
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
     /// The recipe
@@ -109,6 +126,7 @@ pub(super) struct RunArgs {
     pub(super) force: bool,
 }
 
+/// Arguments of `plan`. There is no `--force`, because nothing is written.
 #[derive(Args, Debug)]
 pub(super) struct PlanArgs {
     /// The recipe
@@ -116,21 +134,28 @@ pub(super) struct PlanArgs {
     pub(super) recipe: String,
 }
 
+/// Arguments of `train`. They become a recipe without `[encode]`.
 #[derive(Args, Debug)]
 pub(super) struct TrainArgs {
+    /// Inputs or counts files; exactly one of the two is required.
     #[command(flatten)]
     pub(super) input: TrainInput,
     /// The folder for the tokenizer
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
+    /// How the inputs are read. All of these conflict with `--from-counts`.
     #[command(flatten)]
     pub(super) source: SourceFlags,
+    /// Which documents of the inputs are used. All of these conflict with `--from-counts`.
     #[command(flatten)]
     pub(super) sample: SampleFlags,
+    /// How the text is divided before counting.
     #[command(flatten)]
     pub(super) pretokens: PretokenFlags,
+    /// How merges are chosen and when training ends.
     #[command(flatten)]
     pub(super) train: TrainFlags,
+    /// Settings that go only into `tokenizer_config.json`.
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,
     /// Continue from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, by the rules recorded beside it
@@ -138,6 +163,8 @@ pub(super) struct TrainArgs {
     pub(super) extend: Option<String>,
 }
 
+/// Arguments of `count`. It needs no training flags: the counts file records the split, the boundary and the special
+/// tokens, and a later `train --from-counts` reads them from there.
 #[derive(Args, Debug)]
 pub(super) struct CountArgs {
     #[command(flatten)]
@@ -156,6 +183,8 @@ pub(super) struct CountArgs {
     pub(super) pretokens: PretokenFlags,
 }
 
+/// Arguments of `merge-counts`. `weight` is empty, or has one entry for each of `files`, in the same order; `merge`
+/// in [`jobs`](super::jobs) checks the lengths.
 #[derive(Args, Debug)]
 pub(super) struct MergeCountsArgs {
     /// Counts files of the same split, boundary and special tokens
@@ -170,6 +199,7 @@ pub(super) struct MergeCountsArgs {
 }
 
 // `--weight` is hidden here, because a weight only affects counting and is refused.
+/// Arguments of `encode`. They become a recipe without `[train]`.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(super) struct EncodeArgs {
@@ -178,15 +208,19 @@ pub(super) struct EncodeArgs {
     /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
+    /// What the files of the tokenizer leave open.
     #[command(flatten)]
     pub(super) split: TokenizerSplit,
     /// The folder for the output
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
+    /// How the inputs are read.
     #[command(flatten)]
     pub(super) source: SourceFlags,
+    /// Which documents of the inputs are encoded.
     #[command(flatten)]
     pub(super) sample: SampleFlags,
+    /// How documents become rows of ids, and rows become files.
     #[command(flatten)]
     pub(super) encode: EncodeFlags,
     /// Replace the result of another job in the output folder
@@ -196,6 +230,7 @@ pub(super) struct EncodeArgs {
 
 // The flags about reading apply only to the input of `--verify`. They require it, since they would have no effect
 // without.
+/// Arguments of `decode`. `files` are read one after another, in this order, as one sequence of rows.
 #[derive(Args, Debug)]
 #[command(
     mut_group("SourceFlags", |flags| flags.requires("verify")),
@@ -214,12 +249,15 @@ pub(super) struct DecodeArgs {
     /// Compare with the documents of this input instead of printing
     #[arg(long, value_name = "INPUT")]
     pub(super) verify: Option<String>,
+    /// How the input of `--verify` is read. It must be the same as for encoding.
     #[command(flatten)]
     pub(super) source: SourceFlags,
+    /// Which documents of the input of `--verify` were encoded.
     #[command(flatten)]
     pub(super) sample: SampleFlags,
 }
 
+/// Arguments of `tokens`. `ids` and `html` exclude each other; `--json` can be combined with either.
 #[derive(Args, Debug)]
 pub(super) struct TokensArgs {
     #[command(flatten)]
@@ -241,6 +279,7 @@ pub(super) struct TokensArgs {
     pub(super) missing_bytes: Option<MissingBytes>,
 }
 
+/// Arguments of `inspect`. The command finds the kind of `path` by looking at it.
 #[derive(Args, Debug)]
 pub(super) struct InspectArgs {
     /// The tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, the output folder of `run` or `encode`, or a counts file
@@ -253,6 +292,8 @@ pub(super) struct InspectArgs {
     pub(super) merges: Option<usize>,
 }
 
+/// Arguments of `convert`. `transformers` has an effect only if `to` is `hf`; other formats have no place for these
+/// settings, and the command says so.
 #[derive(Args, Debug)]
 pub(super) struct ConvertArgs {
     #[command(flatten)]
@@ -270,6 +311,7 @@ pub(super) struct ConvertArgs {
     pub(super) transformers: TransformersFlags,
 }
 
+/// Arguments of `verify`. Only complete outputs, which have a manifest, can be checked.
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
     /// The output folder
@@ -277,6 +319,8 @@ pub(super) struct VerifyArgs {
     pub(super) dir: String,
 }
 
+/// Arguments of `verify-merges`. The split and the special tokens come from the tokenizer and the flags for reading
+/// it; `rules` replaces what the record of its training says.
 #[derive(Args, Debug)]
 pub(super) struct VerifyMergesArgs {
     #[command(flatten)]
@@ -293,6 +337,7 @@ pub(super) struct VerifyMergesArgs {
     pub(super) rules: MergeFlags,
 }
 
+/// Arguments of `compare`. `split` applies to all `tokenizers` without a recorded split.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(super) struct CompareArgs {
@@ -317,6 +362,7 @@ pub(super) struct CompareArgs {
     pub(super) sample: SampleFlags,
 }
 
+/// Arguments of `bench`. All the text that these flags select is held in memory at the same time.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(super) struct BenchArgs {
@@ -333,20 +379,24 @@ pub(super) struct BenchArgs {
     pub(super) sample: SampleFlags,
 }
 
+/// The flag `--tokenizer`, for commands with inputs or files as positional arguments.
 #[derive(Args, Debug)]
 pub(super) struct TokenizerFlags {
     /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
+    /// What the files of the tokenizer leave open.
     #[command(flatten)]
     split: TokenizerSplit,
 }
 
+/// A tokenizer that is a positional argument, for commands about the tokenizer itself.
 #[derive(Args, Debug)]
 pub(super) struct TokenizerArgument {
     /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
+    /// What the files of the tokenizer leave open.
     #[command(flatten)]
     split: TokenizerSplit,
 }
@@ -365,6 +415,8 @@ impl TokenizerArgument {
     }
 }
 
+/// What the files of a tokenizer may lack: the split and the special tokens. GPT-2's `vocab.json` and `merges.txt`,
+/// for example, say neither. clap refuses `--split` together with `--split-regex`.
 #[derive(Args, Debug)]
 pub(super) struct TokenizerSplit {
     /// How the tokenizer splits text, if its files do not say it
@@ -380,7 +432,8 @@ pub(super) struct TokenizerSplit {
 }
 
 impl TokenizerSplit {
-    /// Returns the options for reading a tokenizer's files.
+    /// Returns the options for reading a tokenizer's files. The format is `None`, so it is recognised from the files.
+    /// A split that is `None` here is taken from the files.
     pub(super) fn options(&self) -> LoadOptions {
         let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
         let special_tokens = self.special_token.clone();
@@ -388,6 +441,7 @@ impl TokenizerSplit {
     }
 }
 
+/// Inputs as positional arguments. Their order is the order of the sources, and so that of documents and weights.
 #[derive(Args, Debug)]
 pub(super) struct InputFlags {
     /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
@@ -417,6 +471,7 @@ const NOT_OF_COUNTS: [&str; 16] = [
     "max_bytes",
 ];
 
+/// What `train` learns from: inputs to count, or files that `count` wrote. Exactly one of the two lists is not empty.
 #[derive(Args, Debug)]
 pub(super) struct TrainInput {
     /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
@@ -436,7 +491,9 @@ pub(super) struct TrainInput {
 /// A counts file with its weight in a mixture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CountsArgument {
+    /// The path without the weight. It may contain `=` before something other than a number.
     pub(super) path: String,
+    /// [`Weight::ONE`] if the argument has none.
     pub(super) weight: Weight,
 }
 
@@ -444,6 +501,9 @@ impl FromStr for CountsArgument {
     type Err = <Weight as FromStr>::Err;
 
     /// Reads `PATH` or `PATH=WEIGHT`. The part after the last `=` is the weight if it looks like a number.
+    ///
+    /// # Errors
+    /// The part after the last `=` has only digits and points, or is empty, but is not a [`Weight`].
     fn from_str(text: &str) -> Result<CountsArgument, Self::Err> {
         let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let (path, weight) = match text.rsplit_once('=') {
@@ -454,6 +514,8 @@ impl FromStr for CountsArgument {
     }
 }
 
+/// How inputs are read; the keys of `[source]`. One set of flags applies to all inputs of a command. Only `weight`
+/// has an entry for each input, so sources that differ otherwise need a recipe.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(super) struct SourceFlags {
@@ -486,6 +548,8 @@ pub(super) struct SourceFlags {
     pub(super) on_bad_input: Option<OnBadInput>,
 }
 
+/// Which documents are used; the keys of `[sample]`. They apply to all inputs together, in the order of the fields.
+/// `seed` has an effect only with `shuffle_buffer`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sample")]
 pub(super) struct SampleFlags {
@@ -509,6 +573,7 @@ pub(super) struct SampleFlags {
     pub(super) max_bytes: Option<ByteCount>,
 }
 
+/// How text is divided into pre-tokens; the first keys of `[train]`. Counts files can be merged only if these agree.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pre-tokens")]
 pub(super) struct PretokenFlags {
@@ -526,6 +591,8 @@ pub(super) struct PretokenFlags {
     pub(super) special_token: Vec<String>,
 }
 
+/// How merges are learned; the other keys of `[train]`. The plan checks how the flags fit together, for example that
+/// only one of `vocab_size` and `merges` is given.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 pub(super) struct TrainFlags {
@@ -559,7 +626,8 @@ pub(super) struct TrainFlags {
     pub(super) formats: Option<Vec<vocab::Format>>,
 }
 
-/// What `tokenizer_config.json` says. A token that is not there yet is added as a special token.
+/// The contents of `tokenizer_config.json`. A token that the vocabulary lacks is added as a special token. Where a
+/// flag is missing, `convert` keeps the setting that it finds beside the tokenizer.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "For transformers (tokenizer_config.json)")]
 pub(super) struct TransformersFlags {
@@ -586,7 +654,8 @@ pub(super) struct TransformersFlags {
     pub(super) chat_template: Option<String>,
 }
 
-/// What could be merged when a list was learned; without them what `training.json` beside it says.
+/// The rules under which a list of merges was learned. For a flag that is missing, `training.json` beside the list
+/// decides, and without this file the default that the help names.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 pub(super) struct MergeFlags {
@@ -611,9 +680,12 @@ pub(super) struct MergeFlags {
     pub(super) skip_merges: Option<u64>,
 }
 
-/// What `--pack` chooses; by this name, since clap takes an `Option` of an `Option` for a flag without a value.
+/// The rule that `--pack` names; `None` is the word `none`. The alias hides the inner `Option` from clap. For clap,
+/// an `Option` of an `Option` is a flag with an optional value.
 type ChosenRule = Option<PackRule>;
 
+/// How documents are encoded and stored; the keys of `[encode]` and some of `[output]`. The plan checks combinations,
+/// for example that packing has a length.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Encoding")]
 pub(super) struct EncodeFlags {
@@ -656,6 +728,9 @@ pub(super) struct EncodeFlags {
 }
 
 /// Returns a parser for one of a fixed set of names, which the help lists.
+///
+/// The names are those that recipes use, so a word is valid in both places or in neither. clap refuses any other word
+/// before the parser runs, which is why the second step cannot fail.
 pub(self) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(names::<T>())
         .map(|name| named(&name).expect("only the names themselves get here"))
@@ -663,6 +738,10 @@ pub(self) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = 
 
 /// Checks a path to write to. `-` is refused, because output files are renamed when complete, which is impossible
 /// with a pipe.
+///
+/// # Errors
+/// The path is empty or `-`. The message goes into clap's own, which names the flag. Whether the path can really be
+/// written is checked later, before work starts.
 pub(self) fn writable(path: &str) -> Result<String, &'static str> {
     match path {
         "" => Err("it is empty; write a path"),

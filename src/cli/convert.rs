@@ -1,4 +1,9 @@
 //! `convert`: writes a tokenizer in another format.
+//!
+//! All ids and merges stay the same. The command can add special tokens, which get new ids, and it can turn ordinary
+//! tokens into special ones. For the format `hf` it also writes the settings that `transformers` reads. Every check
+//! comes before the first file is written, because a folder that holds half of two tokenizers would load without an
+//! error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +26,13 @@ use super::session::{Done, Session};
 /// paths of the files.
 ///
 /// Nothing is written if the folder holds a different tokenizer in that format.
+///
+/// Messages name the new ids, the settings that the new format cannot store, and what programs of that format do
+/// differently.
+///
+/// # Errors
+/// The tokenizer cannot be read, a token is wrong, the format cannot express the vocabulary, or the folder holds
+/// another tokenizer or another chat template.
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;
@@ -63,6 +75,10 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
 
 /// Returns the special tokens that are asked for, in the order in which new ones get their ids.
 ///
+/// Those of `--add-special-token` come first, in the order of the command line. Then follow the roles BOS, EOS,
+/// padding, unknown and mask, each only if its token is not in the list yet. Whether the vocabulary already has a
+/// token is not considered here.
+///
 /// # Errors
 /// One is empty, or is named twice by `--add-special-token`.
 fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
@@ -88,7 +104,11 @@ fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
     Ok(asked)
 }
 
-/// Returns the settings for `transformers` that flags give.
+/// Returns the settings for `transformers` that flags give. A role without a flag is `None`. `kept` is empty;
+/// [`completed`] fills it.
+///
+/// # Errors
+/// The file of the chat template cannot be read, is not UTF-8, is empty, or has more than 16 MiB.
 fn given_options(flags: &TransformersFlags) -> Result<WriteOptions, Error> {
     let TransformersFlags { bos, eos, pad, unk, mask, model_max_length, chat_template } = flags.clone();
     let chat_template = chat_template.map(|path| read_chat_template(Path::new(&path))).transpose()?;
@@ -97,13 +117,19 @@ fn given_options(flags: &TransformersFlags) -> Result<WriteOptions, Error> {
     Ok(WriteOptions { bos, eos, transformers, ..WriteOptions::default() })
 }
 
-/// Returns the given settings, completed by those that were found beside the tokenizer.
+/// Returns the given settings, completed by those from beside the tokenizer. A flag takes precedence. Keys that no
+/// flag covers are passed on unchanged in `kept`, so that a conversion does not lose settings which this program does
+/// not know.
 fn completed(given: WriteOptions, found: WriteOptions) -> WriteOptions {
     let transformers = TransformersConfig { kept: found.transformers.kept, ..given.transformers };
     WriteOptions { bos: given.bos.or(found.bos), eos: given.eos.or(found.eos), transformers, ..given }
 }
 
 /// Reports the ids of the special tokens that were asked for, and returns the new ones.
+///
+/// `before` is the vocabulary without the new tokens, `vocabulary` with them. `to_add` are the tokens of
+/// `--add-special-token` alone: a message says if one of them existed before. A role such as BOS usually names an
+/// existing token, so this needs no message.
 fn tell_tokens(
     before: &Vocabulary,
     vocabulary: &Vocabulary,
@@ -130,6 +156,9 @@ fn tell_tokens(
 }
 
 /// Refuses a folder with a chat template that `transformers` would read instead of the one to be written.
+///
+/// # Errors
+/// The folder has such a template ([`ErrorKind::Usage`]), or a file in it cannot be read.
 fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
     match conflicting_chat_template(folder, options)? {
         Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })
@@ -139,6 +168,13 @@ fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
 }
 
 /// Refuses to replace a different tokenizer in the same format.
+///
+/// A folder may hold the same tokenizer, with equal files or an equal fingerprint, and then its files are replaced.
+/// Equal bytes need no loading. A file that cannot be loaded counts as another tokenizer.
+///
+/// # Errors
+/// A file would be replaced that belongs to another tokenizer ([`ErrorKind::Usage`]), or the vocabulary cannot be
+/// written in this format.
 fn check_replaced(
     vocabulary: &Vocabulary,
     format: Format,
@@ -170,6 +206,8 @@ fn check_replaced(
 
 /// Reports the settings for `transformers` that the folder has for the same tokenizer and that are replaced by other
 /// values.
+///
+/// The replacement itself is intended, so this only reports it. If the old settings cannot be read, nothing is said.
 fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
     let Ok(before) = read_transformers_settings(folder, found, &Silent) else { return };
     let mut keys = before.config_keys();
@@ -180,21 +218,28 @@ fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, obse
     }
 }
 
+/// The error for a folder with the files of a tokenizer that has another fingerprint.
 #[derive(Debug, thiserror::Error)]
 #[error("{} would be replaced, but belongs to another tokenizer", path.display())]
 struct OtherTokenizer {
+    /// The first file that would change.
     path: PathBuf,
 }
 
+/// The error for a special token that is empty or named twice.
 #[derive(Debug, thiserror::Error)]
 #[error("`--{flag}` {problem}")]
 struct WrongToken {
+    /// Its name without the dashes.
     flag: &'static str,
+    /// The problem, as the end of a sentence that begins with the flag.
     problem: String,
 }
 
+/// The error for a chat template that would take precedence over the one to be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{} exists: transformers would use it instead of the chat template that is written", path.display())]
 struct OtherTemplate {
+    /// The file or folder with that template.
     path: PathBuf,
 }

@@ -1,4 +1,7 @@
-//! `verify`, `verify-merges`, `compare`, `bench`: checks, compares and measures what was made.
+//! `verify`, `verify-merges`, `compare` and `bench`: these commands check, compare and measure results.
+//!
+//! The only file that they leave is a page that `--html` asks for. `verify` and `verify-merges` end with exit code 4
+//! if they find a difference. The difference is a result, so `--json` prints it as an object on standard output too.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -30,6 +33,9 @@ use super::session::{open_context, tokenizer};
 use super::terminal::{counted, on_one_line, shortened, visible};
 
 /// Runs `verify`: reads an output folder completely and compares it with its manifest.
+///
+/// The tokenizer in the folder is loaded in each of its formats. A dataset card that was edited is only reported. The
+/// number of threads changes the time and nothing else.
 ///
 /// # Errors
 /// The folder has no manifest, or a file differs from it ([`ErrorKind::Mismatch`]).
@@ -71,6 +77,9 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
 
 /// Runs `verify-merges`: applies the merges of a tokenizer to data one by one and checks that each was the best of
 /// its step.
+///
+/// The rules of training come from the record beside the tokenizer, unless flags give them. Merges and stages count
+/// from 1 in messages and in JSON, and from 0 inside.
 ///
 /// # Errors
 /// A merge was not the best ([`ErrorKind::Mismatch`]); the error names the first one and the better pair.
@@ -124,6 +133,9 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
 }
 
 /// Returns the message that the merges which were checked are the best.
+///
+/// `checked` is a range within the list. Merges before it belong to earlier stages or were excluded by
+/// `--skip-merges`; merges after it belong to later stages.
 fn verified(found: &Verification) -> String {
     let Verification { merges, checked, .. } = found;
     let best = "the best pairs of their steps";
@@ -147,14 +159,15 @@ fn verified(found: &Verification) -> String {
     }
 }
 
-/// Formats a pair of tokens.
+/// Formats a pair of tokens. `ids` maps the numbers of training, which the pair has, to ids of the vocabulary. Long
+/// tokens are shortened.
 fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32)) -> String {
     let [left, right] =
         [left, right].map(|token| shortened(vocabulary.bytes(ids[to_usize(token)]).unwrap_or_default()));
     format!("'{left}' + '{right}'")
 }
 
-/// The rule that a merge breaks.
+/// The rule that a merge breaks. It decides the wording of the message and the key `reason` in JSON.
 #[derive(Clone, Debug)]
 enum Reason {
     /// The new token is longer than this number of bytes.
@@ -177,7 +190,8 @@ impl Reason {
         }
     }
 
-    /// Returns the name of the rule for `--json`.
+    /// Returns the name of the rule for `--json`. The names are those of the flags and recipe keys that set the
+    /// rules.
     fn name(&self) -> &'static str {
         match self {
             Reason::TooLong(_) => "max_token_bytes",
@@ -188,6 +202,8 @@ impl Reason {
 }
 
 /// The first merge of a list that was not the best.
+///
+/// It is the error of `verify-merges`; its `Display` is the whole message.
 #[derive(Debug)]
 struct NotBest {
     /// The merge, and the pair that was better.
@@ -198,10 +214,12 @@ struct NotBest {
     chosen: String,
     /// The best pair, formatted, with its count; `None` if no pair was left to merge.
     better: Option<(String, u64)>,
+    /// The first rule that the merge breaks.
     reason: Reason,
 }
 
 impl NotBest {
+    /// Returns the object under the key `deviation`. `merge` counts from 1, and `better` is null if no pair was left.
     fn as_json(&self) -> Value {
         let Deviation { merge, count, .. } = self.deviation;
         json!({
@@ -237,18 +255,28 @@ impl fmt::Display for NotBest {
 
 impl std::error::Error for NotBest {}
 
+/// Formats how often something occurred: `1 time`, `3 times`.
 fn times(count: u64) -> String {
     counted(count, "time")
 }
 
+/// The error for a folder without a manifest. Such an output is unfinished or is no output at all.
 #[derive(Debug, thiserror::Error)]
 #[error("{folder} has no manifest.json")]
 struct NoManifest {
+    /// The path as the user gave it.
     folder: String,
 }
 
 /// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
 /// that are split most differently. `--html` also writes a page.
+///
+/// All tokenizers get the same documents. Before any text is read, `--html` is checked: it may replace a page, but no
+/// other file.
+///
+/// # Errors
+/// A tokenizer or an input cannot be read, a byte has no token and `--missing-bytes` does not allow that, or the page
+/// cannot be written.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
     session::check(args.html.as_deref())?;
     let plan = session.plan(flags::compare(args))?;
@@ -271,6 +299,10 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
 }
 
 /// Writes the comparison for people.
+///
+/// The text consists of a line of totals, a table with a row per tokenizer, tables by source and by main script if
+/// there are several, at most ten words, and three of the longest tokens of each tokenizer. JSON and the page have
+/// more.
 fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let Comparison { tokenizers, text, sources, scripts, words } = comparison;
     let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
@@ -323,6 +355,9 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the bytes per token of each tokenizer, one line for each part of the text.
+///
+/// `title` names the kind of part: source or main script. The columns have the order of the tokenizers in the
+/// heading.
 fn write_parts(
     title: &str,
     parts: &[ComparedText],
@@ -340,17 +375,23 @@ fn write_parts(
     Ok(())
 }
 
+/// Returns the paths of the tokenizers in the order of the figures, escaped for a terminal.
 fn paths(comparison: &Comparison) -> Vec<String> {
     comparison.tokenizers.iter().map(|tokenizer| on_one_line(&tokenizer.path)).collect()
 }
 
 /// The results of a measurement. Times are in seconds.
+///
+/// The names of the fields are the keys of `--json`. Fields that the system cannot fill are null.
 #[derive(Debug, Serialize)]
 struct Measured {
     /// Number of documents, null rows not counted.
     documents: u64,
+    /// Bytes of text in these documents.
     text_bytes: u64,
+    /// Number of ids that encoding gave. No BOS or EOS is added.
     tokens: u64,
+    /// Number of threads that encoded.
     threads: usize,
     /// Time to read the documents into memory.
     read_s: f64,
@@ -371,6 +412,14 @@ struct Measured {
 /// Runs `bench`: reads the inputs into memory, encodes them, and prints times, the speed, and a hash of all ids.
 ///
 /// The hash shows whether two programs, versions or machines give the same ids.
+///
+/// Each of the three phases is timed on its own: reading, loading the tokenizer, and encoding. Nothing is written, so
+/// the speed is that of encoding without the disk.
+///
+/// **Memory:** all documents and all their ids.
+///
+/// # Errors
+/// The input or the tokenizer cannot be read, a byte has no token, or memory does not suffice.
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();
@@ -389,6 +438,10 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
 }
 
 /// Reads the documents into memory, loads the tokenizer, and measures the encoding.
+///
+/// It must run in the pool that is to encode. After reading, the input files are checked for changes: a measurement
+/// on a file that changes cannot be repeated. The encoder gets the amount of text in advance, so that it builds its
+/// tables before the clock starts.
 fn measure(
     args: &BenchArgs,
     path: &Path,
@@ -433,13 +486,15 @@ fn measure(
     })
 }
 
-/// Returns the number of documents that end in a batch, without null rows.
+/// Returns the number of documents that end in a batch, without null rows. A document that continues in the next
+/// batch is counted there, so that each document counts once.
 fn documents_with_text(batch: &Batch) -> u64 {
     let nulls = batch.iter().filter(Option::is_none).count();
     to_u64(batch.len() - nulls) - u64::from(batch.open)
 }
 
-/// Passes on the wish to stop, but no progress, which would be measured, too.
+/// Passes on the wish to stop, but no progress, which would be measured, too. The field is the observer of the
+/// command.
 struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {
@@ -448,7 +503,11 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// Encodes the documents and keeps the ids in memory.
+/// Encodes the documents and keeps the ids in memory. The ids keep the order of the documents. `input` gives the
+/// names of units for error messages.
+///
+/// # Errors
+/// A document cannot be encoded, or the observer asks to stop.
 fn encode(
     documents: Vec<Batch>,
     encoder: &Encoder,
@@ -465,12 +524,14 @@ fn encode(
     Ok(encoded)
 }
 
-/// Returns the processor time since `before`, in seconds.
+/// Returns the processor time since `before`, in seconds. `None` if the system does not report processor time.
 fn time_since(before: Duration) -> Option<f64> {
     Some(processor_time()?.saturating_sub(before).as_secs_f64())
 }
 
 /// Returns the SHA-256 of all ids as 32-bit little-endian numbers, in hexadecimal.
+///
+/// The division into batches does not matter, since the bytes of all batches are hashed as one sequence.
 fn digest(encoded: &[TokenBatch]) -> String {
     let mut digest = Sha256::new();
     let mut bytes = Vec::new();
@@ -483,7 +544,8 @@ fn digest(encoded: &[TokenBatch]) -> String {
 }
 
 impl Measured {
-    /// Writes the results for people.
+    /// Writes the results for people. Seconds have three decimal places. Without processor time, its line is left
+    /// out.
     fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         writeln!(
             out,

@@ -1,4 +1,8 @@
 //! Messages and exit codes for commands that fail.
+//!
+//! There are two forms of the same message. At a terminal, miette draws it with a frame, colours and a quotation of
+//! the recipe. Everywhere else it is one line for the error and one for the help, so that scripts and logs can search
+//! it. Both forms hide secrets and escape control characters, because errors quote file names, servers and recipes.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -14,31 +18,41 @@ use super::terminal::Style;
 use super::terminal::{WITHOUT_MEMORY, on_one_line, tame, tame_source, told};
 
 /// Why a command ends before its work is done.
+///
+/// It is kept as it is until [`shown`](Failure::shown) formats it, because only then the style of standard error is
+/// known.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// An error of a stage.
+    /// An error of a stage. It has one message, with its causes and perhaps a help.
     Error(Error),
-    /// All mistakes in the recipe or the flags.
+    /// All mistakes in the recipe or the flags. They are reported together, so that a user can fix all of them before
+    /// the next attempt. Each may have a place in the recipe.
     Mistakes(Mistakes),
 }
 
 impl From<Error> for Failure {
+    /// Lets `?` pass on errors of the library in functions of commands.
     fn from(error: Error) -> Failure {
         Failure::Error(error)
     }
 }
 
 impl From<Mistakes> for Failure {
+    /// Lets `?` pass on the result of planning.
     fn from(mistakes: Mistakes) -> Failure {
         Failure::Mistakes(mistakes)
     }
 }
 
 /// Exit code (3) of a command that did its work but skipped inputs.
+///
+/// It differs from 0 so that a script notices the loss, and from 1 because the result of all other inputs is
+/// complete.
 pub(super) const SKIPPED: u8 = 3;
 
 impl Failure {
-    /// Returns the kind of error, which decides the exit code.
+    /// Returns the kind of error, which decides the exit code. Mistakes in a recipe or in flags are always
+    /// [`ErrorKind::Usage`].
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Failure::Error(error) => error.kind(),
@@ -47,6 +61,9 @@ impl Failure {
     }
 
     /// Returns the exit code. For an interruption, the caller replaces it by the code of the signal.
+    ///
+    /// The codes are part of the interface: the help and the manual page list them, and scripts depend on them. Kinds
+    /// that the library adds later count as plain failures with code 1.
     pub(super) fn code(&self) -> u8 {
         match self.kind() {
             ErrorKind::Usage => 2,
@@ -60,6 +77,9 @@ impl Failure {
     }
 
     /// Returns whether the failure is only that the reader of the output has closed the pipe.
+    ///
+    /// This happens with `| head`, for example. Only the direct cause of the error counts, since a broken pipe deeper
+    /// down may belong to a connection that the program itself needs.
     pub(super) fn is_closed_pipe(&self) -> bool {
         let Failure::Error(error) = self else { return false };
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
@@ -68,6 +88,9 @@ impl Failure {
 
     /// Returns the message for the user, ending in a line break: drawn for a terminal, or plain lines. Control
     /// characters are escaped and secrets are hidden.
+    ///
+    /// The causes of an error follow it, from the nearest to the deepest. Mistakes come in the order of the recipe's
+    /// text. If their search ended at its maximum number, a last line says that more may follow.
     pub(super) fn shown(&self, style: Style) -> String {
         let mut text = String::new();
         let written = match self {
@@ -93,6 +116,8 @@ impl Failure {
 }
 
 /// Writes an error with its causes on one line, and its help on the next.
+///
+/// The causes are separated by colons, as in most programs on the command line.
 fn plain(error: &Error, text: &mut String) -> fmt::Result {
     write!(text, "error: {}", told(&error.to_string()))?;
     let mut cause = std::error::Error::source(error);
@@ -104,7 +129,8 @@ fn plain(error: &Error, text: &mut String) -> fmt::Result {
     help(error.help(), text)
 }
 
-/// Writes a mistake with its place on one line, and its help on the next.
+/// Writes a mistake with its place on one line, and its help on the next. The place is that of [`Mistakes::place`]; a
+/// mistake of a flag has none.
 fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> fmt::Result {
     text.push_str("error: ");
     if let Some(place) = mistakes.place(mistake) {
@@ -114,12 +140,16 @@ fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> f
     help(mistake.help.as_deref(), text)
 }
 
-/// Writes the line of a help, if there is one.
+/// Writes the line of a help, if there is one. The two spaces at the beginning of the line show that it belongs to
+/// the message above.
 fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
     help.map_or(Ok(()), |help| writeln!(text, "  help: {}", told(help)))
 }
 
 /// Draws a failure for a terminal, 100 columns wide.
+///
+/// The width is fixed, so that a message looks the same in every window. One line of the recipe before and after a
+/// mistake gives its context. Characters for frames are Unicode even without colours.
 fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
     let theme = if style.coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     GraphicalReportHandler::new_themed(theme)
@@ -129,14 +159,21 @@ fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
 }
 
 /// A recipe's name and text, with control characters replaced and secrets hidden.
+///
+/// Both replacements keep the number of bytes, so the spans of mistakes, which are byte offsets, stay valid. The text
+/// is shared by all mistakes of a recipe.
 type Recipe = NamedSource<Arc<String>>;
 
 /// A failure in the form that miette draws.
+///
+/// All texts in it are final: whoever makes one has escaped them and hidden secrets, since miette prints them as they
+/// are.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Pretty {
     /// The first line.
     message: String,
+    /// The error below, which miette lists under the message; `None` for mistakes.
     #[source]
     cause: Option<Cause>,
     /// What the user can do.
@@ -148,7 +185,8 @@ struct Pretty {
 }
 
 impl Pretty {
-    /// Describes a stage's error with its causes.
+    /// Describes a stage's error with its causes. No recipe is quoted, because errors of stages concern data and not
+    /// the recipe.
     fn of(error: &Error) -> Pretty {
         Pretty {
             message: told(&error.to_string()),
@@ -159,7 +197,8 @@ impl Pretty {
         }
     }
 
-    /// Describes a mistake at its place in the recipe.
+    /// Describes a mistake at its place in the recipe. `recipe` is `None` if flags took its place; then only the
+    /// message and the help are drawn.
     fn at(mistake: &Mistake, recipe: Option<&Recipe>) -> Pretty {
         Pretty {
             message: tame(&mistake.message),
@@ -172,15 +211,21 @@ impl Pretty {
 }
 
 /// The cause of a failure, with control characters escaped and secrets hidden.
+///
+/// It is a copy of an error's chain in which each link owns its text, because miette reads causes through the `Error`
+/// trait and would print the original text.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Cause {
+    /// The text of this link alone, without the causes below it.
     message: String,
+    /// The next link; `None` at the end of the chain.
     #[source]
     cause: Option<Box<Cause>>,
 }
 
 impl Cause {
+    /// Copies the whole chain, by recursion. Chains have a few links, so the depth is no concern.
     fn of(error: &(dyn std::error::Error + 'static)) -> Cause {
         let cause = error.source().map(|cause| Box::new(Cause::of(cause)));
         Cause { message: tame(&without_secrets(&error.to_string())), cause }

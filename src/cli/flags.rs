@@ -1,4 +1,8 @@
 //! Turns flags into a [`Recipe`], as if it had been read from a file.
+//!
+//! These functions only move values. They check nothing that a recipe file could get wrong too: planning does that
+//! for both, so that the same mistake has the same message. Every value is marked as [given by a flag](Given::flag),
+//! so that messages say `--vocab-size` instead of a line of a file. A flag that is missing leaves its key unset.
 
 use tokenmill::base::int::{Count, counted, to_u64};
 use tokenmill::run::Recipe;
@@ -15,7 +19,8 @@ use super::args::{
     SampleFlags, SourceFlags, TrainArgs, TrainFlags, TransformersFlags, VerifyMergesArgs,
 };
 
-/// Returns the recipe of `train`.
+/// Returns the recipe of `train`. `counts` is filled in place of sources if `--from-counts` is given. `extend` is
+/// still a name; the caller finds its path.
 pub(super) fn train(args: &TrainArgs) -> Recipe {
     let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
     let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
@@ -28,7 +33,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     recipe
 }
 
-/// Returns the recipe of `count`.
+/// Returns the recipe of `count`. It has no output folder: the counts file is named apart from the recipe.
 pub(super) fn count(args: &CountArgs) -> Recipe {
     let mut recipe = reading(Command::Count, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
@@ -36,7 +41,7 @@ pub(super) fn count(args: &CountArgs) -> Recipe {
     recipe
 }
 
-/// Returns the recipe of `encode`.
+/// Returns the recipe of `encode`. The flags about the tokenizer's split and special tokens go into `[encode]`.
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     let mut recipe = reading(Command::Encode, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
@@ -52,6 +57,8 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
 }
 
 /// Returns the recipe for the data on which `verify-merges` replays merges.
+///
+/// `[train]` has only what the flags say; the tokenizer and the record of its training complete it later.
 pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
     let mut recipe = reading(Command::Verify, &args.on, &args.source);
     recipe.sample = sample(&args.sample);
@@ -65,28 +72,30 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
     recipe
 }
 
-/// Returns the recipe for the data that `bench` encodes.
+/// Returns the recipe for the data that `bench` encodes. It only reads, so the plan has neither training nor
+/// encoding.
 pub(super) fn bench(args: &BenchArgs) -> Recipe {
     let mut recipe = reading(Command::Read, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
-/// Returns the recipe for the data on which `compare` runs tokenizers.
+/// Returns the recipe for the data on which `compare` runs tokenizers. It only reads; the tokenizers are no part of
+/// it.
 pub(super) fn compare(args: &CompareArgs) -> Recipe {
     let mut recipe = reading(Command::Read, &args.on, &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
-/// Returns the recipe for the documents that `decode --verify` compares with.
+/// Returns the recipe for the documents that `decode --verify` compares with. `input` is the value of `--verify`.
 pub(super) fn original(args: &DecodeArgs, input: &str) -> Recipe {
     let mut recipe = reading(Command::Read, &[input.to_owned()], &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
-/// Marks a value as given by a flag.
+/// Marks a value as given by a flag. `None` stays `None`, which is an unset key.
 fn field<T: Clone>(flag: &Option<T>) -> Field<T> {
     flag.clone().map(Given::flag)
 }
@@ -97,6 +106,10 @@ fn list<T: Clone>(flags: &[T]) -> Vec<Given<T>> {
 }
 
 /// Returns a recipe that reads these inputs.
+///
+/// All sources get the same keys except the address and the weight. If there is not one weight for each input, the
+/// recipe carries a mistake that planning reports with all others; the weights that exist are assigned from the first
+/// input on. `--separator` takes the place of `--documents`, with which clap refuses it.
 fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
     let mut recipe = Recipe::empty(Origin::Flags(command));
     if !flags.weight.is_empty() && flags.weight.len() != inputs.len() {
@@ -126,13 +139,15 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
     recipe
 }
 
-/// Returns the message that the number of weights is not the number of inputs.
+/// Returns the message that the number of weights is not the number of inputs. `input` is the noun for one input, in
+/// the singular.
 pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String {
     let (times, inputs) = (counted(to_u64(given), "time"), counted(to_u64(inputs), input));
     format!("`--weight` is given {times} for {inputs}")
 }
 
-/// Returns the keys of `[sample]`.
+/// Returns the keys of `[sample]`. These limits apply to all inputs together. A recipe can also limit a single
+/// source; flags cannot.
 fn sample(flags: &SampleFlags) -> SampleKeys {
     SampleKeys {
         every: field(&flags.every),
@@ -145,6 +160,8 @@ fn sample(flags: &SampleFlags) -> SampleKeys {
 }
 
 /// Returns the keys of `[train]` that decide how text is divided into pre-tokens.
+///
+/// The other keys stay unset. `--split-regex` takes the place of `--split`, with which clap refuses it.
 fn pretokens(flags: &PretokenFlags) -> TrainKeys {
     let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
     TrainKeys {
@@ -155,7 +172,8 @@ fn pretokens(flags: &PretokenFlags) -> TrainKeys {
     }
 }
 
-/// Returns all keys of `[train]` except those for `transformers`.
+/// Returns all keys of `[train]` except those for `transformers`. `pretokens` has the keys from [`pretokens`], which
+/// stay.
 fn trained(flags: &TrainFlags, pretokens: TrainKeys) -> TrainKeys {
     TrainKeys {
         vocab_size: field(&flags.vocab_size.as_ref().map(|sizes| list(sizes))),
@@ -172,6 +190,9 @@ fn trained(flags: &TrainFlags, pretokens: TrainKeys) -> TrainKeys {
 }
 
 /// Adds the keys of `[train]` that go into `tokenizer_config.json`.
+///
+/// The keys of special tokens have two levels of `Option`: in a recipe, a role can be unset or explicitly none. A
+/// flag can only name a token.
 fn for_transformers(flags: &TransformersFlags, keys: TrainKeys) -> TrainKeys {
     TrainKeys {
         bos: field(&flags.bos.clone().map(Some)),
@@ -185,7 +206,7 @@ fn for_transformers(flags: &TransformersFlags, keys: TrainKeys) -> TrainKeys {
     }
 }
 
-/// Returns the keys of `[encode]`.
+/// Returns the keys of `[encode]`. `options` are those for reading the tokenizer. Its format stays open.
 fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> EncodeKeys {
     EncodeKeys {
         tokenizer: Some(Given::flag(tokenizer.to_owned())),

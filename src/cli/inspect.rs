@@ -1,4 +1,7 @@
 //! `inspect`: shows what a tokenizer, an output folder or a counts file holds, on one screen.
+//!
+//! Of an output or a counts file only metadata is read, so the command is fast however large these are. For people,
+//! long lists are cut and say how much is missing; `--json` has them whole. Names and texts from files are escaped.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -28,6 +31,11 @@ use super::terminal::{counted, on_one_line, shortened, visible};
 
 /// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be
 /// a tokenizer.
+///
+/// A folder with a state folder but without a manifest is an unfinished output, unless it is a tokenizer's.
+///
+/// # Errors
+/// The path is none of these, the output is unfinished, or a file cannot be read.
 pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let path = Path::new(&args.path);
     let manifest = if path.is_dir() { Manifest::read(path)? } else { None };
@@ -52,16 +60,23 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
     }
 }
 
+/// The error for an output folder without a manifest: its job has not ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the output in {folder} is not complete: it has no manifest.json yet")]
 struct Unfinished {
+    /// The path as the user gave it.
     folder: String,
 }
 
-/// Number of merges that are shown by default (20).
+/// Number of merges that are shown by default (20). With `--json`, all merges are shown by default.
 const SHOWN: usize = 20;
 
 /// Shows the tokenizer at `path`.
+///
+/// All checks of the vocabulary run, and the backtracking tables are built to see which method encoding would use.
+///
+/// # Errors
+/// The tokenizer or the record beside it cannot be read.
 pub(self) fn inspect_tokenizer(
     path: &Path,
     args: &InspectArgs,
@@ -83,7 +98,7 @@ pub(self) fn inspect_tokenizer(
 }
 
 /// Returns a pattern in a form to copy: unchanged except for characters that a terminal would act on, and in quotes
-/// if white space at its ends would not be visible.
+/// if white space at its ends would not be visible. Most patterns need no quotes and get none.
 fn copied(pattern: &str) -> String {
     let shown = on_one_line(pattern);
     let ends = [pattern.chars().next(), pattern.chars().next_back()];
@@ -91,6 +106,12 @@ fn copied(pattern: &str) -> String {
 }
 
 /// Returns how often the pair of each merge occurred in training, if a record beside the tokenizer says so.
+///
+/// The record must name the same fingerprint: a record that was left by another tokenizer says nothing about this
+/// one. The list has the order of the merges.
+///
+/// # Errors
+/// The record exists but cannot be read.
 fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
     let folder = if path.is_dir() {
         path.to_path_buf()
@@ -101,16 +122,23 @@ fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
     Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()).map(|record| record.counts))
 }
 
-/// Facts about a tokenizer.
+/// Facts about a tokenizer. `as_json` and `write` show the same facts in two forms.
 struct Facts {
+    /// Shared with the encoder that was built to find the method.
     vocabulary: Arc<Vocabulary>,
+    /// What the checks of the vocabulary found. A failed check is a fact and not an error.
     checks: Checks,
+    /// How an encoder with default settings encodes pre-tokens.
     method: Method,
+    /// The count of each merge in training, by the index of the merge; `None` without a record.
     counts: Option<Vec<u64>>,
 }
 
 impl Facts {
     /// Returns the facts, with the first `most` merges, as the object that `--json` prints.
+    ///
+    /// Ranks and counts of merges are null where they are unknown. Special tokens have ids and texts; `added_tokens`
+    /// lists all added tokens with their flags.
     fn as_json(&self, most: usize) -> Value {
         let vocabulary = &self.vocabulary;
         let specials: Vec<Value> =
@@ -150,16 +178,19 @@ impl Facts {
         })
     }
 
+    /// Returns the count of the merge with this index; `None` without a record.
     fn count(&self, merge: usize) -> Option<u64> {
         self.counts.as_ref()?.get(merge).copied()
     }
 
-    /// Returns the length of the longest ordinary token, in bytes.
+    /// Returns the length of the longest ordinary token, in bytes. 0 for a vocabulary without ordinary tokens.
     fn longest(&self) -> usize {
         self.vocabulary.ordinary().map(|(_, bytes)| bytes.len()).max().unwrap_or(0)
     }
 
     /// Returns the number of ordinary tokens of each length in bytes, grouped by powers of two from 3 on.
+    ///
+    /// For example `1: 256, 2: 1200, 3–4: 2500`. Lengths that no token has are left out.
     fn lengths(&self) -> String {
         let mut counts = BTreeMap::new();
         for (_, bytes) in self.vocabulary.ordinary() {
@@ -173,6 +204,8 @@ impl Facts {
     }
 
     /// Writes the facts, with the first `merges` merges, for people.
+    ///
+    /// Each line begins with a name in a column of 14 characters, so that values stand below each other.
     fn write(&self, out: &mut dyn Write, merges: usize) -> io::Result<()> {
         let vocabulary = &self.vocabulary;
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
@@ -189,6 +222,9 @@ impl Facts {
     }
 
     /// Writes the changes to text other than splitting, if any.
+    ///
+    /// These are normalizers, a space before the text, bytes without a token, and tokens around a text. Encoding
+    /// applies the first two; the others are shown because the tokenizer's own library would act on them.
     fn write_rules(&self, out: &mut dyn Write) -> io::Result<()> {
         let TextRules { normalizers, prefix_space } = self.vocabulary.rules();
         for normalizer in normalizers {
@@ -219,7 +255,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Writes the special tokens, then the other added tokens, with their flags.
+    /// Writes the special tokens, then the other added tokens, with their flags. Vocabularies without special tokens
+    /// get a line that says so. Other added tokens are rare and only listed if they exist.
     fn write_added(&self, out: &mut dyn Write) -> io::Result<()> {
         for (special, title) in [(true, "special tokens"), (false, "added tokens")] {
             let tokens = || self.vocabulary.added().iter().filter(move |added| added.special == special);
@@ -242,12 +279,15 @@ impl Facts {
         Ok(())
     }
 
-    /// Formats a token.
+    /// Formats a token. Long tokens are shortened, and an id without a token is shown as an empty text.
     fn shown(&self, id: TokenId) -> String {
         shortened(self.vocabulary.bytes(id).unwrap_or_default())
     }
 
     /// Writes the results of the checks.
+    ///
+    /// The first three are numbers of faulty tokens or ids; 0 is good. The exact shortcuts hold if all conditions of
+    /// backtracking are met.
     fn write_checks(&self, out: &mut dyn Write) -> io::Result<()> {
         let checks = &self.checks;
         let said = |good: bool| if good { "yes" } else { "no" };
@@ -264,6 +304,9 @@ impl Facts {
     }
 
     /// Writes the first `most` merges and the number of the others.
+    ///
+    /// A merge is shown as its two tokens and the new one, with the id of the new one before it and its count behind
+    /// it, if known.
     fn write_merges(&self, out: &mut dyn Write, most: usize) -> io::Result<()> {
         let merges = self.vocabulary.merges();
         for (number, merge) in merges.iter().enumerate().take(most) {
@@ -283,10 +326,16 @@ impl Facts {
     }
 }
 
-/// Most inputs, and most files, that are listed (10).
+/// Most inputs, and most files, that are listed (10). The number keeps the text on one screen.
 const LISTED: usize = 10;
 
 /// Shows an output folder by its manifest and the declarations in its files.
+///
+/// The declaration comes from the metadata of the files of ids; the manifest has everything else. For an output that
+/// has only a tokenizer, the vocabulary is loaded instead.
+///
+/// # Errors
+/// A file of the output is missing or cannot be read.
 pub(self) fn inspect_output(
     folder: &Path,
     manifest: Manifest,
@@ -305,22 +354,28 @@ pub(self) fn inspect_output(
     Ok(Done::Whole)
 }
 
+/// Facts about an output folder, which has a manifest and so is complete.
 struct Output<'a> {
+    /// The folder as the user named it.
     folder: &'a Path,
+    /// Inputs, files, and totals of the output.
     manifest: Manifest,
+    /// What the files say about their ids: special tokens, BOS, EOS and packing. `None` if there are no files, or
+    /// none declares it.
     declaration: Option<Declaration>,
     /// The tokenizer, if the folder holds nothing else.
     trained: Option<Vocabulary>,
 }
 
-/// Loads the tokenizer in a folder, if it has one.
+/// Loads the tokenizer in a folder, if it has one. `None` if the output used a tokenizer from elsewhere.
 fn trained(folder: &Path, session: &Session<'_>) -> Result<Option<Vocabulary>> {
     let folder = folder.join(TOKENIZER_FOLDER);
     folder.is_dir().then(|| load(&folder, &LoadOptions::default(), &session.progress())).transpose()
 }
 
 impl Output<'_> {
-    /// Returns the facts as the object that `--json` prints.
+    /// Returns the facts as the object that `--json` prints. The manifest is included as it is in its file.
+    /// `vocab_size` is null unless the output has only a tokenizer.
     fn as_json(&self) -> Value {
         let manifest = &self.manifest;
         json!({
@@ -334,7 +389,7 @@ impl Output<'_> {
         })
     }
 
-    /// Writes the facts for people.
+    /// Writes the facts for people. An output of only a tokenizer shows its vocabulary, any other its data and files.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Manifest { tool_version, inputs, .. } = &self.manifest;
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
@@ -351,6 +406,8 @@ impl Output<'_> {
         if self.trained.is_some() { Ok(()) } else { self.write_files(out) }
     }
 
+    /// Writes totals: rows, tokens, bytes of text, and bytes on disk, with the ratios that people compare. If the
+    /// files declare BOS or EOS tokens, the number of tokens includes them and the line says so.
     fn write_data(&self, out: &mut dyn Write) -> io::Result<()> {
         let (rows, tokens) = (self.manifest.rows(), self.manifest.tokens());
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
@@ -365,6 +422,7 @@ impl Output<'_> {
         self.write_declared(out)
     }
 
+    /// Writes the data files, at most [`LISTED`], each with its rows, tokens and size.
     fn write_files(&self, out: &mut dyn Write) -> io::Result<()> {
         let files = &self.manifest.files;
         writeln!(out, "files         {}", files.len())?;
@@ -378,6 +436,8 @@ impl Output<'_> {
     }
 
     /// Writes the tokenizer's fingerprint, and its folder if it is in the output.
+    ///
+    /// The fingerprint identifies the tokenizer wherever it is stored.
     fn write_tokenizer(&self, out: &mut dyn Write) -> io::Result<()> {
         let own = self.folder.join(TOKENIZER_FOLDER);
         write!(out, "tokenizer     {}", visible(self.manifest.tokenizer.as_bytes()))?;
@@ -388,7 +448,8 @@ impl Output<'_> {
         }
     }
 
-    /// Writes the declarations in the files: special tokens, BOS, EOS and packing.
+    /// Writes the declarations in the files: special tokens, BOS, EOS and packing. A file without a declaration adds
+    /// nothing.
     fn write_declared(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(Declaration { special, bos, eos, pack, .. }) = &self.declaration else { return Ok(()) };
         writeln!(out, "special       {}", visible(special.as_bytes()))?;
@@ -405,6 +466,8 @@ impl Output<'_> {
 }
 
 /// Describes an input and the range of it that was used.
+///
+/// Without a range, the whole unit was used. Ranges count from 0 and include their start but not their end.
 fn shown_input(input: &ManifestInput) -> String {
     let name = visible(input.name.as_bytes());
     let range = match input.range {
@@ -416,7 +479,8 @@ fn shown_input(input: &ManifestInput) -> String {
     format!("{name}  {range}")
 }
 
-/// Writes the first [`LISTED`] lines and the number of the others.
+/// Writes the first [`LISTED`] lines and the number of the others. An iterator of known length, so that the number of
+/// hidden lines needs no second pass.
 fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> io::Result<()> {
     let hidden = lines.len().saturating_sub(LISTED);
     for line in lines.take(LISTED) {
@@ -426,6 +490,11 @@ fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> 
 }
 
 /// Shows the counts file at `path`.
+///
+/// Only the metadata of the Parquet file is read.
+///
+/// # Errors
+/// The file cannot be read, or is not a counts file.
 pub(self) fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
     let info = read_counts_info(path)?;
     if session.json() {
@@ -436,7 +505,7 @@ pub(self) fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, 
     Ok(Done::Whole)
 }
 
-/// Writes the facts for people.
+/// Writes the facts for people. The text names all settings that two counts files must share to be summed.
 fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,

@@ -1,5 +1,8 @@
 //! The commands that carry out a job, given a recipe or flags: `run`, `plan`, `train`, `encode`, `count`,
 //! `merge-counts`.
+//!
+//! The work itself is in [`tokenmill::run`]. These functions make a plan, call the library, and print the outcome: as
+//! one JSON object on standard output with `--json`, and as messages on standard error.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,6 +28,11 @@ use super::session::{open_context, tokenizer};
 use super::terminal::{counted, on_one_line, told};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
+///
+/// The report shows the recipe's text with secrets hidden. If the result is complete, the job only checks it.
+///
+/// # Errors
+/// Mistakes in the recipe, and those of [`job`].
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let text = read_text(&args.recipe, &session.interrupt())?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
@@ -40,6 +48,12 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
 
 /// Runs `train`: learns a tokenizer from the inputs or from counts files, and writes it. With `--extend`, the merges
 /// of an existing tokenizer come first.
+///
+/// The settings that counts files or the extended tokenizer record complete the recipe. Contradicting flags become
+/// mistakes. The training always runs, because there is no manifest to compare with.
+///
+/// # Errors
+/// Mistakes in the flags, and those of [`train_only`].
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let mut recipe = flags::train(args);
     if !recipe.counts.is_empty() {
@@ -56,6 +70,9 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
 }
 
 /// Runs `encode`: encodes the inputs into an output folder. An interrupted job is resumed.
+///
+/// # Errors
+/// Mistakes in the flags, and those of [`job`].
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
@@ -63,12 +80,18 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
     tell(&outcome, &plan, session)
 }
 
-/// Returns the command line for the report, which shows it in place of a recipe.
+/// Returns the command line for the report, which shows it in place of a recipe. The name is empty, by which the
+/// report recognises a command line.
 fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
 
 /// Prints the outcome of a job, as JSON or as messages.
+///
+/// Skipped rows and files decide the exit code.
+///
+/// # Errors
+/// Standard output cannot be written to.
 fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
     if session.json() {
         session.print_json(&as_json(outcome, plan))?;
@@ -83,7 +106,8 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
     Ok(session.done(outcome.skipped))
 }
 
-/// Describes the result of a job that was done before.
+/// Describes the result of a job that was done before. Numbers come from the manifest, or from the report of the
+/// earlier run.
 fn held(outcome: &Outcome, plan: &Plan) -> String {
     let vocabulary = outcome.before.as_ref().and_then(|report| report.vocabulary.as_ref());
     match (&outcome.manifest, vocabulary) {
@@ -96,6 +120,9 @@ fn held(outcome: &Outcome, plan: &Plan) -> String {
 }
 
 /// Prints the facts about training and encoding as messages.
+///
+/// Merges that an extended tokenizer brought are subtracted from the number learned. If fewer merges were learned
+/// than asked for, the message says why.
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let given = training.merges_taken_over;
@@ -134,7 +161,8 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     session.say(&format!("wrote {}", plan.output.display()));
 }
 
-/// Describes an encoding in one line. The ratio is computed from this line's own numbers.
+/// Describes an encoding in one line. The ratio is computed from this line's own numbers, so it counts BOS and EOS
+/// tokens, and the line says so.
 fn encoded(encoding: &EncodingFacts) -> String {
     let nulls = match encoding.null_documents {
         0 => String::new(),
@@ -153,12 +181,14 @@ fn encoded(encoding: &EncodingFacts) -> String {
     )
 }
 
-/// Returns the smaller vocabularies that the plan asks for besides the largest.
+/// Returns the smaller vocabularies that the plan asks for besides the largest. Empty if the plan does not train.
 fn smaller(plan: &Plan) -> &[SmallerPlan] {
     plan.train.as_ref().map(|train| train.smaller.as_slice()).unwrap_or_default()
 }
 
 /// Returns the outcome as the object that `--json` prints.
+///
+/// A job that was done before has the numbers of its earlier report. Keys of stages that did not run are null.
 fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
     let report = outcome.report.as_ref().or(outcome.before.as_ref());
     let training = report.and_then(|report| report.training.as_ref());
@@ -185,6 +215,9 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
 }
 
 /// Runs `count`: counts the distinct pre-tokens of the inputs into a counts file, and prints the totals.
+///
+/// # Errors
+/// Mistakes in the flags, and those of [`count_only`].
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
     let tally =
@@ -237,12 +270,18 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
     Ok(Done::Whole)
 }
 
+/// The error for a wrong number of weights; the field is the whole message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Weights(String);
 
 /// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
 /// folder holds. Nothing is written.
+///
+/// Sizes come from metadata where files declare them. The disk space is estimated from excerpts of the text.
+///
+/// # Errors
+/// Mistakes in the recipe, or a source that cannot be opened.
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
@@ -255,6 +294,9 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
 }
 
 /// Returns the preview as the object that `--json` prints.
+///
+/// `held` is one of `nothing`, `done`, `other` and `begun`. `changed` names what differs from the result in the
+/// folder; it is null if nothing does. Unknown sizes are null.
 fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
     let (held, changed) = match preview.held {
@@ -281,6 +323,8 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
 }
 
 /// Writes the preview for people.
+///
+/// Each line begins with a name in a column of nine characters. What only reading can find is called not known yet.
 fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for (source, limits) in preview.sources.iter().zip(&plan.limits) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
@@ -324,7 +368,7 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
     }
 }
 
-/// Describes which documents are taken; `None` if all are.
+/// Describes which documents are taken; `None` if all are. The parts have the order in which the rules apply.
 fn shown_sample(sample: &SampleConfig) -> Option<String> {
     let SampleConfig { every, shuffle_buffer, skip, take, max_bytes, .. } = *sample;
     let parts = [
@@ -339,6 +383,9 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
 }
 
 /// Writes the line of training and those of smaller vocabularies.
+///
+/// Memory is estimated only without a split, where it depends on the size of the text alone. Nothing is written if
+/// the plan does not train.
 fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(train) = &plan.train else { return Ok(()) };
     let unknown = match train.split {
@@ -371,6 +418,9 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
 }
 
 /// Writes the line of encoding.
+///
+/// The disk space is `about` a number if it was measured on excerpts, and `up to about` a number if it is a bound.
+/// Nothing is written if the plan does not encode.
 fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(encode) = &plan.encode else { return Ok(()) };
     let tokenizer = encode

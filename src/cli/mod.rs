@@ -1,6 +1,15 @@
 //! The command line: reads flags, prints results on standard output and messages on standard error.
 //!
 //! No other module prints, reads the environment, or decides how the program ends.
+//!
+//! A command that reads data goes through four steps. [`args`] parses the words of the command line. [`flags`] turns
+//! them into a recipe, so that a command and a recipe file take the same way from there on. [`Session::plan`] checks
+//! the recipe and completes it from the environment. The function of the command then calls the library and prints
+//! the result.
+//!
+//! Standard output carries results alone: text for people, or JSON with `--json`. Everything else goes to standard
+//! error, so that a pipe never receives a message. Text from outside is escaped before a terminal sees it; see
+//! [`terminal`].
 
 mod evaluate;
 mod text;
@@ -30,6 +39,10 @@ use terminal::{Interrupt, Style, tame};
 ///
 /// The code is 0 if all was done, 3 if inputs were skipped, that of the signal after an interruption, and otherwise
 /// the [code](Failure::code) of the failure. A closed output pipe is no failure.
+///
+/// The order of the steps matters. The allocator is set up before any thread runs. Arguments are parsed before the
+/// signal handlers are installed, so help and usage errors need no handlers. The hook for panics is set before any
+/// work, because decoders of damaged files may panic.
 pub(crate) fn main() -> ExitCode {
     environment::keep_freed();
     environment::allow_more_files();
@@ -64,7 +77,11 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Runs a command.
+/// Runs a command. Each command has one function, with its arguments and the session as parameters. The function
+/// prints its own result and returns only whether inputs were skipped.
+///
+/// # Errors
+/// Whatever ends the command early. Nothing has been printed about it; [`main`] does that.
 fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     match command {
         Command::Run(args) => jobs::run(args, session),
@@ -88,6 +105,9 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
 }
 
 /// Silences the message of a decoder's panic that is caught and becomes an error; the error is reported alone.
+///
+/// The earlier hook stays in use for all other panics, since those are bugs and their message helps to report them.
+/// The library marks the threads that catch panics; see [`is_catching_panics`](tokenmill::error::is_catching_panics).
 fn quiet_caught_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -97,18 +117,23 @@ fn quiet_caught_panics() {
     }));
 }
 
-/// Prints a failure and returns its exit code.
+/// Prints a failure and returns its exit code. The message goes to standard error in every mode, also with `--quiet`
+/// and `--json`.
 fn failed(failure: &Failure) -> ExitCode {
     say(&failure.shown(Style::of_messages()));
     ExitCode::from(failure.code())
 }
 
-/// Prints a message. An error is ignored, since standard error is the only place to report it.
+/// Prints a message. An error is ignored, since standard error is the only place to report it. The message must end
+/// with a line break, and must already be escaped for a terminal.
 fn say(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
 }
 
 /// Returns the message after an interruption: how to continue.
+///
+/// `run` and `encode` keep a journal and continue. The other commands keep no partial result and start over. The
+/// command line is shown with secrets hidden, so a user may have to fill them in again.
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
     let to = if goes_on { "continue from what is finished" } else { "start over" };
@@ -119,6 +144,11 @@ fn interrupted(command: &Command) -> String {
 }
 
 /// Prints the completion script for a shell.
+///
+/// The script covers every command and flag, because clap derives it from the same definition that it parses with.
+///
+/// # Errors
+/// Standard output cannot be written to, as for [`schema`] and [`man`].
 fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
@@ -127,12 +157,17 @@ fn completions(shell: Shell) -> Result<Done, Failure> {
 }
 
 /// Prints the JSON schema with which an editor checks and completes recipes.
+///
+/// The schema is a file of the repository that is compiled in, so it always belongs to this version of the program.
 fn schema() -> Result<Done, Failure> {
     print_as_is(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
     Ok(Done::Whole)
 }
 
 /// Prints the manual page of the program, followed by those of its commands.
+///
+/// All pages are one stream in roff, for `man -l -` or a file. The pages of the commands follow in the order of the
+/// help. The page of clap's own `help` command is left out.
 fn man() -> Result<Done, Failure> {
     let mut program = Cli::command();
     program.build();

@@ -24,24 +24,29 @@ const BAR_PERIOD: Duration = Duration::from_millis(100);
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Number of kinds of stages that can run at the same time: those of [`Stage`], and one for all that may be added
-/// later.
+/// later. A new kind of stage shares the last counter until it gets one.
 const KINDS: usize = 7;
 
 /// The observer of a run. Working threads only add to counters; one separate thread prints.
+///
+/// Reporting costs a working thread one relaxed addition per call, so it does not slow encoding. Dropping the value
+/// ends the report and removes the bars.
 #[derive(Debug)]
 pub(super) struct Progress {
     /// `None` if nothing should be reported.
     shared: Option<Arc<Shared>>,
-    /// The thread that prints.
+    /// The thread that prints. `None` also if the system started none.
     teller: Option<JoinHandle<()>>,
+    /// Answers whether the run should stop. It is asked also if nothing is reported.
     interrupt: Interrupt,
 }
 
+/// What the working threads and the printing thread share.
 #[derive(Debug)]
 struct Shared {
     /// `None` if standard error is not a terminal.
     bars: Option<MultiProgress>,
-    /// The amount done by the running stage of each [kind].
+    /// The amount done by the running stage of each [kind], in the unit of the stage.
     done: [AtomicU64; KINDS],
     /// Locked only when a stage starts or ends, and by the printing thread.
     state: Mutex<State>,
@@ -49,24 +54,31 @@ struct Shared {
     over: Condvar,
 }
 
+/// What changes when stages start and end.
 #[derive(Debug, Default)]
 struct State {
     /// The running stages, in the order in which they started.
     running: Vec<Running>,
+    /// Set once, when [`Progress`] is dropped.
     is_over: bool,
 }
 
+/// A stage between its start and its end. Only one stage of each kind runs at a time.
 #[derive(Debug)]
 struct Running {
+    /// Decides the name, the unit and the counter.
     stage: Stage,
     /// The amount of the whole stage, if known, in its unit.
     total: Option<u64>,
+    /// When the stage started, for rates and the time left.
     since: Instant,
+    /// Hidden if standard error is not a terminal.
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Starts to report, unless `quiet`.
+    /// Starts to report, unless `quiet`. The style decides between bars and lines. With `quiet`, no thread is
+    /// started, and only the wish to stop is passed on.
     pub(super) fn start(quiet: bool, style: Style, interrupt: Interrupt) -> Progress {
         if quiet {
             return Progress { shared: None, teller: None, interrupt };
@@ -91,7 +103,8 @@ impl Progress {
         Input::new(self.interrupt.clone())
     }
 
-    /// Returns a function that prints a message, for code that has no observer.
+    /// Returns a function that prints a message, for code that has no observer. The function may outlive this value;
+    /// its messages then appear without bars. With `quiet` it does nothing.
     pub(super) fn note(&self) -> Note {
         let shared = self.shared.clone();
         Arc::new(move |message| {
@@ -101,7 +114,8 @@ impl Progress {
         })
     }
 
-    /// Returns a function that says whether the program was asked to stop.
+    /// Returns a function that says whether the program was asked to stop. Waiting network requests ask it, since
+    /// they have no observer.
     pub(super) fn stop(&self) -> Stop {
         let interrupt = self.interrupt.clone();
         Arc::new(move || interrupt.is_asked())
@@ -109,7 +123,8 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Removes the bars, so that later output is not mixed with them.
+    /// Removes the bars, so that later output is not mixed with them. This waits for the printing thread, which wakes
+    /// at once.
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
             shared.lock().is_over = true;
@@ -151,11 +166,12 @@ impl Observer for Progress {
 }
 
 impl Shared {
+    /// Locks the state, also after a thread has panicked with it: a panic leaves at worst a bar too many.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resets the counter of a stage and adds its bar.
+    /// Resets the counter of a stage and adds its bar. A stage of the same kind that has not ended is replaced.
     fn started(&self, stage: Stage, total: Option<u64>) {
         let mut state = self.lock();
         state.running.retain(|running| running.stage != stage);
@@ -168,7 +184,8 @@ impl Shared {
         state.running.push(Running { stage, total, since: Instant::now(), bar });
     }
 
-    /// Removes a stage and prints its summary.
+    /// Removes a stage and prints its summary. The state is unlocked before printing, so that working threads do not
+    /// wait for the terminal. A stage that never started prints nothing.
     fn finished(&self, stage: Stage) {
         let ended = {
             let mut state = self.lock();
@@ -181,7 +198,8 @@ impl Shared {
         }
     }
 
-    /// Prints a line above the bars. An error is ignored, since standard error is the only place to report it.
+    /// Prints a line above the bars. An error is ignored, since standard error is the only place to report it. The
+    /// line must already be escaped.
     fn line(&self, line: &str) {
         let write = || {
             let _ = writeln!(stderr(), "{line}");
@@ -192,7 +210,8 @@ impl Shared {
         }
     }
 
-    /// Updates the bars, or prints a line for each running stage, until the run is over.
+    /// Updates the bars, or prints a line for each running stage, until the run is over. It holds the lock while it
+    /// prints, which only delays the start and end of stages.
     fn tell(&self) {
         let period = if self.bars.is_some() { BAR_PERIOD } else { LINE_PERIOD };
         let mut state = self.lock();
@@ -217,7 +236,9 @@ impl Shared {
 }
 
 impl Running {
-    /// Describes how far the stage is: amount done and total, rate, memory, time left.
+    /// Describes how far the stage is: amount done and total, rate, memory, time left. The time left assumes the mean
+    /// rate since the start. It is left out if the total or the rate is unknown. A stage that has done its total but
+    /// has not ended is finishing.
     fn state(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let mut said = shown(self.stage, done);
@@ -240,7 +261,8 @@ impl Running {
         said
     }
 
-    /// Describes a finished stage: amount, time, rate, and the peak of memory.
+    /// Describes a finished stage: amount, time, rate, and the peak of memory. The peak is that of the whole process
+    /// since its start, not only of this stage.
     fn summary(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let (stage, amount) = (self.stage.name(), shown(self.stage, done));
@@ -249,7 +271,8 @@ impl Running {
     }
 }
 
-/// Returns the index of a stage's counter.
+/// Returns the index of a stage's counter. Below [`KINDS`]. Stages that this program does not know share the last
+/// index.
 fn kind(stage: Stage) -> usize {
     match stage {
         Stage::Download => 0,
@@ -262,7 +285,8 @@ fn kind(stage: Stage) -> usize {
     }
 }
 
-/// Returns a bar if the total is known, and a spinner otherwise.
+/// Returns a bar if the total is known, and a spinner otherwise. The name has eight columns, so that the bars of
+/// several stages begin below each other.
 fn bar_style(total: Option<u64>) -> ProgressStyle {
     let template = match total {
         Some(_) => "{prefix:>8} {bar:24} {msg}",
@@ -279,7 +303,8 @@ fn shown(stage: Stage, amount: u64) -> String {
     }
 }
 
-/// Formats the speed of a stage: merges or megabytes per second.
+/// Formats the speed of a stage: merges or megabytes per second. A stage that took no measurable time counts as
+/// having taken a microsecond.
 fn rate(stage: Stage, done: u64, seconds: f64) -> String {
     let per_second = to_f64(done) / seconds.max(1e-6);
     match stage {
@@ -293,7 +318,8 @@ fn memory(held: Option<ByteCount>) -> String {
     held.map_or_else(String::new, |held| format!(", memory {held}"))
 }
 
-/// Formats seconds with a unit and two or three significant digits.
+/// Formats seconds with a unit and two or three significant digits. The first two bounds are where the rounded number
+/// would get another digit, so `10 s` follows `9.9 s`.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.0995 => format!("{:.0} ms", s * 1e3),

@@ -1,4 +1,8 @@
 //! What all commands share: messages, the form of results, HTML pages, threads and memory.
+//!
+//! A [`Session`] carries the global flags through a command. The free functions read and write: results on standard
+//! output, recipes, pages, and the settings by which sources are opened. All of them escape characters that a
+//! terminal would act on, except [`print_as_is`] and [`results`].
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
@@ -26,56 +30,71 @@ use super::progress::Progress;
 use super::terminal::Style;
 use super::terminal::{Interrupt, Tamed, on_one_line, tame_json};
 
-/// Time to wait for text (200 ms) before checking whether the program was asked to stop.
+/// Time to wait for text (200 ms) before checking whether the program was asked to stop. So the program notices a
+/// signal after this time at most.
 const WHILE: Duration = Duration::from_millis(200);
 
 /// The outcome of a command that did its work.
+///
+/// [`main`](super::main) turns it into the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// All of the input was used.
     Whole,
-    /// Some inputs were skipped.
+    /// Some inputs were skipped. The result lacks only these. Their number was printed.
     Skipped,
 }
 
-/// The global flags and the interrupt, which all commands share.
+/// The global flags and the interrupt, which all commands share. It is made once for each run of the program and
+/// passed to every command by reference.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
+    /// The flags as they were given.
     global: &'a Global,
+    /// The signals that arrived so far; shared with everything that can be stopped.
     interrupt: Interrupt,
 }
 
 impl<'a> Session<'a> {
+    /// The signal handlers of `interrupt` are already installed.
     pub(super) fn new(global: &'a Global, interrupt: Interrupt) -> Session<'a> {
         Session { global, interrupt }
     }
 
-    /// Returns whether results should be printed as JSON.
+    /// Returns whether results should be printed as JSON. Messages do not change with it.
     pub(super) fn json(&self) -> bool {
         self.global.json
     }
 
-    /// Returns the flag that says whether the program was asked to stop.
+    /// Returns the flag that says whether the program was asked to stop. It is a handle on the same flag, and cheap
+    /// to copy.
     pub(super) fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
-    /// Starts to report progress on standard error.
+    /// Starts to report progress on standard error. Nothing is reported with `--quiet`. The report ends when the
+    /// returned value is dropped.
     pub(super) fn progress(&self) -> Progress {
         Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())
     }
 
-    /// Returns the memory limit: that of the flag, or else that of the environment.
+    /// Returns the memory limit: that of the flag, or else that of the environment. It is for commands without a
+    /// plan; a plan has the limit that a recipe may set.
     pub(super) fn memory(&self) -> ByteCount {
         self.global.memory.unwrap_or_else(|| surroundings().memory)
     }
 
-    /// Returns the number of threads: that of the flag, or else the number of usable processors.
+    /// Returns the number of threads: that of the flag, or else the number of usable processors. It is for commands
+    /// without a plan, like [`memory`](Session::memory).
     pub(super) fn threads(&self) -> usize {
         self.global.threads.map_or_else(|| surroundings().threads, u64_to_usize)
     }
 
-    /// Checks a recipe and returns its plan. Global flags override the recipe.
+    /// Checks a recipe and returns its plan. Global flags override the recipe. With `--verbose`, the resulting limits
+    /// and the hash of the recipe are printed.
+    ///
+    /// # Errors
+    /// All mistakes in the recipe or the flags together.
     pub(super) fn plan(&self, mut recipe: Recipe) -> Result<Plan, Failure> {
         if let Some(threads) = self.global.threads {
             recipe.run.threads = Some(Given::flag(threads));
@@ -95,7 +114,8 @@ impl<'a> Session<'a> {
         Ok(plan)
     }
 
-    /// Returns the outcome of a command that skipped this number of rows or files, and reports the number.
+    /// Returns the outcome of a command that skipped this number of rows or files, and reports the number. A message
+    /// is printed only if there were any.
     pub(super) fn done(&self, skipped: u64) -> Done {
         if skipped == 0 {
             return Done::Whole;
@@ -105,7 +125,8 @@ impl<'a> Session<'a> {
         Done::Skipped
     }
 
-    /// Prints a message that is not a result, unless quiet.
+    /// Prints a message that is not a result, unless quiet. Line breaks within the message are escaped, so a file
+    /// name cannot imitate a second message.
     pub(super) fn say(&self, line: &str) {
         if !self.global.quiet {
             // An error is ignored, since standard error is the only place to report it.
@@ -113,7 +134,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Prints a result as one line of JSON.
+    /// Prints a result as one line of JSON. Control characters within strings are escaped, which does not change the
+    /// meaning.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to. A closed pipe is no error.
+    ///
+    /// # Panics
+    /// If the value is a map with keys that are not text; no result is.
     pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(result).expect("plain fields with text keys");
         print_as_is(|out| writeln!(out, "{}", tame_json(&text)))
@@ -121,6 +149,11 @@ impl<'a> Session<'a> {
 
     /// Returns the result of a comparison unchanged. A difference is a result, too: with `--json` it is printed under
     /// the same key `verdict` as agreement.
+    ///
+    /// An error of another kind is printed nowhere here; the caller passes it on.
+    ///
+    /// # Errors
+    /// The error of the comparison, or that of standard output.
     pub(super) fn or_told<T>(&self, compared: Result<T>, verdict: &str) -> Result<T> {
         match &compared {
             Err(error) if self.json() && error.kind() == ErrorKind::Mismatch => {
@@ -132,17 +165,24 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns buffered standard output, for results.
+/// Returns buffered standard output, for results. It stays locked until the value is dropped. The caller flushes it,
+/// since an error while dropping would be lost.
 pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
     BufWriter::new(stdout().lock())
 }
 
 /// Prints a result for people, with control characters escaped.
+///
+/// # Errors
+/// Those of [`print_as_is`].
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     print_as_is(|out| write(&mut Tamed(out)))
 }
 
-/// Prints a result byte for byte.
+/// Prints a result byte for byte. It is for JSON, scripts, and texts that are already escaped.
+///
+/// # Errors
+/// Standard output cannot be written to. A closed pipe is no error, since its reader chose to end.
 pub(super) fn print_as_is(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<()> {
@@ -154,18 +194,22 @@ pub(super) fn print_as_is(
     }
 }
 
-/// Returns the error for a failed write to standard output.
+/// Returns the error for a failed write to standard output. [`Failure::is_closed_pipe`] recognises its direct cause.
 pub(super) fn printing(cause: io::Error) -> Error {
     Error::io("write", "standard output", cause)
 }
 
 /// Largest size of a file that people write, in bytes (16 MiB). A recipe with ten thousand sources has two million.
+/// The limit stops a mistyped path to a corpus from filling the memory.
 const MOST_TEXT_BYTES: u64 = 16 << 20;
 
 /// Reads a text file that people write.
 ///
 /// It may be a pipe, as shells create for `<(command)`. A separate thread reads it, so that a pipe that delivers
 /// nothing does not keep the program from reacting to a signal. That thread is not joined.
+///
+/// # Errors
+/// The file cannot be read, has more than [`MOST_TEXT_BYTES`], or is not UTF-8, or the program was asked to stop.
 pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
     let (send, read) = channel();
     let of = path.to_owned();
@@ -193,28 +237,35 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
     })
 }
 
+/// The error for a file that is too long to be a recipe.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} is not a recipe: it has more than {MOST_TEXT_BYTES} bytes")]
 struct TooLong {
+    /// The path as the user gave it.
     path: String,
 }
 
+/// The error for a file that is not UTF-8.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} is not UTF-8")]
 struct NotText {
+    /// The path as the user gave it.
     path: String,
+    /// It names the place of the first wrong byte.
     #[source]
     cause: io::Error,
 }
 
 /// Returns the command line in shell syntax, with secrets hidden in [addresses](shown_uri), because other people read
-/// logs and reports.
+/// logs and reports. Pasted into a shell, it runs the same command, unless secrets were hidden. Bytes that are not
+/// UTF-8 become U+FFFD.
 pub(super) fn command_line() -> String {
     let shown = |word: &str| quoted(&without_secrets(&shown_uri(word)));
     std::env::args_os().map(|word| shown(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a word for a shell if necessary.
+/// Quotes a word for a shell if necessary. The quotes are those of POSIX shells: nothing within single quotes has a
+/// meaning except their end.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -226,12 +277,16 @@ fn quoted(word: &str) -> String {
 /// The first bytes of a page, in any case.
 const BEGINNING: &[u8] = b"<!doctype html";
 
-/// Checks, before any work is done, that writing a page would replace nothing but a page.
+/// Checks, before any work is done, that writing a page would replace nothing but a page. `None` is no page and
+/// always allowed.
+///
+/// # Errors
+/// The file exists and is not a page, or its folder is missing or cannot be written to.
 pub(super) fn check(path: Option<&str>) -> Result<()> {
     path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), "page", is_page))
 }
 
-/// Returns whether a file begins like a page.
+/// Returns whether a file begins like a page. A file that cannot be read is none.
 fn is_page(path: &Path) -> bool {
     let mut beginning = [0; BEGINNING.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
@@ -239,11 +294,17 @@ fn is_page(path: &Path) -> bool {
 }
 
 /// Writes a page completely or not at all.
+///
+/// # Errors
+/// The file cannot be written. An earlier page is then unchanged.
 pub(super) fn write(path: &str, page: &str) -> Result<()> {
     atomic_file::publish_bytes(Path::new(path), page.as_bytes())
 }
 
 /// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.
+///
+/// Standard input ends with an error once the program should stop, and so do network requests. Notes go to the
+/// progress report.
 pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenContext<'a> {
     let context = OpenContext::new(progress);
     // Half of the memory is for reading; the rest is for text that has been read and for results.
@@ -259,6 +320,9 @@ pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenConte
 }
 
 /// Returns the settings of object stores, from the same variables that their own tools use.
+///
+/// Only variables with the prefixes of AWS, Google and Azure are passed on, so that other secrets of the environment
+/// never reach the library. Empty variables count as unset.
 fn stores() -> StoreSettings {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
     let text =
@@ -268,11 +332,15 @@ fn stores() -> StoreSettings {
 
 /// Returns the path of a tokenizer that is named by its path, by its name on the hub, or by a published name. One on
 /// the hub is downloaded.
+///
+/// # Errors
+/// There is no such file and the name is not known, or the download fails.
 pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<PathBuf> {
     tokenizer_path(name, &HubSettings { noted: progress.note(), ..hub() }, progress)
 }
 
-/// Returns the settings of the hub, found like Python's `huggingface_hub` does.
+/// Returns the settings of the hub, found like Python's `huggingface_hub` does. The variables decide the address of
+/// the hub, the token and the folder of the cache.
 fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }

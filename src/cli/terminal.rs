@@ -13,6 +13,9 @@ use tokenmill::source::without_secrets;
 pub(super) use tokenmill::base::int::counted;
 
 /// Records the signal that asked the program to stop.
+///
+/// All copies share one flag. Signal handlers may only store numbers, so the program asks at points where it can end
+/// cleanly. A second signal ends the program at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupt {
     /// The exit code of the last signal; 0 before any.
@@ -21,6 +24,12 @@ pub(super) struct Interrupt {
 
 impl Interrupt {
     /// Installs the signal handlers.
+    ///
+    /// It handles `SIGINT` and `SIGTERM`, turns the abort after a failed allocation into an exit code, and lets
+    /// writes past the limit on file sizes fail.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
     pub(super) fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let asked = Arc::new(AtomicBool::new(false));
@@ -38,7 +47,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Returns whether the program was asked to stop.
+    /// Returns whether the program was asked to stop. It is one atomic load, so it can be asked often.
     pub(super) fn is_asked(&self) -> bool {
         self.code.load(Ordering::Relaxed) != 0
     }
@@ -51,12 +60,16 @@ impl Interrupt {
 
 /// Standard input that fails once the program was asked to stop, so that a terminal or a pipe that delivers nothing
 /// does not block the program.
+///
+/// An end of input and an error of the system are passed on unchanged.
 #[derive(Debug)]
 pub(super) struct Input {
+    /// The flag that is asked before each wait.
     interrupt: Interrupt,
 }
 
 impl Input {
+    /// Nothing is read until the first call of `read`.
     pub(super) fn new(interrupt: Interrupt) -> Input {
         Input { interrupt }
     }
@@ -88,13 +101,15 @@ fn has_input(stdin: &io::Stdin) -> io::Result<bool> {
     }
 }
 
+/// Returns `true`: on this system a read may block until input arrives.
 #[cfg(not(unix))]
 fn has_input(_stdin: &io::Stdin) -> io::Result<bool> {
     Ok(true)
 }
 
 /// Returns a token's bytes as text, with everything escaped that would not be visible: control characters, characters
-/// that change the writing direction, and bytes that are not UTF-8, as `\xE2`.
+/// that change the writing direction, and bytes that are not UTF-8, as `\xE2`. A backslash is doubled, so that the
+/// escapes cannot be confused with text.
 pub(super) fn visible(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     push_escaped(&mut shown, bytes, push_visible);
@@ -102,7 +117,7 @@ pub(super) fn visible(bytes: &[u8]) -> String {
 }
 
 /// Returns a token like [`visible`]. Of a long one, which can have the length of a document, it returns the beginning
-/// and the length.
+/// and the length. The beginning has at most 120 bytes; see [`beginning`].
 pub(super) fn shortened(bytes: &[u8]) -> String {
     let shown = beginning(bytes);
     match shown.len() < bytes.len() {
@@ -112,7 +127,8 @@ pub(super) fn shortened(bytes: &[u8]) -> String {
 }
 
 /// Escapes the characters of a message that a terminal would act on: control characters and those that change the
-/// writing direction. They come from file names or servers. Line breaks stay.
+/// writing direction. They come from file names or servers. Line breaks stay. The result is the same if it is tamed
+/// again.
 pub(super) fn tame(message: &str) -> String {
     let is_wild = |c: char| c.is_control() && c != '\n' || turns_direction(c);
     if !message.contains(is_wild) {
@@ -144,16 +160,20 @@ pub(super) fn tame_json(json: &str) -> String {
     json.chars().map(shown).collect()
 }
 
-/// Returns whether a character changes the writing direction or separates lines.
+/// Returns whether a character changes the writing direction or separates lines. Such characters could make a file
+/// name look like another one.
 fn turns_direction(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A writer that escapes like [`tame`], for text that people read on a terminal.
+///
+/// A write must not end within a character; a part of one would become U+FFFD. `write!` passes on whole strings.
 #[derive(Debug)]
 pub(super) struct Tamed<W>(pub(super) W);
 
 impl<W: Write> Write for Tamed<W> {
+    /// Returns the length of the original text, since that is what the caller has handed over.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.0.write_all(tame(&String::from_utf8_lossy(text)).as_bytes())?;
         Ok(text.len())
@@ -177,7 +197,8 @@ pub(super) fn tame_source(text: &str) -> String {
     text.chars().map(tamed).collect()
 }
 
-/// Appends a character, escaped if it would not be visible.
+/// Appends a character, escaped if it would not be visible. Line breaks and tabs have their usual short escapes,
+/// other characters the form `\u{…}`.
 fn push_visible(shown: &mut String, c: char) {
     match c {
         '\\' => shown.push_str(r"\\"),
@@ -187,12 +208,13 @@ fn push_visible(shown: &mut String, c: char) {
     }
 }
 
-/// The appearance of messages.
+/// The appearance of messages. Whether output goes to a terminal and whether the user wants colours are two
+/// questions, so there are two fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    /// Whether messages are drawn for people at a terminal.
+    /// Whether messages are drawn for people at a terminal. If not, they are plain lines.
     pub(super) drawn: bool,
-    /// Whether they are coloured.
+    /// Whether they are coloured. Never true without a terminal.
     pub(super) coloured: bool,
 }
 
@@ -203,7 +225,8 @@ impl Style {
     }
 }
 
-/// Returns the style of results on standard output.
+/// Returns the style of results on standard output. Results and messages can go to different places, so each has its
+/// own style.
 pub(super) fn results_style() -> Style {
     Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
 }
@@ -214,7 +237,8 @@ fn colours_wanted() -> bool {
     !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// Exit code (8) of a command that needs more memory than its limit permits or the machine has.
+/// Exit code (8) of a command that needs more memory than its limit permits or the machine has. It is here because
+/// the handler for a failed allocation needs it too.
 pub(super) const WITHOUT_MEMORY: u8 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! `decode` and `tokens`: prints token ids as text, and texts as tokens.
+//! `decode` and `tokens`: these commands print token ids as text, and texts as tokens.
+//!
+//! `decode` prints texts byte for byte, since they are the result that other programs read. `tokens` is for people
+//! and escapes what would not be visible.
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -27,6 +30,15 @@ use super::terminal::{Input, Interrupt, counted, visible};
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.
+///
+/// Null rows are empty lines; with `--json`, their text is null. Without `--json`, a text that has line breaks takes
+/// several lines. `--split-name` is required if an output folder has several splits.
+///
+/// **Memory:** a batch of rows.
+///
+/// # Errors
+/// A file cannot be read or declares another tokenizer, a row has an id without a token, or `--verify` finds a
+/// difference ([`ErrorKind::Mismatch`]).
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary =
@@ -51,7 +63,8 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
     }
 }
 
-/// Returns a document as a JSON object: its text, or its bytes if they are not UTF-8.
+/// Returns a document as a JSON object: its text, or its bytes if they are not UTF-8. For a null row, `None`, the
+/// text is null. Bytes are a list of numbers.
 fn json_line(text: Option<&[u8]>) -> Vec<u8> {
     let object = match text.map(std::str::from_utf8) {
         Some(Err(_)) => json!({ "bytes": text }),
@@ -61,6 +74,13 @@ fn json_line(text: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// Compares the rows with the documents of `input`, for `--verify`.
+///
+/// Both sides are read as streams, row by row. If decoding does not restore texts exactly, for example because the
+/// tokenizer normalizes them, each document is encoded and decoded before it is compared. The messages and
+/// `text_kept` say so.
+///
+/// # Errors
+/// A row differs, or one side has more rows ([`ErrorKind::Mismatch`]); rows are packed; or something cannot be read.
 fn verify(
     rows: &Rows<'_>,
     args: &DecodeArgs,
@@ -96,7 +116,11 @@ fn verify(
     Ok(session.done(input.skipped(progress)))
 }
 
-/// Refuses an output folder with several splits, since their rows would be mixed.
+/// Refuses an output folder with several splits, since their rows would be mixed. Single files and folders without a
+/// manifest are accepted.
+///
+/// # Errors
+/// The folder has several splits ([`ErrorKind::Usage`]), or its manifest cannot be read.
 fn has_one_split(file: &str) -> Result<()> {
     let folder = Path::new(file);
     let manifest = if folder.is_dir() { Manifest::read(folder)? } else { None };
@@ -108,12 +132,14 @@ fn has_one_split(file: &str) -> Result<()> {
     Ok(())
 }
 
-/// The rows of files of token ids.
+/// The rows of files of token ids. They are numbered from 0 within each file in error messages, and across all files
+/// in comparisons.
 struct Rows<'a> {
     /// Files of token ids, or output folders, in order.
     files: &'a [String],
     /// The split to read from output folders that hold several.
     split: Option<&'a str>,
+    /// Shared with the encoder that remakes documents.
     vocabulary: Arc<Vocabulary>,
     /// The vocabulary's fingerprint, to compare with those that files declare.
     fingerprint: String,
@@ -122,6 +148,10 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Returns an encoder with the settings of the rows, if decoding does not restore texts exactly. The rows are
     /// then compared with the encoded and decoded documents.
+    ///
+    /// The first file decides the policies for special tokens and for bytes without a token. `None` if decoding
+    /// restores all texts: the tokenizer changes no text, and either every byte has a token or such bytes were an
+    /// error.
     fn encoder(&self) -> Result<Option<Encoder>> {
         let (keeps_text, lacks_bytes) =
             (self.vocabulary.keeps_text(), !self.vocabulary.missing_bytes().is_empty());
@@ -164,6 +194,11 @@ impl Rows<'_> {
 
     /// Calls `take` with the text of each row; `None` is a null row. Tokens that the files declare to be around
     /// documents are left out.
+    ///
+    /// The text is overwritten by the next row, so `take` must copy the bytes that it needs later.
+    ///
+    /// # Errors
+    /// A file cannot be read or decoded, or declares another tokenizer; `take` fails; or the observer asks to stop.
     fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
         let mut text = Vec::new();
         for file in self.files {
@@ -189,7 +224,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Refuses a file that declares another tokenizer.
+    /// Refuses a file that declares another tokenizer. Files of other programs declare none and are accepted.
     fn same_tokenizer(&self, file: &str, declaration: Option<&Declaration>) -> Result<()> {
         match declaration {
             // The fingerprint is empty if the file declares none.
@@ -213,6 +248,9 @@ impl Rows<'_> {
 
 /// Returns the ids of a row without the BOS and EOS tokens that encoding added. Packed rows are returned whole, since
 /// these tokens are between documents there.
+///
+/// Each is removed at most once, and only in the place where encoding puts it. A document that itself ends with the
+/// id of EOS keeps that one.
 fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'a [TokenId] {
     let Some(declaration) = declaration.filter(|declaration| declaration.pack.is_none()) else { return ids };
     if let (Some(bos), Some((first, rest))) = (&declaration.bos, ids.split_first())
@@ -228,9 +266,12 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
     ids
 }
 
-/// The documents that were encoded, one after another.
+/// The documents that were encoded, one after another. It is a cursor that starts before the first document and moves
+/// with [`advance`](Original::advance).
 struct Original<'a> {
+    /// It describes the places of documents for errors.
     input: &'a Inputs<'a>,
+    /// The batches that were not taken yet.
     documents: Documents<'static>,
     /// The batch that holds the current document.
     batch: Option<Batch>,
@@ -243,6 +284,7 @@ struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
+    /// Nothing is read yet. The arguments are those of the fields with the same names.
     fn of(
         input: &'a Inputs<'a>,
         tells_nulls: bool,
@@ -265,6 +307,11 @@ impl<'a> Original<'a> {
 
     /// Compares the next document with the text of a row. The error names the row, the document's place and the first
     /// byte that differs.
+    ///
+    /// If the rows do not distinguish null documents, a null document counts as an empty text.
+    ///
+    /// # Errors
+    /// The texts differ or no document is left ([`ErrorKind::Mismatch`]), or the document cannot be read or encoded.
     fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
         if !self.advance()? {
             return Err(mismatch(Fault::MoreRows { row }));
@@ -292,6 +339,9 @@ impl<'a> Original<'a> {
     }
 
     /// Checks that no document is left after `rows` rows.
+    ///
+    /// # Errors
+    /// A document is left ([`ErrorKind::Mismatch`]), or the input cannot be read.
     fn end(&mut self, rows: u64) -> Result<()> {
         if !self.advance()? {
             return Ok(());
@@ -301,19 +351,20 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Returns the error for a row with ids that cannot be decoded.
+/// Returns the error for a row with ids that cannot be decoded. The row counts from 0 within the file.
 fn not_decoded(file: &str, row: u64, cause: Error) -> Error {
     let fault = Fault::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
     Error::new(ErrorKind::Failed, fault)
         .with_help("name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`")
 }
 
-/// Returns the error for texts that differ.
+/// Returns the error for texts that differ. The help names the usual cause: other flags than for encoding.
 fn mismatch(fault: Fault) -> Error {
     let error = Error::new(ErrorKind::Mismatch, fault);
     error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")
 }
 
+/// Errors of `decode`. Rows and bytes count from 0.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
@@ -337,15 +388,22 @@ enum Fault {
     FewerRows { rows: u64, place: String },
 }
 
-/// The background colours of tokens, in turn.
+/// The background colours of tokens, in turn. Neighbouring tokens have different colours, so no separator is needed.
+/// Red is left for special tokens.
 const COLOURS: [AnsiColor; 5] =
     [AnsiColor::Blue, AnsiColor::Green, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Cyan];
 
-/// The text between tokens if there are no colours.
+/// The text between tokens if there are no colours. Tokens that contain it are not escaped, so only `--json` shows
+/// every border.
 const SEPARATOR: &str = "|";
 
 /// Runs `tokens`: prints the tokens of a text one after another, as JSON, or as ids only. `--html` writes a page
 /// instead.
+///
+/// The text is encoded as one document. The totals are printed as a message.
+///
+/// # Errors
+/// The text cannot be read or encoded, or the page cannot be written.
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
     session::check(args.html.as_deref())?;
     let progress = session.progress();
@@ -376,7 +434,10 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
-/// Returns the text of the argument, or of standard input if it is `-` or missing.
+/// Returns the text of the argument, or of standard input if it is `-` or missing. It need not be UTF-8.
+///
+/// # Errors
+/// Standard input cannot be read, or the program was asked to stop.
 fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
     match given {
         Some(text) if text != "-" => Ok(text.as_bytes().to_vec()),
@@ -390,7 +451,7 @@ fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
     }
 }
 
-/// Returns a token as a JSON object: its text, or its bytes if they are not UTF-8.
+/// Returns a token as a JSON object: its text, or its bytes if they are not UTF-8. Bytes are a list of numbers.
 fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
     let bytes = vocabulary.bytes(id).unwrap_or_default();
     match std::str::from_utf8(bytes) {
@@ -399,7 +460,8 @@ fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
     }
 }
 
-/// Prints the tokens one after another. A token that ends with a line break also ends the printed line.
+/// Prints the tokens one after another. A token that ends with a line break also ends the printed line. The result
+/// ends with a line break even if the text does not.
 fn print_token_texts(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     let coloured = results_style().coloured;
     print_as_is(|out| {
@@ -422,7 +484,8 @@ fn print_token_texts(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     })
 }
 
-/// Returns the style of a token: special tokens are red, others alternate.
+/// Returns the style of a token: special tokens are red, others alternate. Black on a coloured background is readable
+/// on dark and light terminals.
 fn style(number: usize, special: bool) -> Style {
     let background = if special { AnsiColor::Red } else { COLOURS[number % COLOURS.len()] };
     Style::new().fg_color(Some(Color::Ansi(AnsiColor::Black))).bg_color(Some(Color::Ansi(background)))
