@@ -94,6 +94,7 @@ pub struct EncodeFacts {
 }
 
 impl EncodeFacts {
+    /// Adds the counts of the next batch to those of the batches before it.
     fn add(&mut self, other: &EncodeFacts) {
         self.documents += other.documents;
         self.null_documents += other.null_documents;
@@ -160,13 +161,19 @@ enum WorkItem {
 
 /// The result of one work item.
 enum EncodedItem {
+    /// The rows of a batch, ready for `take`, and their counts.
     Batch(TokenBatch, EncodeFacts),
+    /// The tokens of a chunk. They become part of a [`TokenBatch`] only when all chunks of the document are stitched.
     Chunk(DocumentChunk, EncodedChunk),
 }
 
 /// A chunk of the only document of a batch.
 struct DocumentChunk {
+    /// The batch with the document in row 0. All chunks of a document share its text: cloning a batch copies
+    /// references.
     batch: Batch,
+    /// The bytes of the document that belong to the chunk. The chunks of a document are adjacent, in order, and not
+    /// empty.
     range: Range<usize>,
 }
 
@@ -182,6 +189,9 @@ impl DocumentChunk {
     }
 
     /// The document as a batch, given its ids.
+    ///
+    /// `ids` are those of all chunks, stitched, with BOS and EOS. The document has text and no special tokens were
+    /// found in it, since [`Encoder::chunks`] cuts no other.
     fn document(self, ids: TokenIds) -> (TokenBatch, EncodeFacts) {
         let text_bytes = to_u64(self.text().len());
         let facts =
@@ -193,6 +203,8 @@ impl DocumentChunk {
 }
 
 /// The chunks of a batch that is one long document, or else the batch itself.
+///
+/// A batch of several rows stays whole, as does a null row or a document that [`Encoder::chunks`] does not cut.
 fn work_items(encoder: &Encoder, batch: Batch, chunk_bytes: usize) -> impl Iterator<Item = WorkItem> {
     let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
     let chunks = document.map_or_else(Vec::new, |text| encoder.chunks(text, chunk_bytes));
@@ -203,6 +215,9 @@ fn work_items(encoder: &Encoder, batch: Batch, chunk_bytes: usize) -> impl Itera
 }
 
 /// Implements [`encode_batches`], with long documents cut into chunks of about `chunk_bytes` bytes.
+///
+/// Threads encode items in any order, but results are taken in the order of the items. So the chunks of a document
+/// arrive one after the other, and one stitcher is enough.
 pub(super) fn encode_in_chunks(
     documents: Documents<'_>,
     encoder: &Encoder,
@@ -264,6 +279,10 @@ pub(super) fn encode_in_chunks(
 }
 
 /// Returns the batch, or an error if it holds only part of a document.
+///
+/// # Errors
+/// [`ErrorKind::Usage`], with the place of the row that is incomplete: the first row if it continues an earlier
+/// batch, else the last.
 fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
     if !batch.continued && !batch.open {
         return Ok(batch);
@@ -275,6 +294,9 @@ fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> R
 }
 
 /// Cuts a batch into batches of about [`ITEM_BYTES`] of text, each with at least one row.
+///
+/// A row with more text than that is a batch by itself. The batches share the text and the columns of the given one,
+/// and `first_row` advances with them. A batch without rows gives none.
 fn cut_between_rows(batch: Batch) -> impl Iterator<Item = Batch> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -297,6 +319,12 @@ fn cut_between_rows(batch: Batch) -> impl Iterator<Item = Batch> {
 }
 
 /// Encodes all rows of a batch with one worker.
+///
+/// BOS and EOS are put around every document, even an empty one, and count as tokens. A null row has no tokens at
+/// all.
+///
+/// # Errors
+/// Those of [`Worker::encode`], with the unit and the row. Nothing of the batch is returned then.
 fn encode_documents(
     worker: &mut Worker<'_>,
     batch: Batch,
@@ -339,6 +367,8 @@ fn encode_documents(
 
 /// Checks the number of tokens of a document that is longer than [`ITEM_BYTES`]. It is the only document of its
 /// batch, so all tokens of `output` are its own.
+///
+/// Shorter documents are not checked, since they can share `output` with other documents.
 fn check_tokens(worker: &Worker<'_>, text: &[u8], output: &PendingOutput<'_>) -> Result<()> {
     if to_u64(text.len()) <= ITEM_BYTES { Ok(()) } else { worker.check_tokens(output.ids.len()) }
 }

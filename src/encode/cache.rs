@@ -9,6 +9,8 @@ pub(super) const IDS: usize = 7;
 /// Most tokens that a slot stores unpacked, 4 bytes each. Up to [`IDS`] are packed if their ids fit in
 /// [`PACKED_BITS`] bits.
 pub(super) const PLAIN: usize = 4;
+/// Bits of an id that is packed. [`IDS`] such ids, and two bits for their number, fill the 128 bits of a slot's
+/// `ids`.
 const PACKED_BITS: usize = 18;
 /// Cache lines per worker after the cache has grown: 8 MiB at 64 bytes each.
 pub(super) const LINES: usize = 1 << 17;
@@ -33,14 +35,19 @@ const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 /// most `most` lines, whatever the text.
 #[derive(Clone, Debug)]
 pub(super) struct PretokenCache {
+    /// A power of two of lines, so that some bits of a hash give a line's number.
     lines: Vec<CacheLine>,
+    /// Bits that a hash is shifted right by. The highest bits remain, as many as the number of lines has.
     shift: u32,
     /// Entries stored since the cache has its present number of lines.
     put: usize,
+    /// Number of lines above which the cache does not grow; a power of two.
     most: usize,
 }
 
 /// A pre-token that is a single token, known before it is met.
+///
+/// The cache holds seeds only from its full size on. A smaller one usually lacks space for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seed(ShortPretoken, TokenId);
 
@@ -52,11 +59,14 @@ impl Seed {
 }
 
 /// A pre-token, and the cache line that it belongs to.
+///
+/// The line number is valid until the cache grows.
 pub(super) type Lookup = (ShortPretoken, usize);
 
 /// The lookup of a pre-token that is too long for the cache.
 pub(super) const NOT_SHORT: Lookup = (ShortPretoken::NONE, 0);
 
+/// The two slots of a line, whose number comes from the hashes of their pre-tokens. The first is searched first.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct CacheLine([CacheSlot; 2]);
@@ -64,10 +74,13 @@ struct CacheLine([CacheSlot; 2]);
 #[derive(Clone, Copy, Debug, Default)]
 /// One pre-token and its tokens, in 32 bytes.
 struct CacheSlot {
+    /// The low half of the pre-token, as in [`ShortPretoken`].
     low: u64,
     /// The high half of the pre-token, and above it the number of ids. 0 marks a free slot, as no pre-token is
     /// empty.
     high: u64,
+    /// The ids themselves, or the packed ids: a 128-bit number in words of 32 bits, the lowest word first, with the
+    /// first id in its lowest bits.
     ids: [TokenId; PLAIN],
 }
 
@@ -115,6 +128,8 @@ impl CacheSlot {
     }
 
     /// The pre-token that this slot belongs to.
+    ///
+    /// A growing cache needs it to find the slot's new line.
     fn pretoken(&self) -> ShortPretoken {
         ShortPretoken { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
     }
@@ -178,6 +193,8 @@ impl PretokenCache {
     }
 
     /// Puts an entry into the first slot of its line, and moves the previous one to the second.
+    ///
+    /// If the first slot has this pre-token already, the entry is dropped: both are the same.
     fn put_first(&mut self, slot: CacheSlot) {
         let line = self.line(slot.pretoken());
         let [first, second] = &mut self.lines[line].0;

@@ -23,7 +23,7 @@ use crate::split::{self, SplitPattern, Splitter};
 use crate::vocab::{self, Checks, Vocabulary};
 
 /// Bytes of new text per token of the vocabulary from which preparing backtracking pays: preparation takes
-/// about as long as backtracking save on that much text.
+/// about as long as the time that backtracking saves on that much text.
 const WORTH: usize = 16;
 
 /// Of split text, at most about one byte in this many is new; the others belong to pre-tokens that the cache
@@ -80,11 +80,15 @@ const REACH: usize = 64 << 10;
 /// 21 bytes per token. If much text is not split, up to 160 MiB of learned state for every two workers, which
 /// later workers reuse.
 pub struct Encoder {
+    /// The vocabulary as it was given. Some bytes may have no token in it.
     vocabulary: Arc<Vocabulary>,
     /// The vocabulary with a token for every byte. It encodes text that has no missing bytes.
     completed: Arc<Vocabulary>,
+    /// The bytes that have no token in `vocabulary`; `None` if every byte has one.
     pub(super) missing: Option<MissingByteTable>,
+    /// The merges of `completed`.
     pub(super) pairs: MergeTable,
+    /// The token of each byte value in `completed`.
     pub(super) byte_ids: [TokenId; 256],
     /// `None` if a whole document is one pre-token.
     pub(super) splitter: Option<Box<dyn Splitter>>,
@@ -100,11 +104,14 @@ pub struct Encoder {
     whole: Option<IdByBytes>,
     /// What to do with a text before it is split: find added tokens, normalize. `None` for nothing.
     pub(super) preparation: Option<Preprocessor>,
+    /// The configuration. BOS and EOS were checked to be tokens of `vocabulary`.
     pub(super) config: EncodeConfig,
     /// All ids are below this.
     id_limit: usize,
     /// Bytes of text that each worker is expected to encode; 0 if unknown.
     pub(super) expected: usize,
+    /// What a document may have before it is refused: [`ENDLESS`](DocumentLimits::ENDLESS), or as set by
+    /// [`within`](Encoder::within).
     pub(super) limits: DocumentLimits,
 }
 
@@ -118,6 +125,7 @@ pub(super) struct DocumentLimits {
 }
 
 impl DocumentLimits {
+    /// No limits, as for an encoder for which [`within`](Encoder::within) was not called.
     const ENDLESS: DocumentLimits = DocumentLimits { longest_pretoken: usize::MAX, most_tokens: usize::MAX };
 
     /// Checks the pre-tokens of a text of `bytes` bytes, which end at `ends`.
@@ -130,6 +138,8 @@ impl DocumentLimits {
     }
 
     /// Checks the length of each pre-token.
+    ///
+    /// Cold: a text has such a pre-token only if the text itself is longer than the limit.
     #[cold]
     fn check_each(&self, ends: &[u32]) -> Result<()> {
         let starts = std::iter::once(&0).chain(ends);
@@ -298,7 +308,7 @@ impl Encoder {
 
     /// The chunks of a long text, each of about `size` bytes. With a split pattern they end at safe split points.
     ///
-    /// None if the text is encoded whole: if it has fewer than two chunks, normalizing changes it, an added token
+    /// Empty if the text is encoded whole: if it has fewer than two chunks, normalizing changes it, an added token
     /// occurs in it, a byte lacks a token, or chunks cannot be encoded independently.
     pub(super) fn chunks(&self, text: &[u8], size: usize) -> Vec<Range<usize>> {
         let mut chunks = Vec::new();
@@ -312,6 +322,10 @@ impl Encoder {
     }
 
     /// Whether a text has at least two chunks, and these can be encoded independently.
+    ///
+    /// The length is tested first, since the other tests read the text. If a text is one pre-token, chunks need the
+    /// backtracking tables, as only tokens found by backtracking can be stitched; the tables are built here if the
+    /// text is long enough to repay them.
     fn can_be_cut(&self, text: &[u8], size: usize) -> bool {
         let plain = || self.preparation.as_ref().is_none_or(|preparation| preparation.leaves_unchanged(text));
         let independent = || self.splitter.is_some() || self.tables_for(text.len()).is_some();
@@ -320,6 +334,9 @@ impl Encoder {
     }
 
     /// Length of the next chunk of a text.
+    ///
+    /// With a split pattern, this is the last safe split point at or before `size`. If there is none within
+    /// [`REACH`], the following multiples of `size` are tried, and at last all of `rest` is the chunk.
     fn chunk_length(&self, rest: &[u8], size: usize) -> usize {
         let Some(splitter) = self.splitter.as_deref() else { return size.min(rest.len()) };
         let mut ends = (size..rest.len()).step_by(size);
@@ -357,6 +374,9 @@ impl Encoder {
 }
 
 /// Checks that BOS and EOS are tokens, and that `limit`, above all ids, fits the merge tables.
+///
+/// # Errors
+/// [`ErrorKind::Usage`] for BOS or EOS, since the configuration is at fault; [`ErrorKind::Failed`] for the limit.
 fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result<()> {
     for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
         if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {
@@ -379,7 +399,7 @@ pub enum Method {
     Backtracking,
     /// By carrying out merges with a heap. This is right for any vocabulary.
     Merges {
-        /// Why backtracking are not used.
+        /// Why backtracking is not used.
         because: &'static str,
     },
 }
@@ -426,11 +446,12 @@ const SEEDS: usize = 1 << 16;
 /// The backtracking tables, or the reason why a vocabulary does not use them.
 #[derive(Debug)]
 pub(super) struct Backtracking {
+    /// [`Method::Backtracking`] exactly if there are tables, else the reason why there are none.
     pub(super) method: Method,
     /// The tables, if the vocabulary allows backtracking.
     pub(super) tables: Option<BacktrackTables>,
-    /// Tokens that a cache is filled with in advance. Empty if texts are not split or backtracking are not
-    /// allowed.
+    /// Tokens that a cache is filled with in advance. Empty if texts are not split, or if the vocabulary
+    /// does not allow backtracking.
     pub(super) seeds: Box<[Seed]>,
 }
 
@@ -443,6 +464,8 @@ impl Backtracking {
         made.unwrap_or_else(|_| Backtracking::none(NO_THREADS))
     }
 
+    /// Checks the vocabulary and builds its tables on the current rayon pool. `whole_texts` says that texts are not
+    /// split.
     fn made(vocabulary: &Vocabulary, whole_texts: bool) -> Backtracking {
         let method = Method::of(&vocab::check(vocabulary));
         if method != Method::Backtracking {
@@ -451,12 +474,13 @@ impl Backtracking {
         let Some(tables) = BacktrackTables::new(vocabulary, whole_texts) else {
             return Backtracking::none(TOO_MUCH);
         };
-        // Backtracking require that each token's bytes encode to that token, so every token can be a seed.
+        // Backtracking requires that each token's bytes encode to that token, so every token can be a seed.
         let tokens = (!whole_texts).then(|| vocabulary.ordinary()).into_iter().flatten();
         let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
         Backtracking { method, tables: Some(tables), seeds }
     }
 
+    /// No tables and no seeds. Pre-tokens are then merged for good, as `method` says.
     fn none(method: Method) -> Backtracking {
         Backtracking { method, tables: None, seeds: Box::default() }
     }
@@ -467,7 +491,9 @@ impl Backtracking {
 /// **Memory:** 11 to 21 bytes per token.
 #[derive(Debug)]
 pub(super) struct IdByBytes {
+    /// The hash of a token's bytes leads to the id plus 1.
     index: HashIndex,
+    /// Has other seeds in each process, so that nobody can make a vocabulary of tokens that all collide.
     hashing: SeededHash,
 }
 

@@ -25,6 +25,7 @@ use crate::base::int::TokenId;
 pub struct TokenIds {
     /// All parts but the last. Long documents are encoded in several parts; most sequences have only one.
     before: Vec<IdVec>,
+    /// The part that ids are appended to. It may be narrow while earlier parts are wide, and the reverse.
     last: IdVec,
 }
 
@@ -38,6 +39,7 @@ enum IdVec {
 }
 
 impl IdVec {
+    /// An empty part with capacity for `room` ids, of two bytes each if `narrow`.
     fn with_capacity(room: usize, narrow: bool) -> IdVec {
         if narrow { IdVec::Narrow(Vec::with_capacity(room)) } else { IdVec::Wide(Vec::with_capacity(room)) }
     }
@@ -50,10 +52,12 @@ impl IdVec {
         }
     }
 
+    /// Whether the ids have two bytes each. A wide part may hold small ids alone.
     fn is_narrow(&self) -> bool {
         self.narrow().is_some()
     }
 
+    /// Number of ids, not of bytes.
     fn len(&self) -> usize {
         match self {
             IdVec::Narrow(ids) => ids.len(),
@@ -61,6 +65,7 @@ impl IdVec {
         }
     }
 
+    /// The ids in order, narrow ones widened. Of the two slices that are chained, one is empty.
     fn iter(&self) -> impl DoubleEndedIterator<Item = TokenId> {
         let (narrow, wide): (&[u16], &[TokenId]) = match self {
             IdVec::Narrow(ids) => (ids, &[]),
@@ -69,6 +74,7 @@ impl IdVec {
         narrow.iter().copied().map(widened).chain(wide.iter().copied())
     }
 
+    /// The greatest id; `None` if the part is empty. Reads all ids.
     fn greatest(&self) -> Option<TokenId> {
         match self {
             IdVec::Narrow(ids) => ids.iter().max().copied().map(widened),
@@ -76,6 +82,7 @@ impl IdVec {
         }
     }
 
+    /// The ids in four bytes each. Copies them only if the part is narrow.
     fn into_wide(self) -> Vec<TokenId> {
         match self {
             IdVec::Narrow(ids) => ids.into_iter().map(widened).collect(),
@@ -83,6 +90,10 @@ impl IdVec {
         }
     }
 
+    /// Appends ids. A narrow part is widened, at the cost of one copy, if one of them is 2¹⁶ or more.
+    ///
+    /// The ids are narrowed before it is known whether all fit, since a loop without a branch handles several at
+    /// once. If they do not fit, the ids appended are discarded and taken again from `more`.
     fn extend_from_slice(&mut self, more: &[TokenId]) {
         let ids = match self {
             IdVec::Narrow(ids) => ids,
@@ -108,6 +119,7 @@ impl IdVec {
         }
     }
 
+    /// Keeps the first `length` ids, or all if there are fewer. The capacity stays.
     fn truncate(&mut self, length: usize) {
         match self {
             IdVec::Narrow(ids) => ids.truncate(length),
@@ -201,6 +213,8 @@ impl TokenIds {
     }
 
     /// The last part, to append ids to, if it has four bytes per id.
+    ///
+    /// `None` if that part is narrow. It takes ids through [`extend_from_slice`](TokenIds::extend_from_slice) alone.
     pub(super) fn as_wide(&mut self) -> Option<&mut Vec<TokenId>> {
         match &mut self.last {
             IdVec::Narrow(_) => None,
@@ -256,6 +270,8 @@ impl TokenIds {
     }
 
     /// Appends another sequence without copying its ids.
+    ///
+    /// The number of parts grows by those of `next`. Each later pass over the sequence handles the parts one by one.
     pub(crate) fn join(&mut self, next: TokenIds) {
         if self.is_empty() {
             *self = next;
@@ -295,6 +311,7 @@ fn widened(id: u16) -> TokenId {
 }
 
 impl Default for IdVec {
+    /// Narrow, as most vocabularies allow it; the first larger id widens it.
     fn default() -> IdVec {
         IdVec::Narrow(Vec::new())
     }
@@ -319,6 +336,7 @@ impl From<Vec<TokenId>> for TokenIds {
 }
 
 impl PartialEq for TokenIds {
+    /// Compares ids one by one, as the same ids can be cut into parts in many ways.
     fn eq(&self, other: &TokenIds) -> bool {
         self.iter().eq(other.iter())
     }
@@ -327,6 +345,7 @@ impl PartialEq for TokenIds {
 impl Eq for TokenIds {}
 
 impl FromIterator<TokenId> for TokenIds {
+    /// The narrowest sequence of these ids: in four bytes each if one of them is 2¹⁶ or more.
     fn from_iter<I: IntoIterator<Item = TokenId>>(ids: I) -> TokenIds {
         let mut all = TokenIds::default();
         ids.into_iter().for_each(|id| all.push(id));

@@ -29,6 +29,7 @@ impl PairMerge {
     }
 }
 
+/// A slot of the hash table: a pair of token ids, and their merge. A slot is free if `step` is [`PairMerge::NONE`].
 #[derive(Clone, Copy, Debug)]
 struct PairSlot {
     left: u32,
@@ -45,8 +46,11 @@ struct PairSlot {
 /// **Memory:** 0.5 MB, and 32 to 64 bytes per merge.
 #[derive(Debug)]
 pub(super) struct MergeTable {
+    /// The slots. Their number is a power of two, and some are free, so every search ends.
     slots: Box<[PairSlot]>,
+    /// Bits that a hash is shifted right by. The highest bits remain, as many as the number of slots has.
     shift: u32,
+    /// The merge of the tokens of each pair of bytes, by [`byte_pair`]: 65 536 entries, filled from `slots`.
     bytes: Box<[PairMerge]>,
     /// For each pair of adjacent bytes, one bit: whether any merge result contains the two side by side.
     joined: Box<[u64]>,
@@ -100,6 +104,8 @@ impl MergeTable {
     }
 
     /// The merge of these two tokens.
+    ///
+    /// [`PairMerge::NONE`] if they do not merge. Usually reads a few adjacent slots.
     pub(super) fn find(&self, left: u32, right: u32) -> PairMerge {
         let mut at = self.home(left, right);
         loop {
@@ -142,9 +148,10 @@ const BYTES_A_CHECK: usize = 1 << 18;
 
 /// Encodes pre-tokens by merging. Its scratch memory is reused from one pre-token to the next.
 ///
-/// **Memory:** that of [`long::HeapMerger`].
+/// **Memory:** that of [`HeapMerger`].
 #[derive(Debug, Default)]
 pub(super) struct Merger {
+    /// For parts of more than [`SHORT`] bytes.
     long: HeapMerger,
 }
 
@@ -181,6 +188,9 @@ impl Merger {
 }
 
 /// Merges a part of 2 to [`SHORT`] bytes.
+///
+/// Works on two arrays on the stack. Each merge closes the gap in both, so tokens stay contiguous and the leftmost of
+/// equal ranks is the first one found.
 fn short(pairs: &MergeTable, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<TokenId>) {
     let mut tokens = [0; SHORT];
     // `steps[i]` is the merge of tokens i and i + 1; the last token has none.
@@ -240,6 +250,7 @@ pub(super) struct HeapMerger {
     /// the flag `INSIDE`, and the second and the last also hold the token's length. So both neighbours of a token
     /// are found without links.
     slots: Vec<u32>,
+    /// The pairs to merge, as [entries](entry), the lowest rank first. May contain stale ones.
     heap: BinaryHeap<Reverse<u64>>,
 }
 
@@ -308,6 +319,8 @@ impl HeapMerger {
     }
 
     /// The merge of the token at `at` with the next one; none if no token begins there.
+    ///
+    /// A stale heap entry can name a position that is now inside a token.
     fn step(&self, pairs: &MergeTable, at: usize) -> PairMerge {
         let left = self.slots[at];
         match self.after(at) {

@@ -49,12 +49,14 @@ impl MissingBytes {
 /// The bytes that a vocabulary lacks, and how to treat text that contains them.
 #[derive(Debug)]
 pub(super) struct MissingByteTable {
+    /// For each byte value, whether the vocabulary has no token for it.
     is_missing: [bool; 256],
     /// Each range of missing bytes: its first byte, and how many bytes follow it.
     ranges: Vec<(u8, u8)>,
     /// `None` if text with missing bytes is an error.
     substitute: Option<Substitute>,
     /// What the tokenizer's own program does with them, for messages.
+    /// Completes a help message: "replaces the byte by …" or "drops the byte".
     own: String,
 }
 
@@ -63,15 +65,18 @@ pub(super) struct MissingByteTable {
 struct Substitute {
     /// The token of each byte: `unk_token` for bytes without one.
     byte_ids: [TokenId; 256],
+    /// Which missing bytes stay in the pre-token. The others are removed before merging.
     kept: UnkPerRun,
 }
 
 /// Which of the missing bytes produce an `unk_token`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnkPerRun {
+    /// None of them, as the tokenizer has no `unk_token`.
     None,
     /// The first of each run of consecutive ones.
     First,
+    /// Each of them, as the tokenizer's `unk_token` does not fuse.
     All,
 }
 
@@ -102,6 +107,9 @@ impl MissingByteTable {
     }
 
     /// Position of the first missing byte in a text.
+    ///
+    /// `None` if every byte of the text has a token. Reads the text up to the chunk with that byte: once per range of
+    /// missing bytes, or once in all if there are more than [`MOST_RANGES`].
     pub(super) fn first_in(&self, text: &[u8]) -> Option<usize> {
         let at = text.chunks(CHUNK).position(|chunk| self.any_in(chunk))? * CHUNK;
         text[at..].iter().position(|&byte| self.is_missing[usize::from(byte)]).map(|within| at + within)
@@ -121,6 +129,9 @@ impl MissingByteTable {
 
     /// The bytes of a pre-token that are to be merged, and the token of each byte value; `None` if missing bytes
     /// are an error.
+    ///
+    /// Bytes that are dropped are not among those returned, so their neighbours can merge with each other. Copies the
+    /// pre-token.
     pub(super) fn substituted(&self, pretoken: &[u8]) -> Option<(Vec<u8>, &[TokenId; 256])> {
         let Substitute { byte_ids, kept } = self.substitute.as_ref()?;
         let is_missing = |byte: u8| self.is_missing[usize::from(byte)];

@@ -11,8 +11,10 @@ use crate::base::int::{TokenId, u64_to_usize};
 /// Most pre-tokens that are added between two checks of whether pending output is full.
 pub(super) const PRETOKENS_PER_CHECK: usize = 64;
 
-/// Holes are filled once there are more than `NEW` new pre-tokens, or more than `HOLES` holes or documents.
+/// Most new pre-tokens that wait in pending output. With more, the holes are filled at the next check.
 const NEW: usize = 256;
+/// Most holes, and most ends of documents, that pending output has. With more, the holes are filled at the next
+/// check.
 const HOLES: usize = 1024;
 
 /// Entries of the table that finds a new pre-token which occurs again soon, as many do. It is indexed by hash.
@@ -30,10 +32,13 @@ pub(super) struct PendingOutput<'t> {
     pub(super) ends: Vec<usize>,
     /// Documents that ended since: the number of holes, and of known tokens, before each end.
     pending_ends: Vec<(usize, usize)>,
+    /// The holes since the last fill, in the order of the text.
     holes: Vec<Hole>,
     /// The pre-tokens that belong in the holes, each once if possible.
     new: Vec<&'t [u8]>,
+    /// Buffers for known tokens and for finding new pre-tokens, lent by a worker.
     pub(super) memory: PendingBuffers,
+    /// Number of known tokens since the last fill. They are the first ones in `memory.room`.
     known: usize,
 }
 
@@ -112,6 +117,8 @@ impl<'t> PendingOutput<'t> {
 
     /// Appends tokens if they fit and leave space for those of `PRETOKENS_PER_CHECK` more pre-tokens. Returns whether they
     /// did.
+    ///
+    /// If it returns `false`, nothing was appended. The caller then fills the holes and appends the tokens to `ids`.
     pub(super) fn put(&mut self, tokens: &[TokenId]) -> bool {
         let fits = self.known + tokens.len() <= TOKENS;
         if fits {
@@ -122,11 +129,16 @@ impl<'t> PendingOutput<'t> {
     }
 
     /// Ends a document.
+    ///
+    /// The end in `ids` is known only after the holes before it are filled.
     pub(super) fn end(&mut self) {
         self.pending_ends.push((self.holes.len(), self.known));
     }
 
     /// Fills all holes. `tokens` returns the tokens of a new pre-token, given its index.
+    ///
+    /// Copies known tokens and those from `tokens` to `ids` in the order of the text, records where documents end,
+    /// and leaves the pending part empty.
     pub(super) fn fill_holes<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
         // The last segment is handled like a document that ends here.
         self.end();

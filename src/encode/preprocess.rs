@@ -1,7 +1,8 @@
 //! Preparation of a text before it is split: finds added tokens and normalizes the text between them, in the same
 //! order as Hugging Face's tokenizers.
 //!
-//! Normalizers of Hugging Face tokenizers: Unicode forms, lowercasing, stripping, prepending and replacing.
+//! The normalizers are Unicode forms, lowercasing, removal of accents, stripping, prepending and replacing. A list
+//! of them, compiled once per vocabulary, is [`NormalizerSteps`].
 
 use std::borrow::Cow;
 use std::iter::once;
@@ -57,6 +58,7 @@ pub(crate) struct Preprocessor {
     early: AddedTokenFinder,
     /// Tokens that are searched for in the remaining text, after it is normalized.
     late: AddedTokenFinder,
+    /// What changes the text between early tokens, before late ones are searched for.
     normalizers: NormalizerSteps,
     /// Whether a space is put before text that does not begin with one.
     prefix_space: bool,
@@ -70,6 +72,7 @@ pub(crate) enum TextOrToken<'a> {
     Token(&'a AddedToken),
 }
 
+/// Receives the parts of a text in order. An error ends the preparation of the text.
 type TakePart<'a> = &'a mut dyn FnMut(TextOrToken<'_>) -> Result<()>;
 
 impl Preprocessor {
@@ -136,13 +139,19 @@ impl Preprocessor {
 
 /// Finds added tokens in text. If several overlap, the leftmost wins, then the longest.
 struct AddedTokenFinder {
+    /// Finds the texts of `tokens`, in the same order, as the normalizers change them.
     search: SpecialFinder,
+    /// The tokens to find. A match gives an index into this list.
     tokens: Vec<AddedToken>,
+    /// What a match of a special token means. Other tokens count under every policy.
     policy: SpecialPolicy,
 }
 
+/// A part of a text that a finder has searched.
 enum RangeOrToken<'a> {
+    /// The bytes between two tokens, never empty.
     Text(Range<usize>),
+    /// A token. The bytes that it covers are not passed on.
     Token(&'a AddedToken),
 }
 
@@ -261,6 +270,7 @@ fn last(text: &[u8]) -> Option<char> {
 
 /// Whether a character belongs to the class `\w`.
 fn is_word(character: char) -> bool {
+    /// The ranges of code points of `\w`, ascending. They are computed at first use.
     static WORD: LazyLock<Vec<RangeInclusive<usize>>> = LazyLock::new(|| class_ranges(r"\w"));
     let code = to_usize(u32::from(character));
     let before = WORD.partition_point(|range| *range.end() < code);
@@ -271,26 +281,35 @@ fn is_word(character: char) -> bool {
 /// characters are next to them, and all their bytes are lower.
 const FIRST: u8 = 0xCC;
 
-/// For each character below U+30000, whether it [is steady](is_stable). Higher ones are rare and tested one by one.
+/// For each character below U+30000, whether it [is stable](is_stable). Higher ones are rare and tested one by one.
 static STABLE: LazyLock<Vec<bool>> =
     LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(is_stable)).collect());
 
-/// Most bytes of a normalized text: `GROWTH` for each byte of the text, and `ROOM` more. Without a limit,
-/// replacing strings by longer ones again and again could fill the memory.
+/// Most bytes of a normalized text for each byte of the text, besides [`ROOM`]. Without a limit, replacing strings
+/// by longer ones again and again could fill the memory.
 const GROWTH: usize = 64;
+/// Bytes (1 MiB) that a normalized text may have however short the text was, since a replacement can be long.
 const ROOM: usize = 1 << 20;
 
 /// The normalizers of a vocabulary, compiled.
 #[derive(Default)]
 pub(super) struct NormalizerSteps(Vec<NormalizerStep>);
 
+/// One normalizer. Its string or regular expression, if any, is compiled.
 enum NormalizerStep {
+    /// Brings text into a Unicode normalization form.
     Form(Form),
+    /// Replaces each character by its lowercase mapping, which may be several characters.
     Lowercase,
+    /// Removes combining marks. Composed characters keep their accents unless a form has decomposed them before.
     StripAccents,
+    /// Removes the white space at the start (`left`), at the end (`right`), or at both.
     Strip { left: bool, right: bool },
+    /// Puts these bytes before a text that is not empty.
     Prepend(Vec<u8>),
+    /// Replaces each occurrence of a string, from left to right without overlap, by `content`.
     ReplaceString { finder: Box<memmem::Finder<'static>>, content: Vec<u8> },
+    /// Replaces each match of a regular expression by `content`. Matches never include invalid UTF-8.
     ReplaceMatches { matcher: Box<Matcher>, content: Vec<u8> },
 }
 
@@ -298,9 +317,13 @@ enum NormalizerStep {
 /// marks that were added later keep their order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
+    /// Canonical composition.
     C,
+    /// Canonical decomposition.
     D,
+    /// Compatibility decomposition, then canonical composition.
     Kc,
+    /// Compatibility decomposition.
     Kd,
 }
 
@@ -313,6 +336,7 @@ impl NormalizerSteps {
         normalizers.iter().map(NormalizerStep::new).collect::<Result<_>>().map(NormalizerSteps)
     }
 
+    /// Whether there are no normalizers. Positions in the text are then positions in the document.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -350,6 +374,10 @@ fn grows(bytes: usize, most: usize) -> Error {
 }
 
 impl NormalizerStep {
+    /// Compiles one normalizer.
+    ///
+    /// # Errors
+    /// Its regular expression is invalid, or means something else here than in Hugging Face's engine.
     fn new(normalizer: &Normalizer) -> Result<NormalizerStep> {
         Ok(match normalizer {
             Normalizer::Nfc => NormalizerStep::Form(Form::C),
@@ -491,7 +519,10 @@ fn is_nfc(text: &str) -> bool {
     all_stable(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
 }
 
-/// Whether a text consists of [steady] characters.
+/// Whether a text consists of [stable](is_stable) characters.
+///
+/// Such characters are in form C whatever their order. Skips bytes below [`FIRST`], so that ASCII and Latin text is
+/// passed over quickly.
 fn all_stable(text: &str) -> bool {
     let mut rest = text;
     while let Some(skipped) = rest.bytes().position(|byte| byte >= FIRST) {
@@ -506,7 +537,7 @@ fn all_stable(text: &str) -> bool {
     true
 }
 
-/// Whether a character, among steady ones only, keeps its code point and its position in form C: its combining
+/// Whether a character, among stable ones only, keeps its code point and its position in form C: its combining
 /// class is 0 and the quick check says yes.
 fn is_stable(character: char) -> bool {
     canonical_combining_class(character) == 0 && is_nfc_quick(once(character)) == IsNormalized::Yes

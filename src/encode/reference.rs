@@ -52,12 +52,16 @@ fn byte_tokens(vocabulary: &Vocabulary, pretoken: &[u8]) -> Vec<TokenId> {
 
 /// Whether a pre-token contains a byte without a token. `false` with [`ignore_merges`](Vocabulary::ignore_merges)
 /// if the pre-token is a token as a whole.
+///
+/// [`MissingBytes::Error`](super::MissingBytes::Error) refuses texts with such a pre-token.
 pub fn lacks_token(vocabulary: &Vocabulary, pretoken: &[u8]) -> bool {
     let whole = vocabulary.ignore_merges() && whole_token(vocabulary, pretoken).is_some();
     !whole && pretoken.iter().any(|&byte| vocabulary.byte_id(byte).is_none())
 }
 
 /// The token with exactly these bytes; the lowest id if several have them. Added tokens are ignored.
+///
+/// Searches all tokens, since the reference is to be simple and not fast.
 fn whole_token(vocabulary: &Vocabulary, pretoken: &[u8]) -> Option<TokenId> {
     vocabulary.ordinary().find(|(_, bytes)| *bytes == pretoken).map(|(id, _)| id)
 }

@@ -274,7 +274,7 @@ fn workers_that_need_the_tables_wait_for_one_to_build_them() {
     });
 }
 
-/// Backtracking are prepared from the documented amount of expected text on, and not below it.
+/// Backtracking is prepared from the documented amount of expected text on, and not below it.
 #[test]
 fn tables_for_much_text_are_built_beforehand() {
     for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {

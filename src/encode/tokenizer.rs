@@ -67,6 +67,7 @@ impl fmt::Debug for Tokenizer {
 
 /// What all clones of a tokenizer share.
 struct TokenizerInner {
+    /// The encoder that all calls share. A call may build its backtracking tables.
     encoder: Encoder,
     /// Memory of workers that no call is using.
     unused: Mutex<Vec<WorkerMemory>>,
@@ -294,9 +295,11 @@ fn ids(worker: &mut Worker<'_>, text: &[u8]) -> Result<Vec<u32>> {
 ///
 /// **Memory:** the text of the last id, and up to three bytes of an incomplete character.
 pub struct DecodeStream {
+    /// Shared with the tokenizer, which may be dropped before the stream.
     vocabulary: Arc<Vocabulary>,
     /// Bytes that are not decoded yet. Between calls: at most the beginning of one character.
     open: Vec<u8>,
+    /// The text that the last call returned. It is kept so that its memory is reused.
     text: String,
 }
 

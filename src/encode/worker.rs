@@ -90,9 +90,13 @@ impl Encoder {
 /// - for texts that are not split, 5 MiB for short ones with their tokens. With much such text, a lazy DFA of up
 ///   to 160 MiB, which two workers share.
 pub struct Worker<'e> {
+    /// The encoder, which other threads use at the same time.
     encoder: &'e Encoder,
+    /// Asked, also within a long document, whether to stop.
     observer: &'e dyn Observer,
+    /// Everything that later documents, or a later worker, reuse.
     memory: WorkerMemory,
+    /// Special tokens that were found in texts so far, in documents that failed too.
     specials: u64,
 }
 
@@ -104,10 +108,15 @@ impl fmt::Debug for Worker<'_> {
 
 /// A worker's memory without its references.
 pub(super) struct WorkerMemory {
+    /// The tokens of short pre-tokens that were met.
     cache: PretokenCache,
+    /// Decides whether a new pre-token is encoded at once or in a batch.
     miss_rate: MissRate,
+    /// Scratch memory of all methods of encoding.
     encoders: PretokenEncoders,
+    /// Lent to the output in progress, and empty while it is lent.
     pending: PendingBuffers,
+    /// Lists that live for one window, pre-token or document.
     buffers: Buffers,
     /// Ids per KiB of text that memory is reserved for.
     ids_per_kib: usize,
@@ -128,8 +137,11 @@ struct Buffers {
 
 /// Encodes pre-tokens that the cache does not know.
 struct PretokenEncoders {
+    /// Used while there are no backtracking tables, and always for pre-tokens with substituted bytes.
     merger: Merger,
+    /// Used for one pre-token or text at a time, and for batches of texts that are not split.
     backtracking: BacktrackScratch,
+    /// Used for batches of the new pre-tokens of split text.
     batched: BatchedBacktrack,
     /// Bytes of pre-tokens that were encoded one by one.
     bytes: usize,
@@ -163,7 +175,9 @@ impl PretokenEncoders {
 /// How many of the last pre-tokens were new. Recent ones weigh most.
 #[derive(Debug, Default)]
 struct MissRate {
+    /// Pre-tokens that were new.
     new: u32,
+    /// Pre-tokens that were looked up, new ones included. Both counts are halved at the same time.
     of: u32,
 }
 
@@ -177,6 +191,8 @@ impl MissRate {
     }
 
     /// Whether fewer than one in [`RARE`] was new.
+    ///
+    /// False at first, when nothing was counted yet.
     fn is_rare(&self) -> bool {
         self.new * RARE < self.of
     }
@@ -332,6 +348,12 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes text in which no added token is searched for.
+    ///
+    /// Splits and encodes one window after the other. A window ends at a safe split point, so its pre-tokens are
+    /// those of the whole text. Windows keep the list of ends short.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Worker::encode), except for special tokens and normalizing.
     fn encode_text<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
         let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
@@ -367,6 +389,9 @@ impl<'e> Worker<'e> {
 
     /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
     /// and `ends` are relative to it.
+    ///
+    /// Neither the cache nor batches are used. The holes before are filled first, because the tokens go straight to
+    /// `ids`.
     fn encode_incomplete(
         &mut self,
         missing: &MissingByteTable,
@@ -385,6 +410,14 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
+    ///
+    /// A missing byte does no harm in a pre-token that is a token as a whole, if the vocabulary has
+    /// [`ignore_merges`](crate::vocab::Vocabulary::ignore_merges).
+    ///
+    /// # Errors
+    /// - The pre-token has a missing byte, and the policy makes that an error.
+    /// - The pre-token is to be merged and has [`merge::LIMIT`] bytes or more.
+    /// - The observer asks to stop.
     fn encode_incomplete_pretoken(
         &mut self,
         missing: &MissingByteTable,
@@ -495,6 +528,8 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token that the fast lookup did not find: now, or in a batch if it would otherwise wait for
     /// memory many times.
+    ///
+    /// Its tokens may still be in the cache, packed.
     #[inline(never)]
     fn new_pretoken<'t>(
         &mut self,
@@ -518,6 +553,9 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a pre-token that is not in the cache.
+    ///
+    /// A pre-token of at least [`WINDOW`] bytes goes straight to `ids` if these are wide, and chunk by chunk if it is
+    /// very long. Other tokens go to the pending part of the output if it has space.
     fn encode_alone(
         &mut self,
         pretoken: &[u8],
@@ -571,6 +609,8 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes a chunk of a text as if the text began there.
+    ///
+    /// The last token may end after `range`. [`Stitcher`] needs that, to find where the tokens of two chunks meet.
     fn encode_chunk(
         &mut self,
         tables: &BacktrackTables,

@@ -21,9 +21,11 @@ use crate::base::int::{TokenId, to_usize};
 pub(crate) struct BatchedBacktrack {
     /// The pre-tokens, each followed by one padding byte.
     text: Vec<u8>,
+    /// One entry per pre-token. Entries of larger batches stay, so that their memory is reused.
     progress: Vec<Progress>,
     /// Indices of the pre-tokens that are not finished.
     open: Vec<usize>,
+    /// Indices of those that are still looking for their longest token.
     walking: Vec<usize>,
     /// Indices of those for which the longest token is not simply taken.
     hard: Vec<usize>,
@@ -34,8 +36,11 @@ pub(crate) struct BatchedBacktrack {
 struct Progress {
     /// Start of the pre-token in `text`.
     start: usize,
+    /// The tokens so far. Positions are relative to the pre-token's start.
     path: Path,
+    /// Dead ends of this pre-token.
     dead: DeadEnds,
+    /// The search for the longest token at the current position.
     walk: TrieWalk,
 }
 
@@ -134,6 +139,7 @@ impl BatchedBacktrack {
 }
 
 impl Progress {
+    /// Progress without a pre-token; [`begin`](Progress::begin) gives it one.
     fn new() -> Progress {
         let (dead, walk) = Default::default();
         Progress { start: 0, path: Path::new(Vec::new(), 0), dead, walk }
@@ -155,8 +161,9 @@ impl Progress {
 /// Texts, or chunks of one text, that are encoded at the same time.
 const LANES: usize = 6;
 
-/// Longest and shortest chunk of a long text, in bytes.
+/// Longest chunk of a long text, in bytes.
 const LONGEST_CHUNK: usize = if cfg!(test) { 64 } else { 4 << 10 };
+/// Shortest chunk of a long text, in bytes.
 const SHORTEST_CHUNK: usize = if cfg!(test) { 8 } else { 512 };
 
 /// Most candidate tokens that a text may try beyond four per token. A text that needs more is encoded alone: it
@@ -176,6 +183,7 @@ pub(super) struct Interleaved {
     text: Vec<u8>,
     /// The tokens of each text, from the index of its first byte on.
     ids: Vec<TokenId>,
+    /// The progress of each text or chunk, by index.
     lanes: Vec<Lane>,
 }
 
@@ -184,16 +192,19 @@ pub(super) struct Interleaved {
 struct Lane {
     /// Index of the text.
     nth: usize,
+    /// Position in `text` at which its tokens so far end.
     at: usize,
     /// The chunk is finished once it has reached this position.
     stop: usize,
     /// End of the text.
     end: usize,
-    /// Index of its first token in `ids`, and of its next one.
+    /// Index of its first token in `ids`.
     first: usize,
+    /// Index of its next token in `ids`.
     next: usize,
     /// Row of its last token.
     row: u32,
+    /// Candidates that it may still try. Each token adds four, up to [`BUDGET`].
     budget: u32,
 }
 
@@ -201,10 +212,13 @@ struct Lane {
 const START: u32 = 0;
 
 impl Lane {
+    /// A lane without tokens at `start`. Its tokens go to `ids` from that index on: a text has no more tokens than
+    /// bytes.
     fn new(nth: usize, start: usize, stop: usize, end: usize) -> Lane {
         Lane { nth, at: start, stop, end, first: start, next: start, row: START, budget: BUDGET }
     }
 
+    /// Whether it has reached its `stop`. Its last token may end after it.
     fn is_done(&self) -> bool {
         self.at >= self.stop
     }

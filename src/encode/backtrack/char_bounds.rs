@@ -22,11 +22,16 @@ const PAIR_BITS: u32 = 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Character(usize);
 
+/// Number of code points of at most [`MOST_BYTES`] bytes.
 const CHARACTERS: usize = 1 << 16;
+/// Most bytes of a [`Character`]. No border is searched for beside longer ones.
 const MOST_BYTES: usize = 3;
 
 /// The bytes of a character that a token contains at one of its ends: all of them, or some at the character's end
 /// or beginning.
+///
+/// The number says how many bytes are known: whole characters are below [`CHARACTERS`], two bytes below twice that,
+/// and single bytes from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CharPart(usize);
 
@@ -79,15 +84,18 @@ impl Character {
 }
 
 impl CharPart {
+    /// All bytes of a character.
     #[inline(always)]
     fn whole(character: Character) -> CharPart {
         CharPart(character.0)
     }
 
+    /// Two of a character's three bytes, by the bits of its code point in them.
     fn two(bits: usize) -> CharPart {
         CharPart(CHARACTERS + bits)
     }
 
+    /// One byte of a character: the low six bits of its last byte, or its first byte as it is.
     fn one(bits: usize) -> CharPart {
         CharPart(2 * CHARACTERS + bits)
     }
@@ -119,6 +127,7 @@ impl CharPart {
         (self.0 % CHARACTERS..CHARACTERS).step_by(1 << known_bits)
     }
 
+    /// Whether the token contains all bytes of the character.
     fn is_whole(self) -> bool {
         self.0 < CHARACTERS
     }
@@ -199,10 +208,12 @@ impl CharBounds {
     }
 }
 
+/// Sets one bit of a bit set.
 fn set(bits: &mut [u64], at: usize) {
     bits[at / 64] |= 1 << (at % 64);
 }
 
+/// Whether a bit is set.
 #[inline(always)]
 fn has(bits: &[u64], at: usize) -> bool {
     bits[at / 64] >> (at % 64) & 1 == 1

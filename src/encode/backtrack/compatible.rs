@@ -18,6 +18,7 @@ use crate::vocab::{RankedMerge, Vocabulary};
 /// Most intervals of incompatible tokens that are examined: `BUDGET` per token and `LEAST_BUDGET` more. This
 /// is eight times what learned vocabularies have.
 const BUDGET: usize = 256;
+/// Intervals that even a small vocabulary may have.
 const LEAST_BUDGET: usize = 1 << 20;
 
 /// Tokens that all threads examine before their sets are numbered, and tokens that one thread examines at a time.
@@ -35,6 +36,7 @@ pub(super) type IncompatibleRange = (u32, u32);
 struct FoundRanges {
     /// Intervals of the last token, before overlapping ones are joined.
     sorted: Vec<u64>,
+    /// The intervals of all tokens, one token after the other. Those of a token are ascending and do not overlap.
     incompatible: Vec<IncompatibleRange>,
     /// The end of each token's intervals in `incompatible`.
     ends: Vec<usize>,
@@ -244,6 +246,7 @@ fn interval(bits: u64) -> IncompatibleRange {
 
 /// Columns in a group (64 words), and in a word.
 const GROUP: u32 = 4096;
+/// Columns in a word: one bit each.
 const WORD: u32 = u64::BITS;
 
 /// Most groups and most words, 256 MiB each. More groups than that need about a million tokens; more words occur
@@ -255,14 +258,16 @@ const MOST_WORDS: usize = 1 << 25;
 /// token).
 ///
 /// Tokens with the same incompatible followers share a row. Tokens that are adjacent in
-/// [order](Order) and are incompatible after the same tokens share a column. So 32 768 tokens have
+/// [order](FollowOrder) and are incompatible after the same tokens share a column. So 32 768 tokens have
 /// about 14 000 rows and 16 000 columns. A set bit means incompatible. Few bits are set, and most of them are
 /// adjacent, so only words that are not zero are stored, and equal lists of words are stored once.
 ///
 /// **Memory:** 16 bytes per row for each 4 096 columns, and 8 per stored word: 3 MB for 32 768 tokens.
 #[derive(Debug)]
 pub(super) struct CompatibleMatrix {
+    /// The groups of all rows, one row after the other. All rows have equally many.
     groups: Box<[Group]>,
+    /// Words that are not zero. Groups with equal lists of words share them.
     words: Box<[u64]>,
 }
 
@@ -365,11 +370,14 @@ impl CompatibleMatrix {
 /// The words of a group that are not zero, while it is built.
 #[derive(Debug, Default)]
 struct Row {
+    /// One bit per word of the group, set if the word is in `words`.
     kept: u64,
+    /// The words that are not zero, in order.
     words: Vec<u64>,
 }
 
 impl Row {
+    /// Starts another group, with no bits set. The memory is reused.
     fn clear(&mut self) {
         self.kept = 0;
         self.words.clear();
@@ -409,9 +417,11 @@ fn columns(sets: &InternedLists<IncompatibleRange>, numbers: usize) -> Vec<u32> 
 /// Short lists without duplicates, each identified by a number.
 #[derive(Debug)]
 pub(super) struct InternedLists<T> {
+    /// The items of all lists, concatenated in the order of the lists' numbers.
     items: Vec<T>,
     /// The end of each list in `items`, where the next one begins.
     ends: Vec<u32>,
+    /// Finds a list's number by a hash of its items.
     index: HashIndex,
 }
 

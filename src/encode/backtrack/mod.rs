@@ -1,5 +1,4 @@
-//! Encodes a pre-token, or a document that is not split, by backtracking with backtracking, without carrying
-//! out merges.
+//! Encodes a pre-token, or a document that is not split, by backtracking, without carrying out merges.
 //!
 //! This is exact if every token encodes to itself, has bytes and a merge of its own, and every merge builds only
 //! on merges of lower rank (see [`Method`](super::Method)). For such vocabularies, merging the lowest rank first,
@@ -10,7 +9,7 @@
 //! **Theorem. A sequence of tokens is the encoding of its bytes exactly if all adjacent tokens are compatible.**
 //! Suppose that up to some rank no merge has crossed a border between tokens of the sequence. Then the bytes of
 //! each token have been merged as they would be alone. The merge of the next rank, going from left to right, does
-//! at each border what it would do if only the two tokens beside it existed. Text before the left token could
+//! at each border what it would do if the text had only the two tokens beside it. Text before the left token could
 //! matter only if the two parts of the merge are equal and a run of them reaches the border; but the merge did
 //! not cross the left token's start, so the run was paired up afresh from there. So a merge crosses a border of
 //! the text exactly if it crosses in the encoding of the two tokens beside it. By induction, no merge crosses any
@@ -24,7 +23,7 @@
 //! Whatever the merges make of the bytes around a position is a token. So if no token spans the border between
 //! two characters, the text before and after it is encoded independently. New pre-tokens in scripts other than
 //! Latin are cut at such borders, and a character that is then alone is looked up. Texts without a split are
-//! encoded [interleaved](interleaved). With much such text, a [lazy DFA](dfa) learns what the early merges
+//! encoded [interleaved](batched). With much such text, a [lazy DFA](lazy_dfa) learns what the early merges
 //! produce, and the remaining segments are looked up in a cache.
 
 mod trie;
@@ -67,11 +66,15 @@ const NONE: u32 = u32::MAX;
 /// token, and 70 to 100 for its incompatible followers; for whole texts also that of [`EarlyTokens`].
 #[derive(Debug)]
 pub(super) struct BacktrackTables {
+    /// Finds the longest token at a position: the first candidate there.
     longest: LongestPrefixTrie,
+    /// One entry for each id. Ids without an ordinary token have unused entries, which no search finds.
     tokens: Box<[TokenEntry]>,
+    /// Which tokens can be adjacent. Rows and columns are those of the entries in `tokens`.
     compatibility: CompatibleMatrix,
     /// The class of each byte value, as an index into [`TokenEntry::followers`].
     classes: [u8; 256],
+    /// Where pre-tokens can be cut between characters.
     borders: CharBounds,
     /// For texts that are not split: the tokens that the lazy DFA finds.
     whole: Option<EarlyTokens>,
@@ -86,9 +89,11 @@ struct TokenEntry {
     /// One bit per [class](FollowOrder::classes) of bytes, clear if no token that begins with a byte of the class is
     /// compatible after this one.
     followers: u64,
-    /// Start of the row of this token's incompatible followers, and the column of this token as a follower.
+    /// Start of the row of this token's incompatible followers in the [matrix](CompatibleMatrix).
     row: u32,
+    /// The column of this token as a follower.
     column: u32,
+    /// Length of the token in bytes.
     length: u32,
     /// The longest token that is a proper prefix of this one, or [`NONE`].
     shorter: u32,
@@ -224,10 +229,15 @@ const SHORT: usize = 4 << 10;
 /// to 5 bytes for each byte of texts that are encoded in a batch, at most 5 MiB.
 #[derive(Debug, Default)]
 pub(crate) struct BacktrackScratch {
+    /// Dead ends of the text in progress.
     dead: DeadEnds,
+    /// Facts about the characters that were met, valid for one vocabulary.
     pub(self) characters: CharacterCache,
+    /// The DFA in use; `None` until there was enough text, and again once it is full.
     dfa: Option<Arc<LazyDfa>>,
+    /// What the DFA has found and is not yet certain.
     pending: PendingPositions,
+    /// Encodes what the DFA does not, if no token is very long.
     interleaved: Interleaved,
     /// Bytes of whole texts since the start, or since the DFA was last full, without those that were cut into
     /// characters.
@@ -236,8 +246,9 @@ pub(crate) struct BacktrackScratch {
     expected: usize,
     /// How many times the DFA was full.
     filled: u32,
-    /// Tokens of the last batch of texts, and the end of each text's tokens.
+    /// Tokens of the last batch of texts, concatenated.
     batch_ids: Vec<TokenId>,
+    /// The end of each text's tokens in `batch_ids`, one entry per text.
     ends: Vec<usize>,
 }
 

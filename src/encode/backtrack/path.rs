@@ -41,7 +41,9 @@ impl DeadEnds {
 
 /// What encoding a text needs: tables, text, and known dead ends.
 pub(super) struct Backtracker<'a> {
+    /// The vocabulary's tables.
     pub(super) tables: &'a BacktrackTables,
+    /// The text that positions of a path refer to. It may continue after the end that a path is extended to.
     pub(super) text: &'a [u8],
     /// Valid for this text only: a position is a dead end because of the text after it.
     pub(super) dead: &'a mut DeadEnds,
@@ -50,6 +52,7 @@ pub(super) struct Backtracker<'a> {
 /// The encoding of a chunk of a text, as it grows.
 #[derive(Debug)]
 pub(crate) struct Path {
+    /// The tokens, after those that were there before.
     pub(crate) ids: Vec<TokenId>,
     /// Ids before this index do not belong to the path.
     pub(super) base: usize,

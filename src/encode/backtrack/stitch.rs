@@ -38,10 +38,13 @@ pub(crate) enum EncodedChunk {
 /// A chunk of a text, encoded as if the text began there. The last token may end after the chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkTokens {
+    /// The first tokens of the chunk, at most [`HEAD`].
     head: Vec<TokenId>,
+    /// The tokens after these.
     rest: TokenIds,
-    /// The end of the last token in the text, and that token.
+    /// The position in the text at which the last token ends.
     at: usize,
+    /// The last token; [`NONE`] if the chunk has none.
     last: u32,
 }
 
@@ -65,10 +68,13 @@ impl ChunkTokens {
 pub(crate) struct Stitcher {
     /// The ids of the text so far, after others that were there before.
     ids: TokenIds,
-    /// Number of tokens of the text so far, the end of the last one in the text, and that token.
+    /// Number of tokens of the text so far, without the other ids.
     tokens: usize,
+    /// The position in the text at which the last token ends.
     at: usize,
+    /// The last token; [`NONE`] at the start.
     last: u32,
+    /// Dead ends that were met between chunks.
     dead: DeadEnds,
 }
 

@@ -9,7 +9,7 @@ use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 
-/// Bytes examined per byte of text above which backtracking are slower than merging.
+/// Bytes examined per byte of text above which backtracking is slower than merging.
 const MOST_EXAMINED: u32 = 64;
 
 /// A trie of the prefixes of all tokens. Prefixes are numbered in the order in which they first occur in the
@@ -17,6 +17,7 @@ const MOST_EXAMINED: u32 = 64;
 ///
 /// **Memory:** 256 KiB, and 32 bytes per prefix.
 pub(super) struct TrieBuilder {
+    /// The prefixes by number. A parent comes before its children.
     prefixes: Vec<TriePrefix>,
     /// The number of each prefix of two bytes, indexed by these bytes, the first one lowest; [`EMPTY`] if no
     /// token has the prefix.
@@ -26,15 +27,20 @@ pub(super) struct TrieBuilder {
 /// The number of the empty prefix, which is no child of any prefix and so also means "none".
 const EMPTY: u32 = 0;
 
+/// A prefix of one or more tokens. Numbers refer to other prefixes of the same [`TrieBuilder`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TriePrefix {
+    /// The prefix without its last byte.
     parent: u32,
-    /// The first child, and the next child of the same parent; [`EMPTY`] for none.
+    /// The first child; [`EMPTY`] for none.
     child: u32,
+    /// The next child of the same parent; [`EMPTY`] for none.
     sibling: u32,
+    /// Length in bytes.
     pub(super) length: u32,
-    /// The longest token that is a prefix of this one, or equal to it, and that token's length.
+    /// The longest token that is a prefix of this one, or equal to it.
     pub(super) token: u32,
+    /// The length of that token in bytes.
     pub(super) token_length: u32,
     /// The last byte.
     pub(super) byte: u8,
@@ -188,14 +194,17 @@ pub(super) const LIMIT: usize = 1 << 24;
 /// **Memory:** 0.5 MB, and 8 bytes per prefix of a token.
 #[derive(Debug)]
 pub(super) struct LongestPrefixTrie {
+    /// The node of each single byte.
     one: [TrieNode; 256],
     /// The node of the first two bytes, indexed by them, the first one lowest.
     two: Box<[TrieNode; 1 << 16]>,
+    /// All nodes in a double array: a child is at its parent's base, exclusive-or its byte.
     nodes: Box<[TrieNode]>,
     /// Length of the longest token in bytes.
     most_bytes: usize,
 }
 
+/// A node, packed into eight bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TrieNode {
     /// The base, which is the position of the children, and in the low 8 bits the byte that leads to this node.
@@ -359,8 +368,11 @@ impl TrieNode {
 /// A walk along a text, byte by byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TrieWalk {
+    /// The node that the walk has reached.
     node: TrieNode,
+    /// The next byte to read, as a position in the text.
     at: usize,
+    /// Where the walk must stop: the end of the pre-token.
     end: usize,
 }
 
@@ -391,6 +403,7 @@ fn roots(trie: &TrieBuilder, nodes: &[TrieNode]) -> ([TrieNode; 256], Box<[TrieN
 /// its base.
 #[derive(Debug, Default)]
 struct DoubleArray {
+    /// The nodes placed so far; free positions have default nodes.
     nodes: Vec<TrieNode>,
     /// One bit per position, set if it is free.
     free: Vec<u64>,
@@ -421,6 +434,7 @@ impl DoubleArray {
         self.bases.resize(length, false);
     }
 
+    /// Whether no node is at this position yet.
     fn is_free(&self, place: usize) -> bool {
         self.free[place / 64] >> (place % 64) & 1 == 1
     }

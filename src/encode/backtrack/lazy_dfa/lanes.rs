@@ -26,6 +26,7 @@ pub(super) struct DfaLane {
 }
 
 impl DfaLane {
+    /// A lane at the start of a text, in the state with this base.
     pub(super) fn new(base: StateBase) -> DfaLane {
         DfaLane { base, by: (base, 0) }
     }
@@ -35,8 +36,11 @@ impl DfaLane {
 struct RunningText<'a> {
     /// Index of the text.
     nth: usize,
+    /// The state before the next byte.
     lane: DfaLane,
+    /// The bytes that are not read yet.
     text: &'a [u8],
+    /// Receives one token for each of these bytes.
     found: &'a mut [FoundToken],
 }
 

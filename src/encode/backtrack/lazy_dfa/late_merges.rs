@@ -46,6 +46,7 @@ pub(super) struct LateMerges {
     ids: Box<[TokenId]>,
     /// One bit per border, set if a merge may cross it. Many borders share a bit.
     crossed: Box<[u64]>,
+    /// Which pairs of tokens the late merges join.
     merges: LateMergeTable,
     /// Late tokens of few early ones, as segments that are known in advance.
     pub(super) seeds: Box<[Seed]>,
@@ -54,14 +55,18 @@ pub(super) struct LateMerges {
 /// Facts about a token that are needed while later ones are built.
 #[derive(Clone, Debug, Default)]
 struct KnownToken {
+    /// The token's number, by the rank of its merge.
     number: u32,
+    /// The first of its early tokens.
     first: EarlyId,
+    /// The last of its early tokens, equal to `first` for an early token.
     last: EarlyId,
     /// Its early tokens as the bytes of a cache key; empty if they are too many.
     segment: Vec<u8>,
 }
 
 impl KnownToken {
+    /// The facts about an early token: its only part is itself.
     fn early(early: EarlyId) -> KnownToken {
         KnownToken { number: early.into(), first: early, last: early, segment: early.to_le_bytes().into() }
     }
@@ -179,8 +184,11 @@ fn border(left: EarlyId, right: EarlyId) -> (usize, u64) {
 /// Bits of a token's number. Tokens are numbered by the ranks of their merges, after the single bytes, and are so
 /// few that three numbers fit in one 64-bit slot. The last number is not used for a token.
 const NUMBER_BITS: u32 = 20;
+/// Bits of a slot that hold the result.
 const RESULT_BITS: u32 = u64::BITS - 2 * NUMBER_BITS;
+/// Most tokens that can have numbers.
 pub(super) const MOST: usize = (1 << NUMBER_BITS) - 1;
+/// The number that no token has.
 const NO_TOKEN: u32 = truncate_to_u32(MOST);
 
 /// Greater than all ranks.
@@ -205,6 +213,7 @@ const BUCKET: usize = 4;
 pub(super) struct LateMergeTable {
     /// In each slot a pair, and in the low bits its result; zero if free. At most half of the slots are in use.
     buckets: Box<[[u64; BUCKET]]>,
+    /// Bits that a hash is shifted right by to get a bucket.
     shift: u32,
 }
 
@@ -302,6 +311,7 @@ impl LateMergeTable {
     }
 }
 
+/// Two numbers in one, the left one in the higher bits.
 #[inline(always)]
 fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << NUMBER_BITS | u64::from(right)
@@ -325,13 +335,17 @@ const BYTES: usize = size_of::<EarlyId>();
 /// or segment.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
+    /// The tokens of segments that were met. Its keys are early tokens, two bytes each, in place of text.
     cache: PretokenCache,
     /// The early tokens of a text, filled from the end.
     early: Vec<u8>,
     /// The segments of a text, filled from the end.
     segments: Vec<SegmentEnd>,
+    /// The next [`LOOKUPS_AHEAD`] segments, prefetched.
     lookups: Vec<Lookup>,
+    /// Dead ends of the segment in progress.
     dead: DeadEnds,
+    /// The tokens of a segment that is encoded by backtracking.
     path: Path,
 }
 
@@ -361,7 +375,9 @@ impl Default for SegmentReader {
 /// What segments are encoded with.
 #[derive(Clone, Copy)]
 struct SegmentInput<'a> {
+    /// The vocabulary's tables.
     tables: &'a BacktrackTables,
+    /// The late merges, which do not cross the borders between segments.
     late: &'a LateMerges,
     text: &'a [u8],
 }

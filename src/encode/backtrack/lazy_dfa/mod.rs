@@ -71,17 +71,22 @@ pub(super) const LONGEST: usize = 1 << 12;
 /// usually need 14 MiB. The first transition takes 6 MiB.
 #[derive(Debug)]
 pub(super) struct LazyDfa {
+    /// What threads read without a lock while another adds to it.
     transitions: Transitions,
     /// For each byte, the state in which it is the only partial token and every completion of it is compatible.
     fresh: [u32; 256],
+    /// What a thread that misses a transition computes it from. One thread at a time does so.
     builder: Mutex<DfaBuilder>,
+    /// Whether the memory for states or transitions is used up. Threads then stop using the DFA.
     full: AtomicBool,
 }
 
 /// What transitions are computed from.
 #[derive(Debug)]
 struct DfaBuilder {
+    /// The partial tokens of each state.
     states: States,
+    /// Which positions of the transition table are free.
     placer: TransitionPlacer,
 }
 
@@ -272,6 +277,7 @@ impl LazyDfa {
 }
 
 impl DfaBuilder {
+    /// Whether states or transitions have reached their limit.
     fn is_full(&self) -> bool {
         self.placer.are_full() || self.states.are_full()
     }
@@ -286,9 +292,11 @@ impl DfaBuilder {
 
 /// Encodes texts with a DFA, for one thread.
 pub(super) struct DfaEncoder<'a> {
+    /// The DFA, which another thread may extend at the same time.
     pub(super) dfa: &'a LazyDfa,
     pub(super) tables: &'a BacktrackTables,
     pub(super) tokens: &'a EarlyTokens,
+    /// The thread's own part.
     pub(super) pending: &'a mut PendingPositions,
 }
 
@@ -299,6 +307,7 @@ pub(super) struct DfaEncoder<'a> {
 #[derive(Debug, Default)]
 pub(super) struct PendingPositions {
     found: Vec<FoundToken>,
+    /// Turns early tokens into the tokens of the vocabulary.
     reader: SegmentReader,
 }
 

@@ -28,11 +28,13 @@ const EMPTY: u64 = 0;
 /// token are excluded.
 #[derive(Debug)]
 pub(super) struct States {
+    /// The list of each state, by the state's number.
     all: InternedLists<PartialToken>,
     /// Sets of excluded tokens that are not just those [after](super::IncompatibleAfter) a token.
     sets: InternedLists<IncompatibleRange>,
     /// Scratch memory.
     next: Vec<PartialToken>,
+    /// Scratch memory for the set of a new partial token.
     common: Vec<IncompatibleRange>,
 }
 
@@ -252,6 +254,7 @@ pub(in crate::encode::backtrack) struct PrefixTable {
     longer: FxHashMap<u32, Vec<u32>>,
 }
 
+/// A prefix of early tokens, and where its children and longer tokens are.
 #[derive(Debug)]
 struct PrefixRow {
     /// The first child.
@@ -425,9 +428,11 @@ pub(super) const ALL_COMPATIBLE: u32 = 0;
 pub(in crate::encode::backtrack) struct IncompatibleAfter {
     /// For each token, the number of its set.
     sets: Vec<u32>,
+    /// The sets by number, each with what a lookup by byte needs.
     all: Vec<ByteSetOf>,
 }
 
+/// A set of incompatible tokens, and the bytes that these begin with.
 #[derive(Debug)]
 struct ByteSetOf {
     /// The range of its intervals among those of all sets.

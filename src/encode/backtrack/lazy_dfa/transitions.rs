@@ -25,6 +25,7 @@ const RESERVED: u32 = 64;
 /// A transition to the next state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transition {
+    /// The state that the byte leads to.
     pub(super) next: StateBase,
     /// The last token of the text up to there.
     pub(super) found: FoundToken,
@@ -98,10 +99,12 @@ pub(super) struct StateRecord {
 /// published (release stores, acquire loads).
 #[derive(Debug)]
 pub(super) struct Transitions {
+    /// The transition at each position, packed.
     steps: Box<[AtomicU64]>,
     /// The state that each base belongs or belonged to. Four bytes per entry would do, but the array would then
     /// be too small for the allocator to map, and the allocator would clear it all at once.
     owners: Box<[AtomicU64]>,
+    /// The record of each state, packed.
     records: Box<[AtomicU64]>,
 }
 
@@ -182,6 +185,7 @@ impl Transitions {
 /// a transition there.
 #[derive(Debug)]
 pub(super) struct TransitionPlacer {
+    /// The blocks of the transition table, in order.
     blocks: Vec<PositionBlock>,
     /// The codes by which each state has transitions.
     codes: Vec<CodeSet>,
@@ -192,12 +196,14 @@ pub(super) struct TransitionPlacer {
 /// The positions and the bases of a block that are available.
 #[derive(Clone, Copy, Debug)]
 struct PositionBlock {
+    /// Positions that no transition uses.
     free: CodeSet,
     /// Bases that no state has had.
     unused: CodeSet,
 }
 
 impl Default for PositionBlock {
+    /// A block without used positions.
     fn default() -> PositionBlock {
         let free = CodeSet([u64::MAX; 4]);
         let mut unused = free;
@@ -241,10 +247,12 @@ impl CodeSet {
         self.0[usize::from(code / 64)] >> (code % 64) & 1 == 1
     }
 
+    /// Adds a code; does nothing if the set has it.
     fn add(&mut self, code: u8) {
         self.0[usize::from(code / 64)] |= 1 << (code % 64);
     }
 
+    /// Removes a code; does nothing if the set does not have it.
     fn remove(&mut self, code: u8) {
         self.0[usize::from(code / 64)] &= !(1 << (code % 64));
     }
@@ -264,6 +272,7 @@ impl CodeSet {
         (0..4).zip(self.0).flat_map(move |(nth, word)| bits(word).map(move |bit| 64 * nth + bit))
     }
 
+    /// Whether the set has no code.
     fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
