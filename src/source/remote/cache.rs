@@ -145,6 +145,8 @@ impl Cache {
     }
 
     /// A file of the cache, as a source reads it.
+    ///
+    /// The name is the URI of the file with its commit, for messages and manifests. The file need not exist.
     pub(super) fn fetched(&self, commit: &str, path: &str) -> Fetched {
         let snapshot = self.snapshot(commit, path);
         // On systems without links the snapshot is a copy, and only the commit identifies it.
@@ -156,6 +158,8 @@ impl Cache {
     }
 
     /// The files in the cache that a URI names, without asking the hub.
+    ///
+    /// Sorted by path. `noted` receives notes, for example that the hub may have more files than the cache.
     ///
     /// # Errors
     /// The cache lacks the revision, or a file that the request or a numbered set requires.
@@ -191,6 +195,8 @@ impl Cache {
 
     /// The main file of a tokenizer in the cache, without asking the hub.
     ///
+    /// `noted` receives a note if files beside the main one may be missing.
+    ///
     /// # Errors
     /// The cache lacks the revision, or has no tokenizer there.
     pub(super) fn tokenizer(&self, wanted: &RepoRequest, noted: &dyn Fn(&str)) -> Result<PathBuf> {
@@ -219,6 +225,8 @@ impl Cache {
 }
 
 /// Adds the files below a folder as paths with slashes; none if the folder does not exist.
+///
+/// The order is that of the file system. Names that are not UTF-8 are left out, as no path of the hub has one.
 ///
 /// # Errors
 /// A folder cannot be read. Leaving its files out would silently remove rows from the dataset.
@@ -256,6 +264,7 @@ fn link(relative: &Path, blob: &Path, snapshot: &Path) -> std::io::Result<()> {
     link.into_temp_path().persist(snapshot).map_err(|failed| failed.error)
 }
 
+/// Copies the blob, since links may need privileges here. The copy is not atomic.
 #[cfg(not(unix))]
 fn link(_relative: &Path, blob: &Path, snapshot: &Path) -> std::io::Result<()> {
     fs::copy(blob, snapshot).map(|_| ())
@@ -270,6 +279,10 @@ pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
 ///
 /// The bytes are collected in `blobs/ETAG.incomplete`, where interrupted downloads continue, also those of Python's
 /// `huggingface_hub`. The file gets its final name only if it has the size and the hash that the hub lists.
+///
+/// Returns at once if another process completes the file while this one waits for the lock. If bytes from an earlier
+/// download give a wrong hash, the file is downloaded once more from the beginning; after that, a wrong hash is an
+/// error.
 ///
 /// # Errors
 /// The hub refuses or sends other content, attempts are exhausted, or the cache cannot be written.
@@ -327,9 +340,13 @@ fn broken(what: &str, problem: String) -> Error {
 
 /// The download of one file.
 struct FileDownload<'a> {
+    /// Sends the requests.
     http: &'a Http<'a>,
+    /// The address of the file at the hub.
     url: &'a str,
+    /// The size and the hash that the hub lists.
     entry: &'a RepoFile,
+    /// Receives the progress.
     observer: &'a dyn Observer,
     /// The file's name in messages.
     what: &'a str,
@@ -503,17 +520,24 @@ impl PartialFile {
     }
 
     /// Removes all bytes.
+    ///
+    /// The file is open for appending, so the next bytes are written to its start.
     fn empty(&mut self) -> Result<()> {
         self.file.set_len(0).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
     /// Deletes the file.
+    ///
+    /// # Errors
+    /// The file cannot be removed, or another download has taken over and may be writing to it.
     fn remove(&self) -> Result<()> {
         self.check_held()?;
         fs::remove_file(&self.path).map_err(|cause| Error::io("remove", &self.path, cause))
     }
 
     /// How the content differs from the hash that the hub lists; `None` if it does not.
+    ///
+    /// Reads the whole file.
     fn problem(&mut self, expected: &ContentHash) -> Result<Option<String>> {
         let bytes = self.bytes()?;
         let io = |cause| Error::io("read", &self.path, cause);
@@ -552,6 +576,7 @@ fn same_file(file: &File, path: &Path) -> bool {
     matches!((open, named), (Ok(open), Ok(named)) if open == named)
 }
 
+/// Only tests whether the path exists, as files have no portable identity.
 #[cfg(not(unix))]
 fn same_file(_file: &File, path: &Path) -> bool {
     path.is_file()

@@ -1,5 +1,5 @@
-//! HTTP requests to the hub and to web servers, with redirects, repetitions, and time limits; and what they need: URLs,
-//! `Link` headers (RFC 8288), and what a failed request means.
+//! HTTP requests to the hub and to web servers, with redirects, repetitions, and time limits. Also URLs, `Link` headers
+//! (RFC 8288), and the classification of failed requests.
 //!
 //! A request runs on its own thread and sends blocks of the answer through a bounded channel. The caller waits with a
 //! short timeout, so that it notices a request to stop. Failures are repeated with growing waits, as [`Patience`]
@@ -80,11 +80,19 @@ pub(super) struct Head {
 }
 
 /// An answer with a body that is arriving.
+///
+/// If it is dropped before the end, the request's thread ends at the next block that it tries to send.
+///
+/// **Memory:** at most [`BLOCKS_AHEAD`] blocks of [`BLOCK_BYTES`], 2 MiB in all, and those that the thread and the
+/// caller hold.
 pub(super) struct Answer<'a> {
+    /// The part that has arrived already.
     pub(super) head: Head,
     /// The blocks that the request's thread sends.
     blocks: Receiver<Result<Vec<u8>, RequestError>>,
+    /// Returns whether to give up.
     stop: &'a dyn Fn() -> bool,
+    /// Limits how slowly the body may arrive.
     pace: Pace,
 }
 
@@ -121,6 +129,9 @@ impl Pace {
 }
 
 /// A client that keeps connections open between requests.
+///
+/// It neither follows redirects nor treats a status as an error. A connection that is silent for
+/// [`Patience::silence`] fails.
 pub(super) fn agent(patience: &Patience) -> Agent {
     let silence = Some(patience.silence);
     let config = Agent::config_builder()
@@ -147,6 +158,9 @@ impl<'a> Http<'a> {
 
     /// Sends a single request, without repetitions.
     ///
+    /// Returns when the head has arrived, after redirects. A status other than success gives an error, except "range
+    /// not satisfiable", which says that a file is empty or already complete.
+    ///
     /// # Errors
     /// The server cannot be reached, does not answer in time, or refuses; or the caller is to stop.
     pub(super) fn get(&self, url: &str, span: ByteSpan) -> Result<Answer<'a>, RequestError> {
@@ -172,6 +186,8 @@ impl<'a> Http<'a> {
 
     /// Requests a complete body of at most `limit` bytes, repeating the request on failure, and returns it with its
     /// headers.
+    ///
+    /// For small answers: lists, descriptions and rank files. Each attempt starts from the beginning.
     ///
     /// # Errors
     /// Attempts are exhausted, the server refuses, the answer takes too long, or the caller is to stop.
@@ -245,18 +261,28 @@ fn receive<T>(from: &Receiver<T>, stop: &dyn Fn() -> bool) -> Result<Option<T>, 
 }
 
 /// Fails if the operation is to stop.
+///
+/// # Errors
+/// [`ErrorKind::Interrupted`].
 fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
     if stop() { Err(Error::interrupted()) } else { Ok(()) }
 }
 
 /// A request, with everything that its thread needs.
+///
+/// It owns everything, because the thread may live longer than the call that started it.
 struct Request {
+    /// The client. Other requests use the same connections.
     agent: Agent,
+    /// The kind of server, for messages.
     server: Server,
     /// The hub's origin, which alone gets the token.
     hub: String,
+    /// The token, checked to be valid in a header.
     token: Option<String>,
+    /// The address before redirects.
     url: String,
+    /// The bytes to request, from every host that a redirect leads to.
     span: ByteSpan,
 }
 
@@ -274,6 +300,9 @@ impl Request {
     }
 
     /// Follows redirects until an answer has a body.
+    ///
+    /// Each redirect is a new request. The entity tag is taken from the first answer of the hub that has one, because
+    /// the host of the content may send another.
     ///
     /// # Errors
     /// The server cannot be reached or refuses, or redirects too often.
@@ -308,6 +337,8 @@ impl Request {
 }
 
 /// Forwards a body block by block, until it ends or fails, or the receiver is gone.
+///
+/// The reader has no limit of its own: the receiver counts bytes. A failure is sent as the last message.
 fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, RequestError>>) {
     let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader();
     loop {
@@ -328,6 +359,8 @@ fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, Reque
 }
 
 /// The first offset and the total size from `Content-Range: bytes FIRST-LAST/TOTAL`.
+///
+/// `None` if the header is missing or has another form, for example `*` as the total.
 pub(super) fn first_and_total(headers: &HeaderMap) -> Option<(u64, u64)> {
     let (span, total) = header(headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
     Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
@@ -343,6 +376,8 @@ pub(super) fn is_empty(head: &Head) -> bool {
 }
 
 /// The value of a header.
+///
+/// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
 pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
@@ -356,8 +391,11 @@ fn entity_tag(headers: &HeaderMap) -> Option<String> {
 
 /// Counts successive failures of an operation, and decides whether to repeat it.
 pub(super) struct Retries<'a> {
+    /// The limits, and the callback for waits.
     settings: &'a HubSettings,
+    /// Returns whether to give up, asked during waits.
     stop: &'a dyn Fn() -> bool,
+    /// The name of the operation's object in messages.
     what: &'a str,
     /// Number of successive failures.
     failed: u32,
@@ -467,6 +505,9 @@ pub(super) fn connection_failure(cause: ureq::Error) -> RequestError {
 
 /// Classifies a status that is not a success. The hub gives details in `X-Error-Code`. If another host refuses, the
 /// signature of its address may have expired, and the next attempt gets a new address.
+///
+/// If the server itself refuses, the status decides: 408, 425, 429 and 500 to 599 are temporary, and all others
+/// final. `is_asked` is false for a host that the server has redirected to.
 pub(super) fn refused(
     status: StatusCode,
     headers: &HeaderMap,

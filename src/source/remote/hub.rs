@@ -42,6 +42,9 @@ struct CommitFiles {
 
 /// Asks the hub for the commit and the files. Without revision and path, the converted branch is tried second.
 ///
+/// The answer is complete or an error. With [`everything`](RepoRequest::everything) set, an empty list is an answer
+/// too, since the caller then says what it misses.
+///
 /// # Errors
 /// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
 fn find(wanted: &RepoRequest, http: &Http<'_>, settings: &HubSettings) -> Result<CommitFiles> {
@@ -67,6 +70,9 @@ fn find(wanted: &RepoRequest, http: &Http<'_>, settings: &HubSettings) -> Result
 
 /// Downloads the files that the cache lacks, and returns all of them.
 ///
+/// Files are downloaded one after the other. The commit of the revision is recorded in the cache only after all of
+/// them are there.
+///
 /// # Errors
 /// The files cannot be listed or downloaded, or the cache cannot be written.
 pub(super) fn fetch(
@@ -86,6 +92,8 @@ pub(super) fn fetch(
 
 /// Downloads the files of a tokenizer that the cache lacks, all of the same commit, and returns the path of its main
 /// file.
+///
+/// Files beside the main one are downloaded as well, because other programs expect them there.
 ///
 /// # Errors
 /// The repository has no tokenizer at the path, or several; or the files cannot be downloaded.
@@ -114,6 +122,11 @@ pub(super) fn fetch_tokenizer(
 }
 
 /// Downloads those of the given files of a commit that the cache lacks.
+///
+/// Observers see one download stage with the sum of the listed sizes, or none if nothing is missing.
+///
+/// # Errors
+/// A file cannot be downloaded. The files before it stay in the cache.
 fn bring(
     files: &[&RepoFile],
     commit: &str,
@@ -136,6 +149,9 @@ fn bring(
 }
 
 /// Returns the files; those that the cache lacks are opened for reading by ranges.
+///
+/// The files are those of the commit at the time of the call, even if the revision moves later. Nothing is written to
+/// the cache.
 ///
 /// # Errors
 /// The files cannot be listed.
@@ -171,6 +187,8 @@ pub(super) fn stream(
 }
 
 /// The address of a file's content.
+///
+/// It contains the commit and not the revision, so that all files are of the same version.
 fn resolve(wanted: &RepoRequest, settings: &HubSettings, commit: &str, path: &str) -> String {
     let (prefix, name) = (wanted.kind.prefix(), http::percent_encode_path(&wanted.repository()));
     format!("{}/{prefix}{name}/resolve/{commit}/{}", settings.endpoint, http::percent_encode_path(path))
@@ -185,7 +203,9 @@ const TREE_BYTES: usize = 256 << 20;
 
 /// Queries the hub's API about one repository.
 pub(super) struct Api<'a> {
+    /// Sends the requests and repeats those that fail.
     http: &'a Http<'a>,
+    /// The repository, and which of its files to keep.
     wanted: &'a RepoRequest,
     /// Address of the repository in the API.
     base: String,
@@ -194,26 +214,34 @@ pub(super) struct Api<'a> {
 /// The part of a revision's description that is needed.
 #[derive(Deserialize)]
 struct RevisionInfo {
+    /// The hash of the commit, which is checked before use.
     sha: Option<String>,
 }
 
 /// An entry of the tree, as the hub sends it.
 #[derive(Deserialize)]
 struct TreeEntry {
+    /// `file` or `directory`. Entries of any other kind than `file` are skipped.
     #[serde(rename = "type")]
     kind: String,
+    /// The path inside the repository, not yet checked.
     path: String,
+    /// Size in bytes. For a large file, the size in `lfs` counts.
     #[serde(default)]
     size: u64,
+    /// Git's hash of the blob; that of the pointer to it for a large file.
     #[serde(default)]
     oid: String,
+    /// Present exactly for large files.
     lfs: Option<LfsPointer>,
 }
 
 /// The size and SHA-256 of a large file.
 #[derive(Deserialize)]
 struct LfsPointer {
+    /// SHA-256 of the content in hex.
     oid: String,
+    /// Size of the content in bytes.
     size: u64,
 }
 
@@ -227,6 +255,8 @@ impl<'a> Api<'a> {
 
     /// The commit that a revision currently denotes.
     ///
+    /// A commit is 40 hex digits; an answer with another text is not accepted.
+    ///
     /// # Errors
     /// The revision does not exist, or the hub cannot be asked.
     pub(super) fn commit(&self, revision: &str) -> Result<String> {
@@ -237,6 +267,9 @@ impl<'a> Api<'a> {
     }
 
     /// The requested files of a commit, in byte order of their paths.
+    ///
+    /// Follows the links from page to page. A page that was requested before, or that has another origin, makes the
+    /// list invalid.
     ///
     /// # Errors
     /// The list is invalid, leads out of the repository, or is larger than the limits.
@@ -328,8 +361,11 @@ impl<'a> Api<'a> {
 /// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
 /// returns a newly signed address.
 pub(super) struct RemoteFile {
+    /// Keeps connections open. Clones share them.
     pub(super) agent: Agent,
+    /// Token, address of the hub, and limits for repeating requests.
     pub(super) settings: HubSettings,
+    /// Asked while a range arrives.
     pub(super) stop: Stop,
     /// The address of the file, without signatures.
     pub(super) url: String,
@@ -339,6 +375,7 @@ pub(super) struct RemoteFile {
     pub(super) bytes: u64,
     /// Its version when it was listed.
     pub(super) version: Version,
+    /// Which messages apply if a request fails.
     pub(super) server: Server,
 }
 
@@ -378,6 +415,7 @@ impl Version {
 }
 
 impl fmt::Debug for RemoteFile {
+    /// Shows neither the settings nor the version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteFile")
             .field("url", &self.url)
@@ -387,10 +425,15 @@ impl fmt::Debug for RemoteFile {
 }
 
 impl RangeRead for RemoteFile {
+    /// The size when the file was listed.
     fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    /// Requests the range until all of it has arrived, each time only the bytes that are missing.
+    ///
+    /// # Errors
+    /// Those of [`go_on`](RemoteFile::go_on), after all attempts.
     fn range(&self, start: u64, length: usize) -> Result<Bytes> {
         let http = Http::new(self.agent.clone(), self.server, &self.settings, &*self.stop);
         let mut tries = http.tries(&self.what);
@@ -442,6 +485,8 @@ impl RemoteFile {
 }
 
 /// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
+///
+/// A range of one byte is requested, because the answer to it shows the total size and whether ranges are supported.
 ///
 /// # Errors
 /// The server cannot be reached, refuses, or does not support ranges.

@@ -9,7 +9,8 @@
 //!
 //! A build without a feature has functions in its place that fail with an error which names the feature.
 //!
-//! The library reads no environment variables itself: [`HubSettings`] and [`StoreSettings`] hold what they say.
+//! The library reads no environment variables itself. [`HubSettings`] and [`StoreSettings`] hold the values that other
+//! tools take from them.
 
 #[cfg(feature = "hub")]
 mod cache;
@@ -53,48 +54,64 @@ pub(super) type Streamed = (Fetched, Option<Arc<dyn RangeRead>>);
 /// The ways in which a request for remote files can fail.
 #[derive(Debug, thiserror::Error)]
 enum RemoteError {
+    /// The URI of a dataset does not have the required form.
     #[error("{uri} does not name a dataset")]
     Uri { uri: String },
+    /// The same for the URI of a repository with a tokenizer.
     #[error("{uri} does not name a repository with a tokenizer")]
     TokenizerUri { uri: String },
+    /// An address with a scheme is neither `hf://` nor that of a known rank file.
     #[error("{address} is not an address of a tokenizer")]
     TokenizerAddress { address: String },
+    /// No file of the repository, or of the folder in it, is a tokenizer. `files` is part of the message.
     #[error("{uri} has no tokenizer that can be read: {files}")]
     #[cfg(feature = "hub")]
     NoTokenizer { uri: String, files: String },
+    /// The user must name one of these files.
     #[error("{uri} has several tokenizers: {files}")]
     #[cfg(feature = "hub")]
     SeveralTokenizers { uri: String, files: String },
+    /// A file of a tokenizer is too large. It is not downloaded.
     #[error("{path} of {uri} has {bytes}, and the limit of a tokenizer file is {limit}")]
     #[cfg(feature = "hub")]
     TooLong { uri: String, path: String, bytes: ByteCount, limit: ByteCount },
+    /// A rank file is not cached, and the network must not be used.
     #[error("{name} is not in the cache {}", path.display())]
     #[cfg(feature = "hub")]
     NoRanks { name: String, path: PathBuf },
+    /// A rank file in the cache has a wrong hash, and the network must not be used.
     #[error("{name} in the cache differs from the file that OpenAI publishes: {}", path.display())]
     #[cfg(feature = "hub")]
     OtherRanks { name: String, path: PathBuf },
+    /// The hub lists a path that would lead out of the folder of the repository.
     #[error("{path} of {repository} points outside of the repository")]
     #[cfg(feature = "hub")]
     Outside { repository: String, path: String },
+    /// The repository exists, but none of its files is requested.
     #[error("{uri} has no files to read")]
     #[cfg(feature = "hub")]
     NoFiles { uri: String },
+    /// The network must not be used, and the cache lacks the revision or a file.
     #[error("{uri} is not in the cache {}", cache.display())]
     #[cfg(feature = "hub")]
     NotCached { uri: String, cache: PathBuf },
+    /// A request has failed for good. `what` names the file or list, and `problem` gives the reason.
     #[error("{what} cannot be fetched: {problem}")]
     #[cfg(feature = "hub")]
     Refused { what: String, problem: String },
+    /// The hub's answer is not of the expected form, or exceeds a limit.
     #[error("{repository} has no usable {what} at {address}")]
     #[cfg(feature = "hub")]
     Answer { repository: String, address: String, what: &'static str },
+    /// A file has changed since it was listed, or other bytes arrived than were listed.
     #[error("{what} did not arrive completely: {problem}")]
     #[cfg(feature = "hub")]
     Broken { what: String, problem: String },
+    /// The URI of an object store has no bucket.
     #[error("{uri} does not name a place in an object store")]
     #[cfg(feature = "remote")]
     Store { uri: String },
+    /// This build lacks the cargo feature for the URI. `what` is the kind of server.
     #[error("{uri} cannot be fetched: this program was built without {what}")]
     #[cfg(not(all(feature = "hub", feature = "remote")))]
     Without { uri: String, what: &'static str },
@@ -118,6 +135,9 @@ impl RemoteError {
 /// Downloads the files that a URI names, unless the cache has them, and returns their paths. `any_name` says that the
 /// format is given, so that files of any name are requested.
 ///
+/// All files are of one commit. With `offline`, only the cache is searched, and the network is never used. Files that
+/// were complete before an error stay in the cache.
+///
 /// # Errors
 /// The URI names no dataset or no files; or the hub cannot be reached, refuses, or sends invalid data.
 #[cfg(feature = "hub")]
@@ -137,6 +157,8 @@ pub(super) fn fetch(
 }
 
 /// Like [`fetch`], without downloading: files that the cache lacks are to be read by ranges.
+///
+/// The result has `None` for a file that the cache has. With `offline` that is every file.
 ///
 /// # Errors
 /// Those of [`fetch`].
@@ -161,6 +183,8 @@ pub(super) fn stream(
 
 /// Requests the size and version of a file on a web server, which is to be read by ranges.
 ///
+/// The request is for the first byte of the file alone. It never has the hub's token.
+///
 /// # Errors
 /// The server cannot be reached, refuses, or does not support ranges.
 #[cfg(feature = "hub")]
@@ -174,6 +198,8 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
 }
 
 /// Lists files of an object store, which are to be read by ranges.
+///
+/// The files are in byte order of their names. None of their content is read.
 ///
 /// # Errors
 /// The store cannot be reached, refuses, or has no such files.
@@ -286,6 +312,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
+    /// Six attempts, within about half a minute of waits. A connection may be silent for 30 seconds.
     fn default() -> Patience {
         Patience {
             attempts: 6,
@@ -360,11 +387,14 @@ const RANKS_FOLDER: &str = "data-gym-cache";
 const A_DAY: u64 = 24 * 60 * 60;
 
 /// Whether a variable's value means true, as in `huggingface_hub`.
+///
+/// Case does not matter. All other values, such as `0`, mean false.
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
 }
 
 impl Default for HubSettings {
+    /// The public hub without a token, online, and a cache below the working directory. Notes are dropped.
     fn default() -> HubSettings {
         let endpoint = "https://huggingface.co".to_owned();
         let cache = PathBuf::from(".cache/huggingface/hub");
@@ -400,9 +430,12 @@ impl fmt::Debug for HubSettings {
 }
 
 /// How to reach object stores.
+///
+/// The default has no variables, and so no credentials. The `Debug` form does not show values.
 #[derive(Clone, Default)]
 pub struct StoreSettings {
     /// Environment variables that the stores' own tools read: names (`AWS_ACCESS_KEY_ID`) and values.
+    /// A store ignores names that it does not know.
     pub variables: Vec<(String, String)>,
 }
 

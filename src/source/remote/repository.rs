@@ -92,6 +92,8 @@ impl RepoRequest {
     }
 
     /// Parses a URI of this kind; `None` if it is invalid or its path leaves the repository.
+    ///
+    /// No part may be empty, `.` or `..`, or contain a backslash, so that paths in the cache stay in its folder.
     fn read(uri: &str, kind: RepoKind) -> Option<RepoRequest> {
         let rest = match kind {
             RepoKind::Dataset => uri.strip_prefix("hf://datasets/")?,
@@ -181,6 +183,8 @@ impl RepoRequest {
     }
 
     /// If a whole dataset with several splits is requested, keeps only the training split and reports the others.
+    ///
+    /// `path` gives the path of an item, and `noted` receives the message. Without a training split, all files stay.
     #[cfg(feature = "hub")]
     pub(super) fn keep_train<T>(&self, files: &mut Vec<T>, path: impl Fn(&T) -> &str, noted: &dyn Fn(&str)) {
         let found: BTreeSet<&str> = files.iter().filter_map(|file| splits(path(file)).last()).collect();
@@ -227,6 +231,8 @@ fn is_hidden(file: &str) -> bool {
 }
 
 /// Splits off the revision: a branch or commit is one part of the path, but `refs/…/…` is three.
+///
+/// `after` is the text after the `@`. The path is `None` if nothing follows the revision.
 fn revision_and_path(after: &str) -> (Option<String>, Option<&str>) {
     let length = if after.starts_with("refs/") { 3 } else { 1 };
     let end = after.match_indices('/').nth(length - 1).map_or(after.len(), |(slash, _)| slash);
@@ -271,12 +277,16 @@ impl ContentHash {
 }
 
 /// Whether a text is the full hash of a commit.
+///
+/// 40 hex digits. Shortened hashes are revisions that the hub must be asked about.
 #[cfg(feature = "hub")]
 pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a path from a server stays inside the folder that it is joined to.
+///
+/// Empty parts, `.` and `..` are not allowed, nor a zero byte. On Windows, neither are backslashes and colons.
 #[cfg(feature = "hub")]
 pub(super) fn inside(path: &str) -> bool {
     let leads_out = |letter| letter == '\0' || cfg!(windows) && matches!(letter, '\\' | ':');

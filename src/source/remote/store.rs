@@ -62,6 +62,9 @@ impl ObjectRequest<'_> {
     }
 
     /// The deepest folder that contains all requested objects.
+    ///
+    /// It is the part of the path before the first component with a wildcard, without a slash at its end. Only
+    /// objects in it are listed.
     fn folder(&self) -> &str {
         let is_pattern = |part: &str| part.contains(['*', '?', '[']);
         match self.path.split('/').position(is_pattern) {
@@ -74,6 +77,9 @@ impl ObjectRequest<'_> {
     }
 
     /// The store that the environment variables of its own tools describe.
+    ///
+    /// Variables that the store's library does not know are ignored. The library repeats failed requests itself, with
+    /// the waits of `patience`.
     ///
     /// # Errors
     /// The variables are incomplete or contradictory.
@@ -114,6 +120,8 @@ impl ObjectRequest<'_> {
 }
 
 /// Lists the objects that a URI names, in byte order of their names.
+///
+/// Lists all of the folder before anything is returned. Objects are shared by one client of the store.
 ///
 /// # Errors
 /// The URI names no bucket or no objects; or the store cannot be reached, or refuses.
@@ -157,6 +165,12 @@ pub(super) fn list(
 }
 
 /// The requested objects: a single one with that name, or those in the folder that match.
+///
+/// If the path has no wildcard, it is first taken as the name of an object, and as that of a folder only if there is
+/// no such object. `any_name` says that the extension does not matter.
+///
+/// # Errors
+/// The store refuses or cannot be reached. If nothing matches, the list is empty.
 async fn find(
     wanted: &ObjectRequest<'_>,
     any_name: bool,
@@ -184,7 +198,9 @@ async fn find(
 
 /// An object that is read by ranges and never stored.
 struct StoredObject {
+    /// The client of the store, which all objects of a list share.
     store: Arc<dyn ObjectStore>,
+    /// Asked while a range arrives.
     stop: Stop,
     /// The URI of the object.
     name: String,
@@ -199,6 +215,7 @@ struct StoredObject {
 }
 
 impl fmt::Debug for StoredObject {
+    /// Leaves out the store, because its settings include credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoredObject")
             .field("name", &self.name)
@@ -208,10 +225,16 @@ impl fmt::Debug for StoredObject {
 }
 
 impl RangeRead for StoredObject {
+    /// The size when the object was listed.
     fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    /// Requests the range, on the condition that the object still has its entity tag.
+    ///
+    /// # Errors
+    /// - The object has changed since it was listed, or the answer has another length.
+    /// - The store refuses or cannot be reached, or the caller is to stop.
     fn range(&self, start: u64, length: usize) -> Result<Bytes> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(start..start + to_u64(length))),
@@ -240,6 +263,9 @@ fn quoted(tag: String) -> String {
 
 /// Waits for a store, or for a request to stop.
 ///
+/// Each call has a runtime of its own on the calling thread, which checks every [`TICK`] whether to stop. A panic in
+/// the library becomes an error.
+///
 /// # Errors
 /// The store refuses or cannot be reached, or the caller is to stop.
 fn wait_for<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
@@ -263,6 +289,8 @@ fn wait_for<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store:
 }
 
 /// The error for a failure that the library reports.
+///
+/// `what` is the URI. The library's message is shown without secrets.
 fn refused(what: &str, cause: object_store::Error) -> Error {
     use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
     let (kind, help) = match cause {
@@ -289,6 +317,7 @@ const MOST_ANSWER_BYTES: u64 = 64 << 20;
 pub(super) struct Connector(pub(super) Agent);
 
 impl HttpConnector for Connector {
+    /// All connections use the one agent, so the library's own options have no effect.
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
@@ -296,6 +325,10 @@ impl HttpConnector for Connector {
 
 #[async_trait]
 impl HttpService for Connector {
+    /// Starts a thread for the request, and waits for its answer without blocking the runtime.
+    ///
+    /// # Errors
+    /// Those of [`run_request`], or no thread can be started.
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let agent = self.0.clone();
         let (send, answer) = oneshot::channel();
@@ -307,6 +340,9 @@ impl HttpService for Connector {
 }
 
 /// Runs a request and reads its answer up to the limit.
+///
+/// The whole body is in memory at the end. It is limited by the requested range, since a server could otherwise send
+/// without end.
 ///
 /// # Errors
 /// The server cannot be reached, or its answer breaks off or is too long.
@@ -330,6 +366,8 @@ fn run_request(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, Http
 }
 
 /// Maximum bytes of the answer if the request is for a range.
+///
+/// `None` for a request without a range, or with one that has no end.
 fn range_bytes(request: &HttpRequest) -> Option<u64> {
     let range = request.headers().get("range")?.to_str().ok()?.strip_prefix("bytes=")?;
     let (first, last) = range.split_once('-')?;
@@ -339,6 +377,8 @@ fn range_bytes(request: &HttpRequest) -> Option<u64> {
 }
 
 /// The library repeats requests that fail with an error of these kinds.
+///
+/// All errors of other kinds are final.
 fn client_error(cause: ureq::Error) -> HttpError {
     let kind = match cause {
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,

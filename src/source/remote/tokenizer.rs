@@ -60,6 +60,9 @@ pub(super) enum NotChosen {
 /// Selects the files of a tokenizer. `files` are the sorted paths of a repository, and `asked` is a file or folder in
 /// it.
 ///
+/// A file that is named is taken as it is. In a folder, a complete file comes first, then ranks of `tiktoken`, then a
+/// pair of files, then a `.model`. Files of subfolders do not count.
+///
 /// # Errors
 /// The reason that no tokenizer was selected.
 pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<TokenizerFiles<'a>, NotChosen> {
@@ -79,6 +82,8 @@ pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Token
 }
 
 /// The main file of a tokenizer in a folder. `folder` is empty or ends with a slash.
+///
+/// `None` if the folder has no such file.
 ///
 /// # Errors
 /// The folder has several files that could each be the main file.
@@ -109,6 +114,9 @@ fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>
 }
 
 /// The main file with the files beside it that belong to it.
+///
+/// Only files of the same folder belong to it: those in [`BESIDE`], the other one of a pair, and the sidecar
+/// `NAME.json`.
 fn with_beside<'a>(files: &[&'a str], main: &'a str) -> TokenizerFiles<'a> {
     let (folder, name) = main.split_at(main.rfind('/').map_or(0, |slash| slash + 1));
     let pair = PAIRS.into_iter().find(|pair| pair.contains(&name)).unwrap_or_default();
@@ -305,6 +313,10 @@ impl RankFile {
     }
 
     /// Downloads the file and checks its hash.
+    ///
+    /// # Errors
+    /// The file cannot be downloaded, or its hash is wrong. Except for an interruption, the error has advice on how
+    /// to get the file otherwise.
     fn download(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<u8>> {
         let endpoint = settings.ranks_endpoint.clone();
         let path = self.address.splitn(4, '/').nth(3).unwrap_or_default();
