@@ -9,13 +9,9 @@
 //! | `first` | 64-bit unsigned integer | the number of the row; only if the file is in order of first appearance |
 //!
 //! Without the column `first`, rows are sorted by `pretoken`. The key-value metadata of the file has the [`CountsInfo`]
-//! as JSON under `tokenmill.counts`, and a checksum of it and of all rows under `tokenmill.counts.sha256`.
+//! as JSON under `tokenmill.counts`, and a [`Checksum`] of it and of all rows under `tokenmill.counts.sha256`.
 //!
-//! The checksum in the metadata of counts files.
-//!
-//! Reads counts files, and checks everything that it reads.
-//!
-//! Writes counts files.
+//! [`CountsWriter`] writes such a file row by row. [`CountsReader`] reads one row by row, and checks all that it reads.
 
 use std::fs::File;
 use std::io::Write;
@@ -50,8 +46,11 @@ use crate::source::{check_index, check_pages};
 use crate::split::SplitPattern;
 use crate::{FORMAT_VERSION, VERSION};
 
+/// The name of the first column: the bytes of each pre-token.
 const PRETOKEN: &str = "pretoken";
+/// The name of the second column: the count of each pre-token.
 const COUNT: &str = "count";
+/// The name of the third column, which only a file in order of first appearance has.
 const FIRST: &str = "first";
 /// The metadata key of the [`CountsInfo`], as JSON.
 pub(super) const INFO_KEY: &str = "tokenmill.counts";
@@ -164,7 +163,9 @@ const AT_ONCE: usize = 16 << 10;
 /// little-endian.
 #[derive(Debug)]
 pub(super) struct Checksum {
+    /// The hash of the JSON and of the rows that are not in `rows`.
     hash: Sha256,
+    /// Encoded rows that are not hashed yet, fewer than [`AT_ONCE`] bytes between calls.
     rows: Vec<u8>,
 }
 
@@ -199,9 +200,13 @@ const ROWS_PER_READ: usize = 1 << 13;
 ///
 /// **Memory:** a page of each column and 8 192 pre-tokens: a few MB, unless pre-tokens are long.
 pub(super) struct CountsReader {
+    /// The path of the file, for messages.
     path: PathBuf,
+    /// The metadata of the file, which was checked when the file was opened.
     info: CountsInfo,
+    /// The batches that are not read yet.
     batches: ParquetRecordBatchReader,
+    /// The current batch, empty at first.
     batch: Batch,
     /// Number of rows of the batch that were read.
     read: usize,
@@ -219,13 +224,16 @@ pub(super) struct CountsReader {
 
 /// A batch of rows of a counts file.
 struct Batch {
+    /// The bytes of the pre-tokens, with 64-bit offsets.
     pretokens: LargeBinaryArray,
+    /// The count of each pre-token.
     counts: UInt64Array,
     /// The third column of a file in order of first appearance.
     first_positions: Option<UInt64Array>,
 }
 
 impl Batch {
+    /// Creates a batch without rows, for the times before the first batch and after the last one.
     fn empty() -> Batch {
         Batch {
             pretokens: Vec::<&[u8]>::new().into(),
@@ -359,6 +367,11 @@ impl CountsReader {
 }
 
 impl PretokenReader for CountsReader {
+    /// Reads and checks the next row.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or is not in order. At its end, also if the checksum or the number of
+    /// rows is wrong.
     fn advance(&mut self) -> Result<bool> {
         while self.read == self.batch.pretokens.len() {
             if !self.next_batch()? {
@@ -374,6 +387,7 @@ impl PretokenReader for CountsReader {
         Ok(true)
     }
 
+    /// Returns the bytes in the batch. They are valid until the next call of `advance`.
     fn pretoken(&self) -> &[u8] {
         self.batch.pretokens.value(self.read - 1)
     }
@@ -382,6 +396,7 @@ impl PretokenReader for CountsReader {
         Count::new(self.batch.counts.value(self.read - 1))
     }
 
+    /// Returns the number of the row. In an ordered file this is the order of first appearance.
     fn first(&self) -> u64 {
         self.before + to_u64(self.read - 1)
     }
@@ -397,6 +412,9 @@ fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, Parquet
 }
 
 /// Returns a reader with 64-bit offsets, so that the pre-tokens of a batch may have 2 GiB or more.
+///
+/// # Errors
+/// The file cannot be read, or its columns cannot be read with this schema.
 fn with_long_offsets(
     builder: &ParquetRecordBatchReaderBuilder<File>,
     file: &File,
@@ -410,6 +428,10 @@ fn with_long_offsets(
 }
 
 /// Returns the metadata of the file, as JSON and parsed.
+///
+/// # Errors
+/// The metadata is missing or is not valid JSON of a [`CountsInfo`], or the file has a version that this program does
+/// not read.
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, INFO_KEY) else {
         let problem = "it lacks the metadata of a counts file";
@@ -490,25 +512,40 @@ pub fn write_counts(
 }
 
 /// Writes a counts file, pre-token by pre-token, in the order of the file.
+///
+/// The footer is written by [`end`](CountsWriter::end) alone. A file without it is not a counts file.
+///
+/// **Memory:** the rows of a batch, and what Parquet buffers of a row group.
 pub(super) struct CountsWriter<'a, W: Write + Send> {
+    /// The path of the file, for messages.
     path: &'a Path,
+    /// Asked before each batch whether to stop.
     observer: &'a dyn Observer,
+    /// Writes batches as Parquet.
     writer: ArrowWriter<W>,
+    /// Two columns, or three if the file is ordered.
     schema: Arc<Schema>,
+    /// Whether the file is in order of first appearance, and so has the column `first`.
     ordered: bool,
     /// Number of rows written.
     rows: u64,
-    /// The rows of the next batch.
+    /// The pre-tokens of the next batch.
     pretokens: BinaryBuilder,
+    /// The counts of the next batch, one per pre-token.
     counts: Vec<u64>,
+    /// Bytes of the pre-tokens of the next batch, at most [`BATCH_BYTES`] unless one pre-token has more.
     bytes: usize,
     /// Bytes of the pre-tokens of all rows.
     pretoken_bytes: u64,
+    /// The checksum of the rows so far, including those of the next batch.
     checksum: Checksum,
 }
 
 impl<'a, W: Write + Send> CountsWriter<'a, W> {
     /// Starts a counts file. `path` appears in error messages only.
+    ///
+    /// # Errors
+    /// The split pattern is [`SplitPattern::None`], or nothing can be written to `out`.
     pub(super) fn begin(
         out: W,
         path: &'a Path,
@@ -538,6 +575,9 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
 
     /// Adds all pre-tokens, in the order of the file. Equal ones become one row, unless the file is in order of first
     /// appearance.
+    ///
+    /// # Errors
+    /// Those of [`push`](CountsWriter::push), or a sum of equal pre-tokens exceeds 2⁶⁴ − 1.
     pub(super) fn push_all(&mut self, pretokens: &PretokenCounts) -> Result<()> {
         if self.ordered {
             return pretokens.iter().try_for_each(|(pretoken, count)| self.push(pretoken, count));
@@ -555,6 +595,9 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 
     /// Adds a row. The caller must keep the order of the file.
+    ///
+    /// # Errors
+    /// The pre-token has 2 GiB or more, a batch cannot be written, or the observer stops the run.
     pub(super) fn push(&mut self, pretoken: &[u8], count: Count) -> Result<()> {
         if i32::try_from(pretoken.len()).is_err() {
             return Err(CountsFileError::PretokenTooLong { bytes: pretoken.len() }.into());
@@ -571,6 +614,9 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 
     /// Writes the remaining rows and the footer. Returns the number of rows, and the bytes of all pre-tokens.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the observer stops the run.
     pub(super) fn end(mut self) -> Result<(u64, u64)> {
         self.write()?;
         let checksum = KeyValue::new(CHECKSUM_KEY.to_owned(), self.checksum.get());
@@ -580,6 +626,8 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 
     /// Writes the rows of the batch.
+    ///
+    /// Does nothing if there are none.
     fn write(&mut self) -> Result<()> {
         self.observer.checkpoint()?;
         if self.counts.is_empty() {
@@ -616,8 +664,10 @@ fn write_error(path: &Path, cause: ParquetError) -> Error {
 /// Errors of counts files.
 #[derive(Debug, thiserror::Error)]
 enum CountsFileError {
+    /// The pattern is [`SplitPattern::None`].
     #[error("counts without a split cannot be saved: each pre-token would be a whole document")]
     Unsplit,
+    /// The offsets of the column have 31 bits.
     #[error("a pre-token of {bytes} bytes is too long for a counts file")]
     PretokenTooLong { bytes: usize },
     #[error("cannot write {}", path.display())]
@@ -626,10 +676,13 @@ enum CountsFileError {
         #[source]
         cause: ParquetError,
     },
+    /// A Parquet file of another kind.
     #[error("{} is not a counts file: {problem}", path.display())]
     NotCounts { path: PathBuf, problem: &'static str },
+    /// The content of a row is impossible. `row` is counted from 0.
     #[error("{} is damaged: {problem} in row {row}", path.display())]
     Row { path: PathBuf, row: u64, problem: &'static str },
+    /// Each row is possible, but the rows or the metadata are not those that were written.
     #[error("{} is damaged: its counts or pre-tokens do not match its checksum", path.display())]
     Checksum { path: PathBuf },
     #[error("{} is damaged or not Parquet", path.display())]
@@ -654,6 +707,7 @@ enum CountsFileError {
 }
 
 impl From<CountsFileError> for Error {
+    /// Chooses the kind and the advice.
     fn from(error: CountsFileError) -> Error {
         let (kind, help) = match &error {
             CountsFileError::Unsplit => {

@@ -57,16 +57,22 @@ pub fn count_whole_documents(
 
 /// The distinct texts so far. The text that is being read follows them in the same buffer.
 struct DocumentCounter<'a> {
+    /// The boundary, weights, special tokens, preparation and memory limit.
     config: &'a CountConfig,
+    /// The distinct texts, and behind them in `bytes` the text that is being read.
     distinct: DistinctPretokens,
     /// The start of the text that is being read, in the bytes of `pretokens`.
     start: usize,
+    /// The source of the text that is being read.
     source: usize,
+    /// The statistics so far.
     facts: FactCollector,
+    /// The document that may continue in the next batch, for the statistics.
     open: OpenDocument,
 }
 
 impl<'a> DocumentCounter<'a> {
+    /// Creates a counter that has read nothing.
     fn new(config: &'a CountConfig) -> DocumentCounter<'a> {
         DocumentCounter {
             config,
@@ -103,6 +109,9 @@ impl<'a> DocumentCounter<'a> {
 
     /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
     /// either.
+    ///
+    /// # Errors
+    /// The text of all distinct documents exceeds the limit, or the system gives no memory.
     fn reserve(&mut self, more: usize) -> Result<()> {
         let bytes = &mut self.distinct.pretokens.bytes;
         let length = bytes.len().saturating_add(more);
@@ -233,9 +242,13 @@ pub(super) struct CorpusChunk {
 
 /// Rows of a batch that are texts. The first row counts from offset `from` on, the last one up to offset `to`.
 struct ChunkRows {
+    /// The whole batch, with rows that other chunks have text of.
     batch: Batch,
+    /// The rows of the batch that this chunk has a part of.
     texts: Range<usize>,
+    /// Offset in the first of these rows at which the chunk starts.
     from: usize,
+    /// Offset in the last of these rows before which the chunk ends. It may exceed the length of the row.
     to: usize,
     /// The rows that are whole documents.
     whole: Range<usize>,
@@ -290,7 +303,9 @@ pub(super) struct CorpusChunks<'a> {
     documents: Documents<'a>,
     /// A batch that was read before the pending text of the previous source was passed on.
     waiting: Option<Batch>,
+    /// The boundary, weights, special tokens and memory limit.
     config: &'a CountConfig,
+    /// The text after the last safe split point so far.
     pending: PendingText<'a>,
     /// The unit and the row in which the pending text starts.
     head_start: (usize, u64),
@@ -300,10 +315,12 @@ pub(super) struct CorpusChunks<'a> {
     position: u64,
     /// Facts about the documents that are in several chunks.
     facts: FactCollector,
+    /// The document that may continue in the next batch.
     open: OpenDocument,
 }
 
 impl<'a> CorpusChunks<'a> {
+    /// Creates the chunks of these documents. Nothing is read yet.
     pub(super) fn new(
         documents: Documents<'a>,
         splitter: &'a dyn Splitter,
@@ -409,6 +426,8 @@ impl<'a> CorpusChunks<'a> {
 impl Iterator for CorpusChunks<'_> {
     type Item = Result<CorpusChunk>;
 
+    /// Reads a batch and makes a chunk of it. Before the first batch of another source, and at the end, makes a chunk
+    /// of the pending text alone.
     fn next(&mut self) -> Option<Result<CorpusChunk>> {
         let batch = match self.waiting.take() {
             Some(batch) => Some(batch),
@@ -434,7 +453,9 @@ const FIRST_LOOKAHEAD: usize = 1 << 10;
 
 /// The text that was read but not yet passed on, because it has no safe split point.
 pub(super) struct PendingText<'a> {
+    /// Finds safe split points.
     splitter: &'a dyn Splitter,
+    /// Finds special tokens, which affect where text can be cut.
     specials: &'a SpecialFinder,
     /// The pending text.
     text: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Statistics of the corpus, collected while counting.
+//! Statistics of the corpus, collected while counting, among them a histogram of document lengths.
 //!
-//! Histograms of lengths with few bins.
+//! Each thread has a [`FactCollector`]. Sums of collectors do not depend on how documents are divided among threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,7 @@ pub struct SourceFacts {
 }
 
 impl SourceFacts {
+    /// Adds the statistics of the same source from another collector.
     fn add(&mut self, other: &SourceFacts) {
         self.documents += other.documents;
         self.null_documents += other.null_documents;
@@ -77,6 +78,7 @@ pub(super) struct FactCollector {
 }
 
 impl Default for FactCollector {
+    /// Creates a collector that has seen no text.
     fn default() -> FactCollector {
         FactCollector { facts: CorpusFacts::default(), lengths: [0; BINS], seen: [false; 256] }
     }
@@ -195,6 +197,7 @@ const STEPS: u64 = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram {
+    /// The bins that are not empty, in ascending order.
     bins: Vec<Bin>,
 }
 

@@ -109,14 +109,18 @@ fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
 /// A table to sum, and its data.
 #[derive(Clone, Copy)]
 struct TableWithTotals<'a> {
+    /// The counts of one thread. Nothing changes them while tables are summed.
     of: &'a PretokenTable,
+    /// The totals of its entries. Threads write to different ones.
     sums: &'a TableTotals,
 }
 
 /// An entry and its table.
 #[derive(Clone, Copy)]
 struct LocatedSlot<'a> {
+    /// The slot of the entry in its table.
     entry: &'a CountSlot,
+    /// The table. Its arena has the bytes of long pre-tokens.
     table: TableWithTotals<'a>,
 }
 
@@ -176,6 +180,7 @@ struct RangeSums<'a> {
 }
 
 impl<'a> RangeSums<'a> {
+    /// Creates an empty list. The entries of `largest` are found without being added.
     fn new(largest: TableWithTotals<'a>) -> RangeSums<'a> {
         RangeSums { largest, others: Vec::new(), index: HashIndex::default() }
     }
@@ -240,19 +245,23 @@ impl<'a> RangeSums<'a> {
     }
 }
 
-/// A section of a arena: pre-tokens in order of first appearance. Those with a total of zero are skipped.
+/// A section of an arena: pre-tokens in order of first appearance. Those with a total of zero are skipped.
 #[derive(Clone, Copy)]
 struct ArenaSlice<'a> {
+    /// The position at which each pre-token first appears, ascending.
     first_positions: &'a [u64],
+    /// The end of each pre-token in `bytes`.
     ends: &'a [usize],
+    /// The total of each pre-token; zero if an entry of another table has it.
     totals: &'a [AtomicU64],
     /// The start of the first pre-token in `bytes`.
     start: usize,
+    /// The bytes of the whole arena, not only of this section.
     bytes: &'a [u8],
 }
 
 impl<'a> ArenaSlice<'a> {
-    /// Returns the whole of a arena.
+    /// Returns the whole of an arena.
     fn all(
         KeyArena { bytes, ends, first_positions }: &'a KeyArena,
         totals: &'a [AtomicU64],
@@ -319,8 +328,11 @@ fn shares(mut lists: Vec<ArenaSlice<'_>>) -> Vec<Vec<ArenaSlice<'_>>> {
 struct OutputSlice<'a> {
     /// Bytes of the result before this section.
     start: usize,
+    /// Receives the bytes of the pre-tokens.
     bytes: &'a mut [u8],
+    /// Receives the end of each pre-token in the bytes of the whole result.
     ends: &'a mut [usize],
+    /// Receives the total of each pre-token.
     counts: &'a mut [Count],
 }
 

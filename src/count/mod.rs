@@ -212,20 +212,28 @@ fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
 /// Errors of counting.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CountError {
+    /// A count exceeds 2⁶⁴ − 1.
     #[error("the count of {} does not fit in 64 bits", shown(pretoken))]
     Overflow { pretoken: Vec<u8> },
+    /// Counts are needed in memory at once, and do not fit.
     #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
     PretokensExceedLimit { limit: ByteCount },
+    /// The limit keeps positions in the prepared corpus unique: see [`prepared_position`].
     #[error("normalizing a text before the split makes it more than {most} times as long")]
     GrewTooMuch { most: u64 },
+    /// The same as for pre-tokens, for a corpus that is not split.
     #[error("the distinct documents need more than {limit}, their share of the memory limit")]
     DocumentsExceedLimit { limit: ByteCount },
+    /// There is no limit, or the system has less memory than the limit.
     #[error("the system has no memory for {bytes} of distinct documents")]
     OutOfMemory { bytes: ByteCount },
+    /// An index or a table has no numbers for more pre-tokens.
     #[error("the corpus has more than {most} distinct pre-tokens, which is the limit")]
     TooManyPretokens { most: usize },
+    /// A sorted run ends in the middle of a record.
     #[error("the sorted runs in {} are damaged", folder.display())]
     DamagedRun { folder: PathBuf },
+    /// `what` names the setting, `one` its value in the first file, and `two` that in the other.
     #[error("{} cannot be summed with {}: it was counted with {what} {two}, not {one}", path.display(), first.display())]
     DifferentSettings { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
 }
@@ -235,9 +243,13 @@ pub(super) enum CountError {
 #[derive(Debug, thiserror::Error)]
 #[error("a pre-token is longer than {limit}, the most that the memory limit allows")]
 pub(crate) struct PretokenExceedsLimit {
+    /// The source, as an index of the run's sources.
     pub(crate) source_number: usize,
+    /// The unit in that source, for example a file.
     pub(crate) unit: usize,
+    /// The row of the unit in which the pre-token starts.
     pub(crate) row: u64,
+    /// The longest pre-token that is allowed.
     limit: ByteCount,
 }
 

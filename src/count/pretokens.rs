@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Bytes that [`PretokenCounts`] takes for each pre-token in addition to its own: its end and its count.
 pub(super) const BYTES_EACH: u64 = 16;
 
-/// The same for [`DistinctPretokens`], whose index takes at most 32 bytes for each pre-token.
+/// The same for [`DistinctPretokens`]. Its index takes at most 32 bytes more for each pre-token.
 pub(super) const BYTES_EACH_INDEXED: u64 = 48;
 
 /// Distinct byte sequences and their counts: the input of training. The sequences are pre-tokens, or documents if
@@ -29,8 +29,11 @@ pub(super) const BYTES_EACH_INDEXED: u64 = 48;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PretokenCounts {
+    /// The bytes of all sequences, concatenated. While documents are read, the text in progress follows.
     pub(super) bytes: Vec<u8>,
+    /// The end of each sequence in `bytes`, ascending.
     pub(super) ends: Vec<usize>,
+    /// The count of each sequence, above zero.
     pub(super) counts: Vec<Count>,
 }
 
@@ -127,6 +130,7 @@ pub(super) fn nth<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8]
 }
 
 impl<'a> FromIterator<(&'a [u8], Count)> for PretokenCounts {
+    /// [Pushes](PretokenCounts::push) each sequence. Equal ones stay separate.
     fn from_iter<I: IntoIterator<Item = (&'a [u8], Count)>>(pretokens: I) -> PretokenCounts {
         let mut counts = PretokenCounts::new();
         for (pretoken, count) in pretokens {
@@ -139,6 +143,7 @@ impl<'a> FromIterator<(&'a [u8], Count)> for PretokenCounts {
 /// [`PretokenCounts`] in which a pre-token is found by its bytes.
 #[derive(Debug, Default)]
 pub(super) struct DistinctPretokens {
+    /// The pre-tokens. Each of them must be in the index.
     pub(super) pretokens: PretokenCounts,
     /// Finds the pre-tokens, numbered from 1, by their hashes.
     index: HashIndex,
@@ -153,6 +158,9 @@ impl DistinctPretokens {
     }
 
     /// Adds to the count of the pre-token at an index.
+    ///
+    /// # Errors
+    /// The sum exceeds 2⁶⁴ − 1.
     pub(super) fn add_at(&mut self, index: usize, more: Count) -> Result<(), CountError> {
         let count = self.pretokens.counts[index];
         self.pretokens.counts[index] = sum_of_counts(self.pretokens.pretoken(index), count, more)?;
@@ -160,6 +168,9 @@ impl DistinctPretokens {
     }
 
     /// Appends a new pre-token with the hash that [`find`](DistinctPretokens::find) returned.
+    ///
+    /// # Errors
+    /// The index has as many pre-tokens as it can number.
     pub(super) fn push(&mut self, hash: u64, pretoken: &[u8], count: Count) -> Result<(), CountError> {
         self.pretokens.push(pretoken, count);
         self.index_last(hash)
@@ -190,6 +201,9 @@ pub(super) fn sum_of_counts(pretoken: &[u8], one: Count, other: Count) -> Result
 /// returned `true`.
 pub(super) trait PretokenReader {
     /// Reads the next pre-token. Returns `false` at the end.
+    ///
+    /// # Errors
+    /// The source of the pre-tokens cannot be read, or is damaged.
     fn advance(&mut self) -> Result<bool>;
 
     /// Returns the current pre-token.

@@ -150,6 +150,7 @@ fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
 
 /// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
 struct ChunkQueue<'a> {
+    /// Reads the corpus. The thread that holds the lock reads, and the others count or wait.
     chunks: CorpusChunks<'a>,
     /// Number of chunks taken so far.
     taken: u64,
@@ -158,7 +159,9 @@ struct ChunkQueue<'a> {
 /// An error, and the number of the chunk in which it occurred. The earliest one is reported. It does not depend on
 /// the number of threads, because all chunks before it were counted.
 struct ChunkError {
+    /// Counted from 1.
     chunk: u64,
+    /// Reported if no earlier chunk failed.
     error: Error,
 }
 
@@ -176,16 +179,21 @@ impl ChunkQueue<'_> {
 
 /// The state of one counting thread.
 struct Shard<'a> {
+    /// Splits texts into pre-tokens.
     splitter: &'a dyn Splitter,
+    /// Weights, special tokens, preparation and limits.
     config: &'a CountConfig,
+    /// Receives the bytes that were counted, and is asked whether to stop.
     observer: &'a dyn Observer,
     /// The source of the current text, and its unit and row, for errors.
     document: (usize, (usize, u64)),
     /// The most bytes of the table, and the folder for its counts when it is full.
     limit: Option<(usize, &'a Path)>,
+    /// The counts since the last run was written.
     table: PretokenTable,
     /// The runs written so far.
     runs: Option<SpillFile>,
+    /// Statistics of the texts that were counted here, and of the documents that are whole in a chunk.
     facts: FactCollector,
     /// The ends of the pre-tokens of a window, kept so that the memory is used again.
     ends: Vec<u32>,

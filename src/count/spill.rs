@@ -23,7 +23,9 @@ use crate::observer::Observer;
 /// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
 /// from [`count_within_limit`](super::count_within_limit).
 pub struct Counts {
+    /// The distinct pre-tokens with their total counts, or runs that are still to be merged.
     pub(super) pretokens: CountedPretokens,
+    /// Statistics of the whole corpus.
     pub(super) facts: FactCollector,
 }
 
@@ -135,6 +137,7 @@ fn by_first(runs: Vec<SpillFile>, limit: &MemoryLimit, observer: &dyn Observer) 
 /// Distinct pre-tokens that are to be sorted by first position.
 #[derive(Default)]
 struct FirstOrderSorter {
+    /// The bytes of the pre-tokens, in the order in which they were pushed.
     arena: KeyArena,
     /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
     order: Vec<(u64, u64, Count)>,
@@ -184,7 +187,9 @@ const MAX_NUMBER_BYTES: usize = 10;
 ///
 /// Each record has the length of the pre-token, its count, its first position in the corpus, and its bytes.
 pub(super) struct SpillFile {
+    /// The file, which has no name. Readers share its handle.
     file: File,
+    /// The folder in which it was created, for messages.
     folder: PathBuf,
     /// The byte range of each run in the file.
     runs: Vec<Range<u64>>,
@@ -247,7 +252,9 @@ impl SpillFile {
 
 /// Writes the pre-tokens of a run one after another.
 pub(super) struct RunWriter<'a> {
+    /// Collects records to writes of [`WRITE_BUFFER`] bytes.
     out: BufWriter<&'a File>,
+    /// The folder of the file, for messages.
     folder: &'a Path,
     /// Bytes written so far.
     length: u64,
@@ -307,17 +314,21 @@ fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Reads the pre-tokens of a run one after another.
 pub(super) struct RunReader<'a> {
+    /// The file. Readers of several runs use it at the same time.
     runs: &'a SpillFile,
     /// The byte range of the file that has not been read yet.
     rest: Range<u64>,
     /// Usual size of the buffer in bytes.
     memory: usize,
+    /// Bytes of the run that were read, among them the current pre-token.
     buffer: Vec<u8>,
     /// The start of the next record in the buffer.
     at: usize,
     /// The bytes of the current pre-token in the buffer.
     pretoken: Range<usize>,
+    /// The count of the current pre-token.
     count: Count,
+    /// The first position of the current pre-token.
     first: u64,
 }
 
@@ -476,7 +487,9 @@ pub(super) fn merge<R: PretokenReader>(
 /// The readers that are not at their end, as a binary heap with the smallest pre-token first. The children of index
 /// `i` are at `2 * i + 1` and `2 * i + 2`.
 struct KWayMerge<R> {
+    /// The readers, each at its smallest pre-token that was not passed on.
     readers: Vec<R>,
+    /// How pre-tokens are compared.
     order: RunOrder,
 }
 

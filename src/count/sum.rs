@@ -164,6 +164,9 @@ fn sum_in_order(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observe
 }
 
 /// Returns a count times a weight.
+///
+/// # Errors
+/// The product exceeds 2⁶⁴ − 1. The error names the pre-token.
 fn multiplied(pretoken: &[u8], count: Count, weight: u64) -> Result<Count> {
     Ok(count.checked_mul(weight).ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?)
 }
@@ -229,8 +232,11 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
 
 /// A reader that multiplies the counts by a weight.
 struct Weighted {
+    /// A file that is read row by row, or the sorted content of one.
     pretokens: Box<dyn PretokenReader>,
+    /// The factor of all counts.
     weight: u64,
+    /// The count of the current pre-token, multiplied.
     count: Count,
 }
 
@@ -261,6 +267,7 @@ const BYTES_EACH_SORTED: u64 = BYTES_EACH + 8;
 
 /// Reads pre-tokens from memory, sorted by bytes.
 struct Sorted {
+    /// All pre-tokens of the file, in the file's order.
     pretokens: PretokenCounts,
     /// The indexes of the remaining pre-tokens, the next one last.
     rest: Vec<usize>,
@@ -292,6 +299,7 @@ impl PretokenReader for Sorted {
         self.pretokens.counts[self.index]
     }
 
+    /// Returns the index in the file's order.
     fn first(&self) -> u64 {
         to_u64(self.index)
     }

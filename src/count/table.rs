@@ -1,8 +1,8 @@
 //! The hash table that one thread counts into.
 //!
-//! [`PretokenTable`] has a [`HashTable`] with open addressing, whose [`CountSlot`]s each have a [`PretokenKey`] and a
-//! count, and a [`KeyArena`] with the bytes of all pre-tokens. A key contains a short pre-token itself, so that most
-//! lookups read one cache line.
+//! [`PretokenTable`] has two parts: a [`HashTable`] with open addressing, and a [`KeyArena`] with the bytes of all
+//! pre-tokens. Each [`CountSlot`] of the hash table has a [`PretokenKey`] and a count. The key of a short pre-token
+//! contains its bytes, so that most lookups read one cache line.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -186,12 +186,15 @@ impl PretokenTable {
 
 /// A text that is being counted.
 struct Text<'t> {
+    /// The bytes. Pre-tokens are ranges of them.
     text: &'t [u8],
     /// The start of the next pre-token.
     start: u32,
+    /// What each occurrence adds to a count.
     weight: Count,
     /// The position of the text in the corpus.
     position: u64,
+    /// The hash function of the table.
     hashing: SeededHash,
 }
 
@@ -221,7 +224,9 @@ const NUMBER_BITS: u32 = 56;
 /// key of its hash and its number in a [`KeyArena`]. The all-zero key is no pre-token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PretokenKey {
+    /// The first eight bytes of a short pre-token, or the hash of a long one.
     low: u64,
+    /// The other bytes and the length of a short pre-token; or [`LONG`] above the number of a long one.
     high: u64,
 }
 
@@ -230,8 +235,11 @@ pub(super) struct PretokenKey {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct CountSlot {
+    /// The key; all zeros if the slot is free.
     pub(super) key: PretokenKey,
+    /// The count since the table was last emptied.
     count: Count,
+    /// The number in the arena, by which the first position is found.
     pub(super) number: u64,
 }
 

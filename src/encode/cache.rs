@@ -66,7 +66,8 @@ pub(super) type Lookup = (ShortPretoken, usize);
 /// The lookup of a pre-token that is too long for the cache.
 pub(super) const NOT_SHORT: Lookup = (ShortPretoken::NONE, 0);
 
-/// The two slots of a line, whose number comes from the hashes of their pre-tokens. The first is searched first.
+/// The two slots of a line. The hashes of their pre-tokens give the number of the line. The first slot is tried
+/// first.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct CacheLine([CacheSlot; 2]);

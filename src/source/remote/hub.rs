@@ -43,7 +43,7 @@ struct CommitFiles {
 /// Asks the hub for the commit and the files. Without revision and path, the converted branch is tried second.
 ///
 /// The answer is complete or an error. With [`everything`](RepoRequest::everything) set, an empty list is an answer
-/// too, since the caller then says what it misses.
+/// too, since the caller reports what is missing.
 ///
 /// # Errors
 /// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
