@@ -21,8 +21,9 @@ const BUDGET: usize = 256;
 /// Intervals that even a small vocabulary may have.
 const LEAST_BUDGET: usize = 1 << 20;
 
-/// Tokens that all threads examine before their sets are numbered, and tokens that one thread examines at a time.
+/// Tokens that all threads examine before their sets are numbered.
 const AT_A_TIME: usize = if cfg!(test) { 64 } else { 1 << 14 };
+/// Tokens that one thread examines at a time.
 const PART: usize = if cfg!(test) { 16 } else { 1 << 10 };
 
 /// Number of byte classes.
@@ -249,9 +250,9 @@ const GROUP: u32 = 4096;
 /// Columns in a word: one bit each.
 const WORD: u32 = u64::BITS;
 
-/// Most groups and most words, 256 MiB each. More groups than that need about a million tokens; more words occur
-/// only with constructed vocabularies.
+/// Most groups (256 MiB). Only vocabularies of about a million tokens need more.
 const MOST_GROUPS: usize = 1 << 24;
+/// Most words (256 MiB). Only constructed vocabularies need more.
 const MOST_WORDS: usize = 1 << 25;
 
 /// Which pairs of tokens are compatible: a bit matrix that is looked up by row (left token) and column (right

@@ -71,6 +71,8 @@ impl Path {
     }
 
     /// Starts over at the beginning of a text.
+    ///
+    /// Removes the path's own ids only. The memory is kept.
     pub(super) fn restart(&mut self) {
         self.ids.truncate(self.base);
         (self.at, self.last) = (0, NONE);

@@ -379,6 +379,7 @@ struct SegmentInput<'a> {
     tables: &'a BacktrackTables,
     /// The late merges, which do not cross the borders between segments.
     late: &'a LateMerges,
+    /// The text that segments are ranges of, for those that have too many early tokens for late merges.
     text: &'a [u8],
 }
 
@@ -485,6 +486,8 @@ impl SegmentReader {
     }
 
     /// Writes the tokens of one segment to `ids`, and returns their number.
+    ///
+    /// `range` is in bytes of the text, and `early` in early tokens. `lookup` is valid only for short segments.
     #[inline(always)]
     fn segment(
         &mut self,
@@ -506,6 +509,8 @@ impl SegmentReader {
     }
 
     /// Encodes a segment that the fast lookup did not find.
+    ///
+    /// A segment of more than [`MOST_AT_ONCE`] early tokens is encoded by backtracking, and is not cached.
     #[inline(never)]
     fn new_segment(
         &mut self,
@@ -537,6 +542,8 @@ impl SegmentReader {
 }
 
 /// Appends the early tokens of a text to `ids`. Returns the number of its bytes.
+///
+/// For vocabularies without late merges, these are the tokens of the text.
 fn read_early(tokens: &EarlyTokens, found: &[FoundToken], ids: &mut Vec<TokenId>) -> usize {
     let (first, mut at) = (ids.len(), found.len());
     while at > 0 {

@@ -94,6 +94,7 @@ struct DfaBuilder {
 /// may have been preempted.
 const TRIES: u32 = 1 << 10;
 
+/// The reason why the lock of the builder is not poisoned.
 const NO_PANIC: &str = "no thread panicked while it learned a step";
 
 /// Threads that share a DFA. More would often wait for what another one learns.
@@ -294,7 +295,9 @@ impl DfaBuilder {
 pub(super) struct DfaEncoder<'a> {
     /// The DFA, which another thread may extend at the same time.
     pub(super) dfa: &'a LazyDfa,
+    /// The vocabulary's tables, for segments with too many early tokens for late merges.
     pub(super) tables: &'a BacktrackTables,
+    /// The early tokens, which give the found tokens their lengths and ids.
     pub(super) tokens: &'a EarlyTokens,
     /// The thread's own part.
     pub(super) pending: &'a mut PendingPositions,
@@ -306,6 +309,7 @@ pub(super) struct DfaEncoder<'a> {
 /// still change, usually few; and that of the [`SegmentReader`].
 #[derive(Debug, Default)]
 pub(super) struct PendingPositions {
+    /// For each byte of the text, the early token that ends after it.
     found: Vec<FoundToken>,
     /// Turns early tokens into the tokens of the vocabulary.
     reader: SegmentReader,
@@ -413,6 +417,7 @@ pub(super) struct EarlyTokens {
     incompatible: Box<[IncompatibleRange]>,
     /// Length of each early token in bytes.
     lengths: Box<[u32]>,
+    /// The merges that turn early tokens into the tokens of the vocabulary; none if all tokens are early.
     pub(self) late: LateMerges,
 }
 
