@@ -17,6 +17,8 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 
 /// Writes the dataset card: a head that `load_dataset` and the hub read, and a short text for people.
 ///
+/// `data` are the files of all splits. An existing card is replaced.
+///
 /// # Errors
 /// The file cannot be written.
 pub(super) fn write(
@@ -35,7 +37,7 @@ pub(super) fn write(
     Ok(HashedFile::of_content(CARD_FILE, text.as_bytes()))
 }
 
-/// A row of the card's table for a column. Line breaks and bars in its name are escaped.
+/// A row of the card's table for a column. Line breaks and bars in its name are escaped. `what` is Markdown.
 fn row(column: &str, what: &str) -> String {
     format!("| `{}` | {what} |\n", column.escape_debug().to_string().replace('|', "\\|"))
 }
@@ -97,7 +99,8 @@ fn ending(declaration: &Declaration, code: &str) -> String {
     )
 }
 
-/// A token that is put around documents, in readable form.
+/// A token that is put around documents, in readable form. Backticks and control characters are replaced, since
+/// either would break the code span.
 fn added(token: Option<&DeclaredToken>) -> String {
     match token {
         Some(token) => {
@@ -110,6 +113,9 @@ fn added(token: Option<&DeclaredToken>) -> String {
 }
 
 /// The text of the card for Parquet files. `data` are the files of all splits.
+///
+/// Equal arguments give an equal text. The figures of the head are left out if the size in memory is not known,
+/// because `datasets` refuses incomplete ones.
 pub(super) fn card(
     split_name: &str,
     spec: &FileSpec,

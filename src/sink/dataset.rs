@@ -33,6 +33,8 @@ use crate::source::{Identity, Unit};
 use crate::{FORMAT_VERSION, VERSION};
 
 /// The configuration of a [`DatasetWriter`].
+///
+/// It is checked as a whole by [`DatasetWriter::create`], before any file changes.
 #[derive(Clone, Debug)]
 pub struct DatasetConfig {
     /// Fingerprint of everything that the output depends on. Files that an earlier run wrote with the same
@@ -104,21 +106,27 @@ pub struct DatasetConfig {
 ///
 /// **Memory:** that of one [`ShardWriter`].
 pub struct DatasetWriter<'a> {
+    /// The folder, which stays locked while the writer exists.
     folder: &'a OutputFolder,
+    /// What the caller asked for.
     config: DatasetConfig,
     /// The key of the journals: a hash of everything that the bytes of files depend on.
     key: String,
+    /// The properties that all files of this output share.
     spec: Arc<FileSpec>,
+    /// The threads that encode row groups, for one file after another.
     encoders: Arc<RowGroupEncoders>,
     /// The completed files.
     completed: CompletedFiles,
     /// The incomplete file of an earlier writer, until its span begins.
     incomplete: Option<IncompleteFile>,
+    /// The result of looking for files of an earlier run, when the writer was created.
     reused: Reused,
     /// The number of the file that is being written, or of the next one.
     number: usize,
     /// Number of ids of the next document that have already been written.
     skip: u64,
+    /// The file that is being written; `None` before its first row and after its completion.
     current: Option<OpenShard>,
     /// Remarks that were made while no file was open.
     remarks: Vec<Value>,
@@ -135,16 +143,19 @@ impl fmt::Debug for DatasetWriter<'_> {
     }
 }
 
-/// The file that is being written.
+/// The file that is being written, with what the file plan needs to know about its rows.
 struct OpenShard {
+    /// Collects rows and writes row groups under the name of the incomplete file.
     writer: ShardWriter<File>,
     /// The position of its first document in the input.
     start: Position,
+    /// Number of documents that were passed for the file, those of an earlier run included.
     documents: u64,
+    /// Bytes of their text. A rolling plan ends the file by this figure.
     text_bytes: u64,
 }
 
-/// What an earlier run left that is kept.
+/// What an earlier run left that is kept. Its documents need not be passed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reused {
     /// Number of complete data files.
@@ -209,6 +220,9 @@ impl<'a> DatasetWriter<'a> {
 
     /// The documents that must be encoded, in this order: those of damaged files, then all that follow the last
     /// complete file.
+    ///
+    /// The last span has no end. Each of the others is for one damaged file, which is written again under its old
+    /// name and with the same documents.
     pub fn missing(&self) -> Vec<DocumentSpan> {
         self.completed.missing()
     }
@@ -268,7 +282,7 @@ impl<'a> DatasetWriter<'a> {
         self.write_at(Position { row, ..Position::default() }, batch)
     }
 
-    /// Appends a batch whose first row is at a position of the input, and begins and completes files as planned.
+    /// Appends a batch. `position` is that of its first row in the input. Files are begun and completed as planned.
     fn write_at(&mut self, position: Position, batch: TokenBatch) -> Result<()> {
         let unit = self.number_of(position)?;
         if let FileBoundaries::Fixed(files) = self.config.plan.layout() {
@@ -295,6 +309,9 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// The end of the rows that go into the current file. Completes the file and begins the next one if no row fits.
+    ///
+    /// With a fixed plan, this is the end of `rows`, because the caller changes files between batches: units are not
+    /// cut, and a batch has rows of one unit.
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
         let &FileBoundaries::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
@@ -309,6 +326,9 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// The number of a position's unit, counted over all sources.
+    ///
+    /// # Errors
+    /// There is no such unit.
     fn number_of(&self, position: Position) -> Result<usize> {
         let units = &self.config.units;
         match units.get(position.source) {
@@ -320,6 +340,9 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// The file that is being written. Begins it if none is.
+    ///
+    /// A new file gets an empty journal of row groups. It also takes the remarks that were made while no file was
+    /// open.
     fn current(&mut self) -> Result<&mut OpenShard> {
         if self.current.is_none() {
             self.folder.check_held()?;
@@ -337,6 +360,9 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// Completes the current file. It may be empty.
+    ///
+    /// The order makes every step safe to repeat: the data are on disk before the record, and the record before the
+    /// final name. A named file therefore always has a record.
     fn finish_file(&mut self) -> Result<()> {
         self.current()?;
         let Some(OpenShard { writer, start, .. }) = self.current.take() else { return Ok(()) };
@@ -363,7 +389,8 @@ impl<'a> DatasetWriter<'a> {
         Ok(())
     }
 
-    /// Writes the index beside a data file.
+    /// Writes the index beside a data file. The index is complete before its data file is recorded, so no record
+    /// names a missing index.
     fn publish_index(&self, name: &str, index: &[u8]) -> Result<HashedFile> {
         let path = index_path(&self.folder.path().join(name));
         atomic_file::publish_bytes_within(&path, index)?;
@@ -375,6 +402,9 @@ impl<'a> DatasetWriter<'a> {
     /// together. The caller [writes](Manifest::write) the manifest after everything else in the output.
     ///
     /// `identity` gives the identity of a unit by source and number. It is called once for each unit with rows.
+    ///
+    /// With a fixed plan, files for which no documents came are written without rows. An output has at least one
+    /// file.
     ///
     /// # Errors
     /// A file cannot be written, or `identity` fails.
@@ -484,7 +514,7 @@ impl DatasetConfig {
 }
 
 impl OpenShard {
-    /// Appends a range of rows to the file.
+    /// Appends a range of rows to the file. The range is within one file.
     fn append(&mut self, rows: &mut OutputBatch, range: Range<usize>) -> Result<()> {
         let totals = rows.totals(range.clone());
         self.documents += totals.documents;
@@ -493,7 +523,8 @@ impl OpenShard {
     }
 }
 
-/// What an earlier run left that can be kept.
+/// What an earlier run left that can be kept. Remarks are in the order of the files, and those of the incomplete file
+/// come last.
 fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Reused {
     let files = completed.undamaged().map(|record| record.totals.text_bytes);
     let rest = incomplete.map_or(0, |file| file.totals().text_bytes);
@@ -506,6 +537,7 @@ fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Re
     }
 }
 
+/// Returns the error for a batch that the plan does not expect at this position.
 fn out_of_order(position: Position) -> Error {
     SinkError::OutOfOrder { source_index: position.source, unit: position.unit }.into()
 }

@@ -29,23 +29,29 @@ use crate::error::catch_panic;
 use crate::error::{Error, Result};
 use crate::source::{check_index, check_pages};
 
-/// Token ids per batch, about, if rows are not longer.
+/// Token ids per batch, about, if rows are not longer. That is 2 to 4 MiB of ids.
 const BATCH_IDS: u64 = 1 << 20;
 
-/// Rows per batch, at most.
+/// Rows per batch, at most. It limits the memory per row when rows are short.
 const BATCH_ROWS: u64 = 1 << 13;
 
 /// The first bytes of a Parquet file.
 const MAGIC: &[u8] = b"PAR1";
 
-/// A file of either kind.
+/// A file of token ids that is being read, Parquet or bare ids. Both give batches of rows in the order of the file.
 pub(super) enum FileReader {
+    /// Boxed, because it is much larger than the other.
     Parquet(Box<ParquetFileReader>),
+    /// Bare ids with the index beside them.
     Flat(FlatFileReader),
 }
 
 impl FileReader {
-    /// Opens a file: bare ids if its name ends in `.bin`, otherwise Parquet.
+    /// Opens a file: bare ids if its name ends in `.bin`, otherwise Parquet. `number` becomes the `unit` of the
+    /// batches.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or has no token ids.
     pub(super) fn open(number: usize, path: PathBuf) -> Result<FileReader> {
         if is_flat(&path) {
             return Ok(FileReader::Flat(FlatFileReader::open(number, path)?));
@@ -53,6 +59,10 @@ impl FileReader {
         Ok(FileReader::Parquet(Box::new(ParquetFileReader::open(number, path)?)))
     }
 
+    /// The next batch; `None` at the end of the file. No batch is empty.
+    ///
+    /// # Errors
+    /// The file cannot be read or is damaged.
     pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
         match self {
             FileReader::Parquet(file) => file.read(),
@@ -61,6 +71,9 @@ impl FileReader {
     }
 
     /// The declaration in the file, or the manifest's if the format cannot hold one.
+    ///
+    /// # Errors
+    /// The declaration in a Parquet file cannot be read.
     pub(super) fn declaration(&self, of_all: Option<&Declaration>) -> Result<Option<Declaration>> {
         match self {
             FileReader::Parquet(file) => file.declaration(),
@@ -70,9 +83,14 @@ impl FileReader {
 }
 
 /// A Parquet file that is being read, one row group at a time.
+///
+/// Only the column of token ids is read. The footer is loaded once, and each row group opens the file again.
 pub(super) struct ParquetFileReader {
+    /// The number of the file, which becomes the `unit` of batches.
     number: usize,
+    /// The path for opening row groups and for messages.
     path: PathBuf,
+    /// The footer.
     metadata: ArrowReaderMetadata,
     /// The index of the column of token ids among the top-level columns.
     column: usize,
@@ -129,6 +147,11 @@ impl ParquetFileReader {
     }
 
     /// The next batch; `None` at the end of the file.
+    ///
+    /// A row group without rows gives no batch.
+    ///
+    /// # Errors
+    /// A row group cannot be read, has other rows than it declares, or holds a value that is no token id.
     fn read(&mut self) -> Result<Option<TokenBatch>> {
         loop {
             let group = self.next_group;
@@ -149,6 +172,9 @@ impl ParquetFileReader {
     }
 
     /// Ends a row group, and checks that it gave all of its rows: a damaged one can end early.
+    ///
+    /// # Errors
+    /// The row group ended early.
     fn end_group(&mut self, group: usize) -> Result<()> {
         self.batches = None;
         let declared = self.metadata.metadata().row_group(group).num_rows();
@@ -185,6 +211,8 @@ impl ParquetFileReader {
 
     /// Rows per batch, from the figures that the file declares for the group. A wrong figure only costs memory for
     /// one batch.
+    ///
+    /// The average length of the rows decides: about [`BATCH_IDS`] ids, and at most [`BATCH_ROWS`] rows.
     fn batch_rows(&self, group: usize) -> usize {
         let ids = self.id_columns(group).map(|column| column.num_values().unsigned_abs()).max().unwrap_or(0);
         let rows = self.metadata.metadata().row_group(group).num_rows().unsigned_abs().max(1);
@@ -192,7 +220,7 @@ impl ParquetFileReader {
         usize::try_from(batch.clamp(1, BATCH_ROWS)).expect("at most 8192")
     }
 
-    /// The rows of a batch that Arrow's reader gives.
+    /// The rows of a batch that Arrow's reader gives, numbered from [`row`](ParquetFileReader::row) on.
     fn tokens(&mut self, batch: &RecordBatch) -> Result<TokenBatch> {
         let column = batch.column(0);
         let batch = match column.data_type() {
@@ -204,6 +232,11 @@ impl ParquetFileReader {
     }
 
     /// A batch of the rows in a column of lists.
+    ///
+    /// Positions in errors are rows of the file, counted from 0.
+    ///
+    /// # Errors
+    /// An id is null, negative, or has more than 32 bits.
     fn rows<O: OffsetSizeTrait>(&self, list: &GenericListArray<O>) -> Result<TokenBatch> {
         let offsets = list.value_offsets();
         let first = offsets[0].as_usize();
@@ -235,18 +268,25 @@ impl ParquetFileReader {
     }
 }
 
-/// A batch of the rows of a file: its text and pass-through columns are not known.
+/// A batch of the rows of a file: its text and pass-through columns are not known. Text lengths are 0, so that every
+/// row has one. `nulls` is empty if no row is null.
 fn batch_of(unit: usize, first_row: u64, ids: TokenIds, ends: Vec<usize>, nulls: Vec<bool>) -> TokenBatch {
     let text_lengths = vec![0; ends.len()];
     TokenBatch { source: 0, unit, first_row, ids, ends, nulls, text_bytes: 0, text_lengths, columns: None }
 }
 
 /// The columns of a Parquet file.
+///
+/// # Errors
+/// The file cannot be read, or is not Parquet.
 pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
     Ok(load(path)?.schema().fields().clone())
 }
 
-/// Number of rows that a file declares.
+/// Number of rows that a file declares. For bare ids, the index declares it.
+///
+/// # Errors
+/// The file or its index cannot be read or is damaged.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
     if is_flat(path) {
         return Ok(to_u64(FlatIndex::read(path)?.lengths.len()));
@@ -256,6 +296,9 @@ pub(super) fn row_count(path: &Path) -> Result<u64> {
 }
 
 /// Reads the footer of a Parquet file, after checking it for sizes that would exhaust memory.
+///
+/// # Errors
+/// The file is not Parquet, its footer is damaged, or it cannot be read.
 fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     let file = File::open(path).map_err(|cause| Error::io("read", path, cause))?;
     check_begin(&file, path)?;
@@ -265,7 +308,8 @@ fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     })
 }
 
-/// Checks the first bytes of a file: a file of another kind was named by mistake.
+/// Checks the first bytes of a file: a file of another kind was named by mistake. Leaves the position at the
+/// beginning.
 fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     let mut begin = Vec::new();
     let read = file.take(to_u64(MAGIC.len())).read_to_end(&mut begin).and_then(|_| file.rewind());
@@ -276,7 +320,8 @@ fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     Err(SinkError::NotParquet { path: path.to_path_buf() }.into())
 }
 
-/// Runs `read`, and turns a panic of the Parquet reader into an error. It panics on some damaged files.
+/// Runs `read`, and turns a panic of the Parquet reader into an error. It panics on some damaged files. `row_group`
+/// only completes the message.
 fn guarded<R>(
     path: &Path,
     row_group: Option<usize>,
@@ -290,7 +335,8 @@ fn guarded<R>(
     Err(error.into())
 }
 
-/// Whether a type is a list of token ids: of `int32`, `int64`, `uint16` or `uint32`.
+/// Whether a type is a list of token ids: of `int32`, `int64`, `uint16` or `uint32`. Signed types are accepted,
+/// because many programs write them. Negative values are found while reading.
 fn is_tokens(data_type: &DataType) -> bool {
     let (DataType::List(item) | DataType::LargeList(item)) = data_type else { return false };
     matches!(item.data_type(), DataType::Int32 | DataType::Int64 | DataType::UInt16 | DataType::UInt32)
@@ -313,8 +359,11 @@ where
 pub(super) struct FlatFileReader {
     /// The number of the file, which batches have as `unit`.
     number: usize,
+    /// The path of the ids. That of the index follows from it.
     path: PathBuf,
+    /// The file of ids, at the first id of the next row.
     ids: BufReader<File>,
+    /// The length of each row, for the whole file.
     index: FlatIndex,
     /// The number of the next row.
     row: usize,
@@ -332,6 +381,11 @@ impl FlatFileReader {
     }
 
     /// The next rows, at most [`BATCH_ROWS`] with about [`BATCH_IDS`] ids; `None` at the end.
+    ///
+    /// A single longer row is a batch of its own.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is shorter than its index says.
     pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
         let first = self.row;
         let mut ends: Vec<usize> = Vec::new();

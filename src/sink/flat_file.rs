@@ -24,9 +24,11 @@ use crate::error::{Error, Result};
 
 /// The first bytes of Megatron-LM's index files. Their version follows.
 pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+/// The only version of Megatron-LM's index that is written and read.
 pub(super) const MEGATRON_VERSION: u64 = 1;
 
-/// Rows of ids as they are written to the file.
+/// Rows of ids in the form of the file. They are made on a thread of the encoders, so that the writing thread only
+/// copies bytes.
 pub(super) struct FlatRowGroup {
     /// The ids, little-endian.
     ids: Vec<u8>,
@@ -57,15 +59,20 @@ impl FlatRowGroup {
 ///
 /// **Memory:** 4 bytes per document of the file.
 pub(super) struct FlatFile<W> {
+    /// The file of ids.
     out: HashingWriter<W>,
+    /// The path for messages.
     path: PathBuf,
+    /// Decides the form of the index.
     format: OutputFormat,
+    /// Bytes per id, the same in all files of an output.
     width: IdWidth,
     /// Number of ids of each document so far.
     lengths: Vec<u32>,
 }
 
 impl<W: Write> FlatFile<W> {
+    /// Begins a file in `out`. It has no header, so nothing is written yet.
     pub(super) fn new(
         out: HashingWriter<W>,
         path: PathBuf,
@@ -76,6 +83,9 @@ impl<W: Write> FlatFile<W> {
     }
 
     /// Appends rows. Returns the data for [`resume_group`](FlatFile::resume_group): the lengths.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub(super) fn append(&mut self, group: FlatRowGroup) -> Result<Vec<u8>> {
         let written = self.out.write_all(&group.ids).and_then(|()| self.out.flush());
         written.map_err(|cause| Error::io("write", &self.path, cause))?;
@@ -83,7 +93,8 @@ impl<W: Write> FlatFile<W> {
         Ok(group.lengths.iter().flat_map(|length| length.to_le_bytes()).collect())
     }
 
-    /// Adds rows whose ids are already in the file, as an earlier run left them.
+    /// Counts rows of an earlier run. Their ids are in the file already, and `lengths` is the result of
+    /// [`append`](FlatFile::append) for them.
     pub(super) fn resume_group(&mut self, lengths: &[u8]) -> Result<()> {
         let (lengths, _) = lengths.as_chunks::<4>();
         let lengths = lengths.iter().map(|bytes| u32::from_le_bytes(*bytes));
@@ -93,6 +104,7 @@ impl<W: Write> FlatFile<W> {
         skipped.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
+    /// Bytes per id.
     pub(super) fn width(&self) -> IdWidth {
         self.width
     }
@@ -102,7 +114,7 @@ impl<W: Write> FlatFile<W> {
         &self.out
     }
 
-    /// The complete file, and its index.
+    /// The complete file of ids, and the content of its index, which the caller writes.
     pub(super) fn finish(self) -> (HashingWriter<W>, Vec<u8>) {
         let index = match self.format {
             OutputFormat::Megatron => megatron_index(&self.lengths, self.width),
@@ -122,7 +134,7 @@ fn offset_index(lengths: &[u32]) -> Vec<u8> {
 }
 
 /// The index as Megatron-LM's own tool writes it. A document without ids has no sequence, every other document has
-/// one.
+/// one. Offsets are in bytes, unlike those of [`offset_index`].
 fn megatron_index(lengths: &[u32], width: IdWidth) -> Vec<u8> {
     let sequences = || lengths.iter().copied().filter(|&length| length > 0);
     let mut index = MEGATRON_MAGIC.to_vec();
@@ -145,9 +157,10 @@ fn megatron_index(lengths: &[u32], width: IdWidth) -> Vec<u8> {
     index
 }
 
-/// What an index file says.
+/// The content of an index file, of either format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FlatIndex {
+    /// Bytes per id. An index of offsets does not state it: it follows from the size of the data file.
     pub(super) width: IdWidth,
     /// Number of ids of each document.
     pub(super) lengths: Vec<u32>,
@@ -177,7 +190,7 @@ impl FlatIndex {
     }
 }
 
-/// Reads consecutive little-endian 64-bit numbers.
+/// Reads consecutive little-endian 64-bit numbers. A rest of fewer than 8 bytes is ignored.
 fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
 }

@@ -23,13 +23,16 @@ use crate::observer::{Observer, Silent};
 /// The files of an output besides its folders. The last two are the report, which another module writes.
 const ROOT_FILES: [&str; 4] = [CARD_FILE, MANIFEST, "report.json", "report.html"];
 
-/// The beginning of the name of the data file that is being written. The number of the run follows.
+/// The beginning of the name of the data file that is being written. The number of the run follows. The number keeps
+/// a run that lost the folder from writing to the file of its successor.
 const INCOMPLETE: &str = "incomplete-";
 
 /// An output folder that only this process may write, until this value is dropped.
 ///
 /// A lock on a file keeps other processes out. Where file systems have no locks, or machines do not share them, a
 /// file does so that the holder rewrites every few seconds.
+///
+/// Dropping the value releases the folder. Its files stay.
 ///
 /// ```
 /// use tokenmill::sink::OutputFolder;
@@ -44,11 +47,13 @@ const INCOMPLETE: &str = "incomplete-";
 /// ```
 #[derive(Debug)]
 pub struct OutputFolder {
+    /// The output folder.
     path: PathBuf,
     /// The split that is written. `None` if all data files belong to this run.
     split: Option<String>,
     /// The state folder of the split.
     state: PathBuf,
+    /// The number of this run, and the signs of life where locks do not work.
     claim: Claim,
     /// The locked file, which stays open to keep the lock.
     _lock: File,
@@ -97,6 +102,12 @@ impl OutputFolder {
     }
 
     /// Takes a folder, and waits for other processes as `pulse` says.
+    ///
+    /// The order matters: what can be refused without writing comes first, and nothing of an earlier run changes
+    /// before the folder is held.
+    ///
+    /// # Errors
+    /// Those of [`open_split`](OutputFolder::open_split).
     fn open_with(
         path: PathBuf,
         split: Option<&str>,
@@ -155,6 +166,9 @@ impl OutputFolder {
     /// Renames the incomplete data file of the previous run to the name for this run. If the previous run may still
     /// wake up and continue to write, its data file is removed and the journals are replaced by copies: then it
     /// writes only to files that have no name any more.
+    ///
+    /// # Errors
+    /// A file cannot be renamed, removed or copied.
     fn take_over_incomplete_file(&self) -> Result<()> {
         let state = self.state();
         for path in entries(&state)? {
@@ -184,7 +198,8 @@ impl OutputFolder {
         &self.path
     }
 
-    /// The folder for scratch files and state. Readers of the data do not look into it.
+    /// The folder for scratch files and state. Readers of the data do not look into it. Each split except the first
+    /// has its own.
     pub fn state(&self) -> PathBuf {
         self.state.clone()
     }
@@ -210,7 +225,7 @@ impl OutputFolder {
         }
     }
 
-    /// Whether a data file belongs to the split that is written.
+    /// Whether a data file belongs to the split that is written. Without a split, all files belong to the output.
     fn is_own(&self, name: &str) -> bool {
         self.split().is_none_or(|split| split == split_of(name))
     }
@@ -231,6 +246,9 @@ impl OutputFolder {
 
     /// Removes the split from the manifest, and the manifest if no other split is in it. This must happen before data
     /// files are removed, since the manifest says that they are complete.
+    ///
+    /// # Errors
+    /// The manifest cannot be read, written or removed.
     pub(super) fn remove_manifest(&self) -> Result<()> {
         let Some(manifest) = Manifest::read(&self.path)? else { return Ok(()) };
         match manifest.without_split(self.split()) {
@@ -242,6 +260,9 @@ impl OutputFolder {
 
     /// Removes the split's data files, except those for which `keep` returns true. It gets paths relative to the
     /// folder.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
     pub(super) fn remove_data(&self, keep: impl Fn(&str) -> bool) -> Result<()> {
         for path in data_files(&self.path)? {
             let name = data_name(&path);
@@ -252,7 +273,7 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// The path of the data file that is being written.
+    /// The path of the data file that is being written. It differs for each run.
     pub(crate) fn incomplete_file(&self) -> PathBuf {
         self.state().join(format!("{INCOMPLETE}{}", self.claim.number()))
     }
@@ -269,6 +290,9 @@ impl OutputFolder {
 
     /// Refuses the folder if it has a data file that is neither in the manifest nor in a journal. It belongs to
     /// somebody else, and would be removed together with the rest of earlier outputs.
+    ///
+    /// # Errors
+    /// The folder has an unrecorded data file, or a journal or the manifest cannot be read.
     fn refuse_unrecorded_data(&self) -> Result<()> {
         let mut known = recorded_files(&self.path)?;
         for file in Manifest::read(&self.path)?.into_iter().flat_map(|manifest| manifest.files) {
@@ -287,7 +311,10 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Removes temporary files of an interrupted run.
+    /// Removes temporary files of an interrupted run. They are recognized by their names. Folders are left alone.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or a file cannot be removed.
     fn remove_temporary_files(&self) -> Result<()> {
         let below = ["", DATA_FOLDER, STATE_FOLDER, TOKENIZER_FOLDER];
         let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
@@ -311,6 +338,9 @@ impl OutputFolder {
 
 /// Refuses a folder with files that no run wrote. An output is recognized by its state folder or, if it was copied
 /// without that, by its manifest.
+///
+/// # Errors
+/// There is a file with the name of an output's file.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
     let was_used = [JOB_FILE, ROW_GROUP_JOURNAL, FILE_JOURNAL].iter().any(|name| state.join(name).exists());
@@ -326,7 +356,11 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses symbolic links in place of the state or data folder of an output, and in the state folder.
+/// Refuses symbolic links in place of the state or data folder of an output, and in the state folder. A link could
+/// lead writes and removals to files outside of the output.
+///
+/// # Errors
+/// There is a symbolic link, or the state folder cannot be read.
 fn refuse_links(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
     atomic_file::refuse_link(&state)?;
@@ -357,6 +391,9 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
 }
 
 /// Writes the id of this process into the lock file, for the messages of other processes.
+///
+/// # Errors
+/// The file cannot be written.
 fn write_holder(mut lock: &File, path: &Path) -> Result<()> {
     let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
     written.map_err(|cause| Error::io("write", path, cause))

@@ -1,7 +1,7 @@
 //! Describes the columns of an output in the terms of the Python library `datasets`.
 //!
 //! `load_dataset` takes the types of columns from the metadata of a Parquet file, or from the head of the dataset
-//! card. Without a description, it infers them, and then types such as UUID get lost.
+//! card. Without a description, it infers them, and then loses UUID and other types.
 
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
@@ -15,11 +15,15 @@ pub(super) struct HfFeatures(Vec<(String, HfFeature)>);
 
 /// A type in the terms of `datasets`.
 enum HfFeature {
+    /// A type without children, by its name.
     Value(String),
+    /// A list with 32-bit offsets.
     List(Box<HfFeature>),
+    /// A list with 64-bit offsets.
     LargeList(Box<HfFeature>),
     /// A list of fixed length.
     FixedList(Box<HfFeature>, i32),
+    /// Named fields in order.
     Struct(Vec<(String, HfFeature)>),
 }
 
@@ -30,7 +34,7 @@ impl HfFeatures {
         named_features(schema.fields()).map(HfFeatures)
     }
 
-    /// The features in the form of the file metadata.
+    /// The features in the form of the file metadata. It is the value under [`FEATURES_KEY`](super::FEATURES_KEY).
     pub(super) fn json(&self) -> Value {
         json!({ "info": { "features": object(&self.0, HfFeature::json) } })
     }
@@ -47,8 +51,9 @@ fn named_features(fields: &[FieldRef]) -> Option<Vec<(String, HfFeature)>> {
     fields.iter().map(|field| Some((field.name().clone(), HfFeature::of(field)?))).collect()
 }
 
-/// A column that `datasets` does not read like others.
+/// A column that `datasets` cannot read without help. The column is written nevertheless, with a note for the user.
 pub(crate) struct UnsupportedColumn {
+    /// The name of the column.
     pub(crate) column: String,
     /// What in the column it does not read.
     pub(crate) what: String,
@@ -65,7 +70,8 @@ pub(crate) fn columns_datasets_cannot_read(schema: &Schema) -> Vec<UnsupportedCo
     schema.fields().iter().filter_map(unread).collect()
 }
 
-/// What in a field `datasets` version 5 cannot read; `None` if it can read everything.
+/// What in a field `datasets` version 5 cannot read; `None` if it can read everything. Nested types are searched, and
+/// the first obstacle is returned.
 fn unread(field: &FieldRef) -> Option<String> {
     if let Some(name) = extension(field) {
         return Some(format!("values of {name}"));
@@ -99,10 +105,12 @@ fn printable(json: &str) -> String {
     printed
 }
 
+/// A JSON object with a value for each field, in the order of the fields.
 fn object(fields: &[(String, HfFeature)], value: impl Fn(&HfFeature) -> Value) -> Value {
     fields.iter().map(|(name, feature)| (name.clone(), value(feature))).collect::<Map<_, _>>().into()
 }
 
+/// A field in the form of the dataset card: its name, then its type.
 fn named_yaml((name, feature): &(String, HfFeature)) -> Value {
     let mut object = Map::from_iter([("name".to_owned(), json!(name))]);
     object.extend(feature.yaml());
@@ -192,6 +200,7 @@ fn value_name(data_type: &DataType) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// The unit in the names of time types.
 fn unit_name(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",

@@ -47,6 +47,8 @@ pub(crate) const CARD_FILE: &str = "README.md";
 /// The assignment of documents to files. It is fixed before encoding and depends only on the input. So the names of
 /// files are final from the start, and a later run finds the same files.
 ///
+/// It is part of the key under which a run resumes: files of another plan are not kept.
+///
 /// ```
 /// use tokenmill::sink::FilePlan;
 /// use tokenmill::source::{RowRange, Unit};
@@ -59,8 +61,11 @@ pub(crate) const CARD_FILE: &str = "README.md";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePlan {
+    /// The split, with which the names of files begin.
     split_name: String,
+    /// Decides the extension of the files.
     format: OutputFormat,
+    /// Where files end.
     layout: FileBoundaries,
     /// Whether the file is named by the split alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -93,8 +98,8 @@ impl FilePlan {
         FilePlan::new(split_name, layout)
     }
 
-    /// Plans files that end when they have about `file_text_bytes` bytes of text. This suits units whose text is of
-    /// unknown size or is taken only in part.
+    /// Plans files that end when they have about `file_text_bytes` bytes of text. This suits units of unknown size,
+    /// and units that are taken only in part.
     ///
     /// # Errors
     /// Those of [`of_units`](FilePlan::of_units).
@@ -102,6 +107,10 @@ impl FilePlan {
         FilePlan::new(split_name, FileBoundaries::Rolling(file_text_bytes))
     }
 
+    /// Checks the name of the split. The format is the default one.
+    ///
+    /// # Errors
+    /// The name is not valid.
     fn new(split_name: &str, layout: FileBoundaries) -> Result<FilePlan> {
         let name = split_name.to_owned();
         if !is_split_name(&name) {
@@ -150,10 +159,12 @@ impl FilePlan {
         }
     }
 
+    /// The format of the files.
     pub(super) fn format(&self) -> OutputFormat {
         self.format
     }
 
+    /// Where files end.
     pub(super) fn layout(&self) -> &FileBoundaries {
         &self.layout
     }
@@ -164,7 +175,8 @@ impl FilePlan {
     }
 }
 
-/// Fills files with whole units in order. There is always at least one file.
+/// Fills files with whole units in order. There is always at least one file. The ranges follow each other and cover
+/// all units. A file is closed before the unit that would take it above the limit.
 fn fill_files(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
     let mut files = Vec::new();
     let (mut start, mut filled) = (0, 0_u64);
@@ -180,7 +192,7 @@ fn fill_files(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
 }
 
 /// Number of the next rows that go into a file with `rows` rows and `filled` bytes of text. If the file has no rows,
-/// at least one.
+/// at least one. `lengths` are the bytes of text of the next rows. 0 means that the file is full.
 pub(super) fn rows_that_fit(lengths: &[u64], rows: u64, mut filled: u64, file_text_bytes: u64) -> usize {
     for (row, &bytes) in lengths.iter().enumerate() {
         filled = filled.saturating_add(bytes);
@@ -214,6 +226,9 @@ pub(crate) fn split_name_help(name: &str) -> &'static str {
 }
 
 /// The data files of an output and their indexes, sorted by name.
+///
+/// # Errors
+/// The folder cannot be read.
 pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
     let ours = ["parquet", "bin", "idx"].map(OsStr::new);
@@ -227,11 +242,15 @@ pub(super) fn data_name(path: &Path) -> String {
     format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
+/// Whether a file is the index of a file of bare ids, by its name.
 pub(super) fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "idx")
 }
 
-/// The entries of a folder; empty if it does not exist.
+/// The entries of a folder; empty if it does not exist. The order is that of the file system.
+///
+/// # Errors
+/// The folder cannot be read.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |cause| Error::io("read", folder, cause);
     match fs::read_dir(folder) {
@@ -242,6 +261,9 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The first `limit` bytes of a file; `None` if it does not exist.
+///
+/// # Errors
+/// The file cannot be read.
 pub(super) fn read_up_to(limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
@@ -252,13 +274,17 @@ pub(super) fn read_up_to(limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 /// The data files of a split, as paths relative to the output folder; those of all splits if `split` is `None`.
+///
+/// # Errors
+/// The folder cannot be read.
 pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<String>> {
     let mut names: Vec<String> = data_files(folder)?.iter().map(|path| data_name(path)).collect();
     names.retain(|name| split.is_none_or(|split| split == split_of(name)));
     Ok(names)
 }
 
-/// The name of the split of a data file. `name` is its path relative to the output folder, or its file name.
+/// The name of the split of a data file. `name` is its path relative to the output folder, or its file name. The name
+/// of a split contains no hyphen, so it ends at the first one.
 pub(super) fn split_of(name: &str) -> &str {
     let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
     match file.split_once('-') {

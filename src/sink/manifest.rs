@@ -176,7 +176,8 @@ impl Manifest {
         Err(SinkError::ManifestChanged { path }.into())
     }
 
-    /// Writes the manifest to an output folder. Call it after everything else is written.
+    /// Writes the manifest to an output folder. Call it after everything else is written. The file appears complete
+    /// or not at all, and ends with its own checksum.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -258,7 +259,11 @@ impl Manifest {
         }
     }
 
-    /// Whether a data file that is not listed was written for a split that is not listed either.
+    /// Whether a data file that is not listed was written for a split that is not listed either. The user then gets
+    /// the advice to continue instead of the advice to remove the file.
+    ///
+    /// # Errors
+    /// A journal cannot be read.
     fn is_of_incomplete_split(&self, folder: &Path, path: &Path) -> Result<bool> {
         let name = data_name(path);
         let listed = self.split_names().contains(&split_of(&name));
@@ -267,7 +272,11 @@ impl Manifest {
 }
 
 impl OutputFile {
-    /// Compares the size, the hash and the number of rows with the file.
+    /// Compares the size, the hash and the number of rows with the file. The number of rows comes from the footer or
+    /// the index.
+    ///
+    /// # Errors
+    /// Those of [`verify_bytes`](OutputFile::verify_bytes), or the number of rows differs or cannot be read.
     pub(super) fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         self.verify_bytes(folder, observer)?;
         let path = folder.join(&self.name);
@@ -279,6 +288,10 @@ impl OutputFile {
     }
 
     /// Compares the size and the hash with the file and its index.
+    ///
+    /// # Errors
+    /// The file or its index is missing or differs ([`ErrorKind::Mismatch`]), cannot be read, or the observer asks to
+    /// stop.
     pub(super) fn verify_bytes(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)?;
         self.index.as_ref().map_or(Ok(()), |index| index.verify(folder, observer))
@@ -311,11 +324,16 @@ impl HashedFile {
         Ok(HashedFile { name: name.to_owned(), bytes, sha256 })
     }
 
+    /// Compares the size and the hash with the file.
+    ///
+    /// # Errors
+    /// The file is missing or differs ([`ErrorKind::Mismatch`]), cannot be read, or the observer asks to stop.
     fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)
     }
 }
 
+/// The error for a file that is not as the manifest says. `what` names the property.
 fn differs(path: &Path, what: &'static str, found: String, expected: String) -> Error {
     SinkError::FileDiffers { path: path.to_path_buf(), what, found, expected }.into()
 }
@@ -340,6 +358,9 @@ fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -
 }
 
 /// SHA-256 of a file in hex. Reports progress to the observer.
+///
+/// # Errors
+/// The file cannot be read, or the observer asks to stop.
 fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
     let mut hash = Sha256::new();
     loop {
@@ -379,7 +400,8 @@ fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
 }
 
 impl Manifest {
-    /// What is invalid in a manifest that could be parsed; `None` if it can be used.
+    /// The first reason why a manifest that was parsed cannot be used; `None` if it can. A manifest may come from
+    /// anywhere, so no name may lead out of the folder, and sums must fit 64 bits.
     fn flaw(&self) -> Option<&'static str> {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
@@ -415,6 +437,8 @@ impl Manifest {
 
     /// The fingerprint of the job that wrote a split, or of the whole output if `split` is `None`. Returns `None` if
     /// the manifest has no such split.
+    ///
+    /// An output with one split lists no split jobs, and its own job wrote that split.
     pub fn job_of(&self, split: Option<&str>) -> Option<&str> {
         let Some(split) = split else { return Some(&self.job) };
         match self.splits.as_slice() {
@@ -442,7 +466,8 @@ impl Manifest {
         self.only(|name| split.is_some_and(|split| split != name))
     }
 
-    /// The manifest of the splits for which `keep` returns true; `None` if they have no files.
+    /// The manifest of the splits for which `keep` returns true; `None` if they have no files. The inputs of other
+    /// splits are left out, too.
     fn only(&self, keep: impl Fn(&str) -> bool) -> Option<Manifest> {
         let files: Vec<OutputFile> =
             self.files.iter().filter(|file| keep(split_of(&file.name))).cloned().collect();
@@ -467,7 +492,7 @@ impl Manifest {
     }
 
     /// Joins the manifest of a split with that of the other splits of an output. Files of both are listed once, as
-    /// this one has them.
+    /// this one has them. The other splits come first, and the job is that of this one.
     pub(crate) fn joined(self, others: Option<Manifest>) -> Manifest {
         let Some(others) = others else { return self };
         let part = |manifest: &Manifest| match manifest.splits.as_slice() {

@@ -77,6 +77,8 @@ impl Packing {
     }
 
     /// Packs the documents of a window, given as ranges of ids, into rows.
+    ///
+    /// The ranges must follow each other from 0 on. Every id is in exactly one segment of the result.
     pub(super) fn pack(&self, documents: impl Iterator<Item = Range<usize>>) -> PackedRows {
         match self.rule {
             PackRule::Concat => concat(documents, self.length),
@@ -119,6 +121,7 @@ pub(super) struct PackedRows {
 }
 
 /// Cuts documents wherever a row is full. No document is empty, and each begins where the one before ends.
+/// O(documents + rows).
 fn concat(documents: impl Iterator<Item = Range<usize>>, length: usize) -> PackedRows {
     let mut rows = PackedRows::default();
     for document in documents {
@@ -140,7 +143,7 @@ fn concat(documents: impl Iterator<Item = Range<usize>>, length: usize) -> Packe
 }
 
 /// Cuts full rows off documents that are longer than a row. Then puts the remaining chunks, longest first, each into
-/// the fullest row that has room for it (best-fit decreasing).
+/// the fullest row that has room for it (best-fit decreasing). O(n log n) in the number of chunks.
 fn best_fit(documents: impl Iterator<Item = Range<usize>>, length: usize) -> PackedRows {
     let cut = |document: Range<usize>| {
         let end = document.end;
@@ -160,7 +163,8 @@ fn best_fit(documents: impl Iterator<Item = Range<usize>>, length: usize) -> Pac
     }
 }
 
-/// The row of each chunk. Rows are numbered in the order in which they were begun.
+/// The row of each chunk. Rows are numbered in the order in which they were begun. A new row is begun only if no open
+/// row has room.
 fn rows_by_best_fit(segments: &[Range<usize>], length: usize) -> Vec<usize> {
     let mut longest_first: Vec<usize> = (0..segments.len()).collect();
     longest_first.sort_by_key(|&segment| Reverse(segments[segment].len()));

@@ -45,10 +45,16 @@ use crate::encode::TokenIds;
 use crate::error::Result;
 
 /// A Parquet file that grows by encoded row groups.
+///
+/// It can begin empty or with row groups of an earlier process. Both ways give the same bytes.
 pub(super) struct ParquetFile<W: Write + Send> {
+    /// Keeps the footer entries of all row groups, and the output.
     file: SerializedFileWriter<TakeableWriter<HashingWriter<W>>>,
+    /// The path for messages.
     path: PathBuf,
+    /// The columns and properties.
     spec: Arc<FileSpec>,
+    /// Shared with the threads that encode.
     writers: Arc<ArrowRowGroupWriterFactory>,
 }
 
@@ -71,6 +77,9 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     /// Appends a row group. Returns the data for [`resume_group`](ParquetFile::resume_group): its footer entries.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub(super) fn append(&mut self, columns: EncodedColumns) -> Result<Vec<u8>> {
         let EncodedColumns { chunks, metadata } = columns;
         let append = || {
@@ -85,7 +94,8 @@ impl<W: Write + Send> ParquetFile<W> {
         append().map_err(|cause: ParquetError| write_failed(&self.path, cause))
     }
 
-    /// Adds a row group whose pages are already in the file, as an earlier run left them.
+    /// Adds a row group of an earlier run. Its pages are in the file already, and `metadata` is the result of
+    /// [`append`](ParquetFile::append) for it.
     pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         let mut append = || {
             let columns = columns_in_file(metadata, &self.spec.columns)?;
@@ -105,6 +115,9 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     /// Writes the footer, and returns the output.
+    ///
+    /// # Errors
+    /// The footer cannot be written.
     pub(super) fn finish(mut self) -> Result<HashingWriter<W>> {
         self.file.finish().map_err(|cause| write_failed(&self.path, cause))?;
         Ok(self.file.inner_mut().0.take().expect("only `finish` takes it out"))
@@ -116,6 +129,10 @@ impl<W: Write + Send> ParquetFile<W> {
 struct TakeableWriter<W>(Option<W>);
 
 impl<W: Write> TakeableWriter<W> {
+    /// The writer.
+    ///
+    /// # Errors
+    /// It was taken out.
     fn inner(&mut self) -> io::Result<&mut W> {
         self.0.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
@@ -152,6 +169,7 @@ impl ColumnChunk {
         }
     }
 
+    /// The same entry, to be replaced.
     fn close_mut(&mut self) -> &mut ColumnCloseResult {
         match self {
             ColumnChunk::IdValues { close, .. } => close,
@@ -160,6 +178,9 @@ impl ColumnChunk {
     }
 
     /// Writes the column to a row group of a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub(super) fn append<W: Write + Send>(
         self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -171,8 +192,10 @@ impl ColumnChunk {
     }
 }
 
-/// The columns of a row group, and their entries for the footer in a form that can be stored.
+/// The columns of a row group, and their entries for the footer in a form that can be stored. They do not depend on
+/// the position in the file.
 pub(super) struct EncodedColumns {
+    /// In the order of the leaf columns of the schema.
     pub(super) chunks: Vec<ColumnChunk>,
     /// The footer entries, as [`footer::footer_bytes`] writes them.
     pub(super) metadata: Vec<u8>,
@@ -182,6 +205,9 @@ pub(super) struct EncodedColumns {
 ///
 /// **Memory:** the compressed columns, and per chunk of levels 4 bytes per id, or 8 if ids are widened. A row that
 /// was encoded in parts takes 4 more bytes per id.
+///
+/// # Errors
+/// A column cannot be encoded.
 pub(super) fn encode_columns(
     mut group: RowGroup,
     spec: &FileSpec,
@@ -209,7 +235,8 @@ pub(super) fn encode_columns(
     Ok(EncodedColumns { chunks, metadata })
 }
 
-/// Encodes a column with Arrow's writer, which has one writer for each leaf of nested types.
+/// Encodes a column with Arrow's writer, which has one writer for each leaf of nested types. `writers` and `chunks`
+/// are in the order of the leaves of the schema.
 fn encode_column(
     field: &Field,
     column: &ArrayRef,
@@ -248,13 +275,16 @@ fn encode_ids(ids: TokenIds, group: &RowGroup, spec: &FileSpec) -> Result<Column
     Ok(ColumnChunk::IdValues { pages: pages.into_inner()?.into(), close })
 }
 
-/// The ids as the row group holds them (`Narrow`), or as they are written (`Signed`).
+/// The ids of a row group. Parquet has no 16-bit numbers, so narrow ids are widened in parts while they are written.
 enum IdValues {
+    /// 16-bit ids, as the row group holds them.
     Narrow(Vec<u16>),
+    /// As they are written.
     Signed(Vec<i32>),
 }
 
 impl IdValues {
+    /// Takes the ids over. Those of a huge row are widened at once.
     fn new(ids: TokenIds) -> IdValues {
         let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
         // The ids of one huge row are written in one call, so they are widened all at once.
@@ -268,12 +298,16 @@ impl IdValues {
 /// A definition level of `optional list / repeated group / optional element`.
 #[derive(Clone, Copy)]
 enum Level {
+    /// The row is null.
     Null,
+    /// The row is an empty list.
     Empty,
+    /// The row has an id here.
     Id,
 }
 
 impl Level {
+    /// The number that Parquet uses. 2 would be a null id, which does not occur.
     fn definition(self) -> i16 {
         match self {
             Level::Null => 0,
@@ -292,7 +326,7 @@ struct PendingLevels {
     repetitions: Vec<i16>,
     /// Number of ids that have been written.
     written: usize,
-    /// Number of ids whose levels are collected here.
+    /// Number of ids that are not written yet, although their levels are collected.
     pending: usize,
     /// Buffer for ids that are widened from 16 to 32 bits.
     widened: Vec<i32>,
@@ -314,7 +348,7 @@ impl PendingLevels {
         self.pending += count;
     }
 
-    /// Writes the waiting ids with their levels.
+    /// Writes the waiting ids with their levels. The buffers keep their memory for the next levels.
     fn flush(
         &mut self,
         ids: &IdValues,

@@ -1,6 +1,6 @@
 //! Reads token ids from an output folder or a single file.
 //!
-//! [`TokenReader`] goes through the files in order; [`FileReader`] reads each of them.
+//! [`TokenReader`] takes the files in order, and [`FileReader`] reads each of them.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,6 +25,7 @@ use crate::error::Result;
 ///
 /// **Memory:** a batch of about a million ids, or one longer row, and a page of the file.
 pub struct TokenReader {
+    /// The files in the order in which they are read.
     paths: Vec<PathBuf>,
     /// The number of the next file to open.
     next: usize,
@@ -84,7 +85,8 @@ impl TokenReader {
         self.declaration.as_ref()
     }
 
-    /// Whether null rows are distinguished from empty ones in all files.
+    /// Whether null rows are distinguished from empty ones in all files. Bare ids have empty documents in place of
+    /// null ones.
     pub fn tells_nulls(&self) -> bool {
         !self.paths.iter().any(|path| is_flat(path))
     }
@@ -127,7 +129,8 @@ impl Iterator for TokenReader {
     }
 }
 
-/// The data files of a folder, and the declaration in its manifest.
+/// The data files of a folder, and the declaration in its manifest. For a `data` folder, these are the files of the
+/// output folder around it. Indexes are not among the files.
 fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
     if let Some(manifest) = Manifest::read(folder)? {
         let paths = manifest.files.iter().map(|file| folder.join(&file.name)).collect();

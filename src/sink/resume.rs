@@ -2,7 +2,7 @@
 //! undamaged, from which a later run resumes.
 //!
 //! - [`RowGroupJournal`] gets a record after each row group, with the hash of the file up to there. After an
-//!   interruption, [`IncompleteFile`] is the file up to the last record whose hash is right.
+//!   interruption, [`IncompleteFile`] is the file up to the last record with a right hash.
 //! - [`CompletedFiles`] gets a record of a data file before the file gets its name. So every named file has a record,
 //!   and the last recorded file may still have to be named.
 
@@ -35,17 +35,21 @@ pub(super) struct RowGroupRecord {
     number: usize,
     /// The offset of the row group's end in the file, and the SHA-256 of everything before it.
     end: u64,
+    /// In hex. It covers the file from its beginning, so one damaged byte makes all later row groups invalid.
     sha256: String,
     /// Its entries for the footer, in base 64.
     metadata: String,
+    /// What the row group holds of the input.
     totals: RowTotals,
-    /// The caller's remarks.
+    /// The caller's remarks since the row group before.
     remarks: Vec<Value>,
 }
 
 /// The journal of the row groups that have been written to an incomplete file.
 pub(super) struct RowGroupJournal {
+    /// The journal on disk, which is not synced: a row group that a failure of the machine takes is written again.
     journal: Journal,
+    /// The number of the data file, the same in all records.
     number: usize,
     /// The caller's remarks since the file was begun. Each is stored with the next row group.
     pub(super) remarks: Vec<Value>,
@@ -55,12 +59,19 @@ pub(super) struct RowGroupJournal {
 
 impl RowGroupJournal {
     /// Starts the journal of an empty file.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
     pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<RowGroupJournal> {
         let journal = Journal::create(path, key)?;
         Ok(RowGroupJournal { journal, number, remarks: Vec::new(), stored_remarks: 0 })
     }
 
-    /// Records a row group that has been written to the end of the file.
+    /// Records a row group that has been written to the end of the file. Call it after the row group's bytes are
+    /// flushed: the hash is that of the bytes in the file.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
     pub(super) fn commit<W>(
         &mut self,
         file: &HashingWriter<W>,
@@ -82,6 +93,7 @@ impl RowGroupJournal {
 
 /// The undamaged row groups of an incomplete file, with everything that is needed to resume.
 pub(super) struct IncompleteFile {
+    /// The number of the data file.
     pub(super) number: usize,
     /// What each row group holds, and its entries for the footer.
     pub(super) groups: Vec<(RowTotals, Vec<u8>)>,
@@ -93,6 +105,7 @@ pub(super) struct IncompleteFile {
 
 impl IncompleteFile {
     /// Finds the incomplete file at `path` by its journal; `None` if nothing of it can be used. Reads the whole file.
+    /// Cuts off everything after the last undamaged row group, in the file and in the journal.
     ///
     /// # Errors
     /// The file or the journal exists, but cannot be read or written.
@@ -137,7 +150,11 @@ impl IncompleteFile {
     }
 }
 
-/// Keeps the records of the row groups that are undamaged in the file. Returns the hash of these row groups.
+/// Keeps the records of the row groups that are undamaged in the file. Returns the hash of these row groups. The file
+/// must be at its beginning. The first damaged record ends the list, since each hash covers all bytes before.
+///
+/// # Errors
+/// The file cannot be read.
 fn undamaged(file: &mut File, records: &mut Vec<RowGroupRecord>) -> io::Result<Sha256> {
     let number = records.first().map(|record| record.number);
     let (mut hasher, mut undamaged_hash) = (Sha256::new(), Sha256::new());
@@ -156,14 +173,17 @@ fn undamaged(file: &mut File, records: &mut Vec<RowGroupRecord>) -> io::Result<S
     Ok(undamaged_hash)
 }
 
-/// A completed data file.
+/// A completed data file. The record is written before the file gets its name. It contains what the manifest says of
+/// the file, except for the identities of the input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FileRecord {
+    /// The number of the file, from 0. Records of one file may follow each other, and the last one counts.
     pub(super) number: usize,
     /// The position of its first document in the input.
     pub(super) start: Position,
     /// The entry for the manifest, without its units.
     pub(super) file: OutputFile,
+    /// What the file holds of the input.
     pub(super) totals: RowTotals,
     /// The caller's remarks.
     pub(super) remarks: Vec<Value>,
@@ -182,6 +202,7 @@ pub struct DocumentSpan {
 
 /// The completed data files.
 pub(super) struct CompletedFiles {
+    /// The journal, to which further files are added.
     journal: Journal,
     /// The files in the order of their numbers.
     pub(super) records: Vec<FileRecord>,
@@ -222,7 +243,8 @@ impl CompletedFiles {
         self.damaged.iter().map(again).chain([rest]).collect()
     }
 
-    /// The position in the input where a file begins.
+    /// The position in the input where a file begins. It follows from the record before, so all earlier files must be
+    /// recorded.
     pub(super) fn start(&self, number: usize) -> Position {
         let before = number.checked_sub(1).and_then(|before| self.records.get(before));
         before.map_or_else(Position::default, |before| before.totals.next)
@@ -238,7 +260,10 @@ impl CompletedFiles {
         self.records.iter().filter(|record| !self.damaged.contains(&record.number))
     }
 
-    /// Records a file that is about to be given its name.
+    /// Records a file that is about to be given its name. The record is on disk when this returns.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
     pub(super) fn push(&mut self, record: FileRecord) -> Result<()> {
         self.journal.append(&record)?;
         self.journal.sync()?;
@@ -258,6 +283,9 @@ impl CompletedFiles {
 
 /// Gives the last recorded file its name, if the run ended between recording and naming it, and its bytes are
 /// undamaged.
+///
+/// # Errors
+/// A file cannot be read or renamed, or the observer asks to stop.
 fn publish_if_complete(folder: &OutputFolder, last: &FileRecord, observer: &dyn Observer) -> Result<()> {
     let (path, incomplete_path) = (folder.path().join(&last.file.name), folder.incomplete_file());
     if path.exists() || !incomplete_path.exists() {
@@ -273,7 +301,10 @@ fn publish_if_complete(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
     }
 }
 
-/// Gives a synced file its final name.
+/// Gives a synced file its final name. The name is on disk when this returns.
+///
+/// # Errors
+/// The file cannot be renamed, or its folder cannot be synced.
 pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
     fs::rename(incomplete_path, path).map_err(|cause| Error::io("write", path, cause))?;
     atomic_file::sync_folder(crate::base::folder_of(path))
@@ -281,6 +312,9 @@ pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
 
 /// The numbers of the files that are not as they were recorded. A file that cannot be read is an error: it may be
 /// undamaged, and must not be replaced.
+///
+/// # Errors
+/// A file cannot be read, or the observer asks to stop.
 fn damaged_files(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<BTreeSet<usize>> {
     if records.is_empty() {
         return Ok(BTreeSet::new());

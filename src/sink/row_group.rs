@@ -1,4 +1,4 @@
-//! Collects rows until they fill a row group, and counts what they hold of the input.
+//! Collects rows until they fill a row group, and counts the documents, text and tokens in them.
 //!
 //! A row group ends before the row that would take it above a limit for ids, rows, or bytes of pass-through columns.
 //! Packed documents end at the limit of a window instead. Both depend only on rows, never on the size of batches, so
@@ -23,7 +23,7 @@ use crate::source::{cast, row_bytes};
 /// Bytes of pass-through values in a row group (64 MiB); a single row may have more.
 pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
-/// A token batch whose columns have the types of the output.
+/// A token batch on its way into row groups, with its columns in the types of the output.
 pub(super) struct OutputBatch {
     /// The batch, with the pass-through columns in the types of the output.
     batch: TokenBatch,
@@ -36,11 +36,8 @@ pub(super) struct OutputBatch {
 }
 
 impl OutputBatch {
-    /// Takes over a batch whose first row has this position in the input, and converts its pass-through columns to
-    /// the types of the output.
-    ///
-    /// # Errors
-    /// An id or the length of a row exceeds 31 bits, or a column is missing or does not fit its type.
+    /// Takes over a batch, and converts its pass-through columns to the types of the output. `first` is the position
+    /// of its first row in the input.
     pub(super) fn new(batch: TokenBatch, first: Position, spec: &FileSpec) -> Result<OutputBatch> {
         let columns = pass_through(&batch, spec)?;
         check_lengths(&batch)?;
@@ -64,10 +61,12 @@ impl OutputBatch {
         self.start(row).max(self.taken)..self.batch.ends[row]
     }
 
+    /// Whether a row is null. A batch without a list of nulls has none.
     fn is_null(&self, row: usize) -> bool {
         self.batch.nulls.get(row).copied().unwrap_or(false)
     }
 
+    /// Bytes of the pass-through values of a row; 0 if no column passes through.
     fn column_bytes(&self, row: usize) -> u64 {
         self.column_bytes.get(row).copied().unwrap_or(0)
     }
@@ -78,7 +77,7 @@ impl OutputBatch {
         Position { row: self.first.row + to_u64(row), token, ..self.first }
     }
 
-    /// What a range of the rows holds.
+    /// What a range of the rows holds. The range must not be empty.
     pub(super) fn totals(&self, range: Range<usize>) -> RowTotals {
         let documents = to_u64(range.len());
         let Position { source, unit, row, .. } = self.first;
@@ -102,7 +101,7 @@ impl OutputBatch {
     }
 }
 
-/// Checks that no row has more than 2³¹ − 1 ids.
+/// Checks that no row has more than 2³¹ − 1 ids. Offsets of Arrow's lists have 32 bits.
 fn check_lengths(batch: &TokenBatch) -> Result<()> {
     let mut start = 0;
     for &end in &batch.ends {
@@ -115,7 +114,7 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all ids fit a signed 32-bit number.
+/// Checks that all ids fit a signed 32-bit number. The column of ids is signed.
 fn check_ids(ids: &TokenIds) -> Result<()> {
     let greatest = ids.greatest().unwrap_or_default().get();
     match i32::try_from(greatest) {
@@ -126,6 +125,9 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
 
 /// The pass-through columns of a batch, converted to the types of the output. `None` if there are none, or if
 /// documents are packed.
+///
+/// # Errors
+/// A column is missing, has another number of rows, or does not fit its type.
 fn pass_through(batch: &TokenBatch, spec: &FileSpec) -> Result<Option<RecordBatch>> {
     let fields = spec.schema.fields()[2..].to_vec();
     if fields.is_empty() || spec.packing.is_some() {
@@ -155,6 +157,7 @@ pub(super) struct RowGroup {
     pub(super) ids: TokenIds,
     /// Where the ids of each row end.
     ends: Vec<usize>,
+    /// Whether each row is null.
     nulls: Vec<bool>,
     /// The pass-through columns, one batch for each range of rows that was taken.
     pub(super) columns: Vec<RecordBatch>,
@@ -165,6 +168,7 @@ pub(super) struct RowGroup {
 }
 
 impl RowGroup {
+    /// Whether there are no rows. Documents without ids that are to be packed are no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -195,7 +199,7 @@ impl RowGroup {
         stop
     }
 
-    /// Appends rows.
+    /// Appends rows. The range must not be empty.
     fn append(&mut self, rows: &mut OutputBatch, range: Range<usize>) {
         let (begin, end) = (rows.start(range.start), rows.batch.ends[range.end - 1]);
         self.totals.add(&rows.totals(range.clone()));
@@ -215,6 +219,9 @@ impl RowGroup {
 
     /// Gathers documents for packing from the beginning of `range` while they fit, and returns the first one that was
     /// not taken completely. Some of its first ids may have been taken.
+    ///
+    /// Like [`take`](RowGroup::take), this depends only on the documents and not on batches. Documents without ids
+    /// take part in the totals and in no row.
     pub(super) fn gather(&mut self, rows: &mut OutputBatch, range: Range<usize>, packing: &Packing) -> usize {
         let before = self.ids.len();
         let mut stop = range.start;
@@ -244,7 +251,7 @@ impl RowGroup {
         stop
     }
 
-    /// The range of ids of each row.
+    /// The range of ids of each row. Null rows have an empty range.
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
@@ -263,7 +270,8 @@ impl RowGroup {
         self.into_rows(&rows)
     }
 
-    /// Makes packed rows of the ids, which must be in the order of the rows.
+    /// Makes packed rows of the ids, which must be in the order of the rows. `rows` decides where each row ends, and
+    /// what its value of `seq_lengths` is.
     fn into_rows(self, rows: &PackedRows) -> RowGroup {
         let length = |segment: &Range<usize>| i32::try_from(segment.len()).expect("a row is not so long");
         let lengths = Int32Array::from_iter_values(rows.segments.iter().map(length));
@@ -358,11 +366,17 @@ pub struct SourceShare {
 }
 
 /// Consecutive documents of one unit.
+///
+/// Part of the state on disk, so renaming a field makes earlier states unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DocumentRange {
+    /// The number of the source, from 0.
     pub(super) source: usize,
+    /// The number of the unit in that source, from 0.
     pub(super) unit: usize,
+    /// The row of the first document in the unit.
     pub(super) first_row: u64,
+    /// Number of documents.
     pub(super) rows: u64,
 }
 
@@ -372,7 +386,8 @@ impl RowTotals {
         RowTotals { next, ..RowTotals::default() }
     }
 
-    /// Adds the totals of rows that follow these in the input.
+    /// Adds the totals of rows that follow these in the input. All counts are sums, and [`next`](RowTotals::next) is
+    /// that of the later rows.
     pub(super) fn add(&mut self, other: &RowTotals) {
         self.rows += other.rows;
         self.tokens += other.tokens;
@@ -398,7 +413,7 @@ impl RowTotals {
         }
     }
 
-    /// Adds documents that follow in the input.
+    /// Adds documents that follow in the input. They extend the last range if they are of the same unit.
     fn add_range(&mut self, range: DocumentRange) {
         let DocumentRange { source, unit, first_row, rows } = range;
         match self.ranges.last_mut() {

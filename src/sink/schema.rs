@@ -86,7 +86,8 @@ impl OutputFormat {
         (self != OutputFormat::Parquet).then(|| IdWidth::of(ids, self).bytes())
     }
 
-    /// Bytes of the index beside a file with this number of documents, none of them empty.
+    /// Bytes of the index beside a file with this number of documents, none of them empty. 0 if the format has no
+    /// index.
     pub(crate) fn index_bytes(self, documents: u64) -> u64 {
         match self {
             OutputFormat::Parquet => 0,
@@ -96,7 +97,8 @@ impl OutputFormat {
     }
 }
 
-/// What a file declares about the origin of its token ids.
+/// The origin of the token ids of a file.
+/// Readers compare declarations to find out whether files belong together. Files of other programs have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {
     /// [`FORMAT_VERSION`] of the program that wrote the file.
@@ -143,7 +145,7 @@ impl Declaration {
         }
     }
 
-    /// Whether tokens that stand for no byte of the text are put before or after documents.
+    /// Whether encoding puts tokens before or after documents. They are no part of the text.
     pub fn adds_tokens(&self) -> bool {
         self.bos.is_some() || self.eos.is_some()
     }
@@ -234,20 +236,21 @@ fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     output_schema(&[Arc::new(lengths)])
 }
 
-/// The field for the elements of lists.
+/// The field for the elements of lists. Its name and nullability are those that pyarrow writes.
 pub(super) fn element() -> FieldRef {
     Arc::new(Field::new("element", DataType::Int32, true))
 }
 
-/// A field in the type in which it is written; `None` if it cannot be written.
+/// A field in the type in which it is written; `None` if it cannot be written. Children of nested types are
+/// converted, too.
 fn plain_field(field: &FieldRef) -> Option<FieldRef> {
     let plain = plain_type(field.data_type())?;
     let kept = kept_annotations(field, &plain);
     Some(Arc::new(Field::new(field.name(), plain, field.is_nullable()).with_metadata(kept)))
 }
 
-/// The annotations of columns, such as `ENUM`, that the output does not keep: for each column that loses some, its
-/// name and their names.
+/// The annotations of columns that the output does not keep, `ENUM` for example. For each column that loses some,
+/// returns its name and the names of the annotations.
 pub(crate) fn dropped_annotations(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
     let lost = |column: &FieldRef| {
         let lost = lost_annotations(column, plain_field(column)?.as_ref());
@@ -294,6 +297,8 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
 }
 
 /// The properties that all files of an output share: columns, encodings and metadata.
+///
+/// It is built once for all files and shared by the threads that encode.
 #[derive(Debug)]
 pub struct FileSpec {
     /// The Arrow schema of the columns.
@@ -345,6 +350,9 @@ impl FileSpec {
     }
 
     /// The shape of Parquet files, which is also the base of the other formats.
+    ///
+    /// # Errors
+    /// Those of [`new`](FileSpec::new).
     fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileSpec> {
         let schema = match &declaration.pack {
             Some(packing) => packed_schema(&schema, packing)?,
@@ -364,7 +372,7 @@ impl FileSpec {
     }
 }
 
-/// The writer properties: zstd compression, the encoding of ids, and the metadata.
+/// The writer properties: zstd compression of all columns, the encoding of ids, and the metadata.
 fn properties(
     columns: &SchemaDescriptor,
     compression: Compression,
@@ -396,10 +404,13 @@ fn key_values(features: Option<&String>, declaration: &Declaration) -> Vec<KeyVa
     pairs
 }
 
-/// The size of an id in bytes.
+/// The size of an id in a file of bare ids. It follows from the largest possible id, so that all files of an output
+/// agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdWidth {
+    /// Unsigned, 16 bits.
     Two,
+    /// 32 bits. Ids that are written are below 2^31, so the sign does not matter.
     Four,
 }
 
@@ -427,7 +438,8 @@ impl IdWidth {
     }
 }
 
-/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program.
+/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program. Two missing
+/// declarations are equal.
 pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>) -> bool {
     let plain = |declaration: &Declaration| Declaration {
         recipe: String::new(),

@@ -27,14 +27,19 @@ use crate::base::pools::spawn_up_to;
 use crate::encode::TokenBatch;
 use crate::error::Result;
 
-/// A file that grows by row groups.
+/// A file of token ids that grows by row groups. Both kinds are written, resumed and completed alike.
 enum ShardFile<W: Write + Send> {
+    /// Boxed, because it is much larger than the other.
     Parquet(Box<ParquetFile<W>>),
+    /// Bare ids.
     Flat(FlatFile<W>),
 }
 
 impl<W: Write + Send> ShardFile<W> {
     /// Begins a file in the format of the shape.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     fn new(out: HashingWriter<W>, path: PathBuf, spec: &Arc<FileSpec>) -> Result<ShardFile<W>> {
         Ok(match spec.flat {
             None => ShardFile::Parquet(Box::new(ParquetFile::new(out, path, spec)?)),
@@ -51,6 +56,9 @@ impl<W: Write + Send> ShardFile<W> {
     }
 
     /// Appends a row group. Returns the data for [`resume_group`](ShardFile::resume_group).
+    ///
+    /// # Errors
+    /// The file cannot be written.
     fn append(&mut self, group: EncodedRowGroup) -> Result<Vec<u8>> {
         match (self, group) {
             (ShardFile::Parquet(file), EncodedRowGroup::Parquet(columns)) => file.append(columns),
@@ -61,6 +69,9 @@ impl<W: Write + Send> ShardFile<W> {
 
     /// Adds a row group that is already in the file. `metadata` is what [`append`](ShardFile::append) returned for
     /// it.
+    ///
+    /// # Errors
+    /// The data cannot be used.
     fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         match self {
             ShardFile::Parquet(file) => file.resume_group(metadata),
@@ -68,6 +79,7 @@ impl<W: Write + Send> ShardFile<W> {
         }
     }
 
+    /// The output so far, with its length and hash.
     fn written(&self) -> &HashingWriter<W> {
         match self {
             ShardFile::Parquet(file) => file.written(),
@@ -76,6 +88,9 @@ impl<W: Write + Send> ShardFile<W> {
     }
 
     /// The complete file, and the contents of its index if the format has one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     fn finish(self) -> Result<(HashingWriter<W>, Option<Vec<u8>>)> {
         match self {
             ShardFile::Parquet(file) => Ok((file.finish()?, None)),
@@ -101,7 +116,7 @@ impl<W: Write + Send> ShardFile<W> {
 /// use tokenmill::base::atomic_file::publish;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::sink::{
-///     Compression, Declaration, Encoders, FileShape, ShardWriter, TokenReader, output_schema,
+///     Compression, Declaration, FileSpec, RowGroupEncoders, ShardWriter, TokenReader, output_schema,
 /// };
 /// use tokenmill::source;
 /// # use tokenmill::{Vocabulary, split::SplitPattern, train::Merges, vocab::SpecialTokensAt};
@@ -111,10 +126,10 @@ impl<W: Write + Send> ShardFile<W> {
 /// # let folder = tempfile::tempdir().expect("a folder");
 /// # let path = folder.path().join("tokens.parquet");
 /// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
-/// let shape = FileSpec::new(output_schema(&[])?, Compression::Default, &Declaration::of(&encoder))?;
+/// let spec = FileSpec::new(output_schema(&[])?, Compression::Default, &Declaration::of(&encoder))?;
 /// let encoders = RowGroupEncoders::start(2)?;
 /// let facts = publish(&path, |file| {
-///     let mut writer = ShardWriter::new(file, &path, &shape, &encoders)?;
+///     let mut writer = ShardWriter::new(file, &path, &spec, &encoders)?;
 ///     let texts = source::texts(["how much wood", "would a woodchuck chuck"]);
 ///     let name = |_, _| "the texts".to_owned();
 ///     encode_batches(texts, &encoder, name, &Silent, |batch| writer.write(batch))?;
@@ -134,17 +149,21 @@ impl<W: Write + Send> ShardFile<W> {
 /// MB if long values pass through. Best-fit packing takes 20 MB more per thread. A row that is larger than a row
 /// group takes about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
+    /// The file, to which only complete row groups are appended.
     file: ShardFile<W>,
+    /// The path for messages.
     path: PathBuf,
+    /// The columns and properties.
     spec: Arc<FileSpec>,
+    /// The threads that encode. Other files may use them at the same time.
     encoders: Arc<RowGroupEncoders>,
     /// The rows that are being collected.
     group: RowGroup,
     /// The row groups that are being encoded, in the order of the file.
     in_progress: VecDeque<Receiver<Encoded>>,
-    /// The contents of what has been written.
+    /// The totals of the rows that are in the file.
     totals: RowTotals,
-    /// The journal of row groups that have been written.
+    /// The journal of row groups that have been written. `None` for a file that cannot be resumed.
     log: Option<RowGroupJournal>,
 }
 
@@ -170,14 +189,19 @@ pub struct ShardFacts {
     pub sha256: String,
 }
 
-/// A complete file.
+/// A complete file. It is not synced yet.
 pub(super) struct CompletedShard<W> {
+    /// The output, at its end.
     pub(super) out: W,
+    /// What the file holds.
     pub(super) totals: RowTotals,
     /// The contents of the index beside the file, if the format has one.
     pub(super) index: Option<Vec<u8>>,
+    /// Size of the file in bytes.
     pub(super) bytes: u64,
+    /// SHA-256 of the file, in hex.
     pub(super) sha256: String,
+    /// All remarks since the file was begun; none without a journal.
     pub(super) remarks: Vec<Value>,
 }
 
@@ -195,7 +219,11 @@ impl<W: Write + Send> ShardWriter<W> {
         ShardWriter::begin(HashingWriter::new(out), path.into(), spec, encoders, RowTotals::default(), None)
     }
 
-    /// Begins a file whose first document follows `totals`. Row groups are recorded in `log`.
+    /// Begins a file in `out`. Its first document is at the position after `totals`. Row groups are recorded in
+    /// `log`.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     pub(super) fn begin(
         out: HashingWriter<W>,
         path: PathBuf,
@@ -227,6 +255,11 @@ impl<W: Write + Send> ShardWriter<W> {
     }
 
     /// Appends a range of rows, and sends row groups to the encoders as they fill.
+    ///
+    /// A row group is sent as soon as the next row does not fit, so the last one waits for more rows.
+    ///
+    /// # Errors
+    /// An earlier row group could not be encoded or written.
     pub(super) fn write_rows(&mut self, rows: &mut OutputBatch, mut range: Range<usize>) -> Result<()> {
         while !range.is_empty() {
             range.start = match &self.spec.packing {
@@ -240,7 +273,8 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok(())
     }
 
-    /// Stores a remark for a run that resumes from the row groups that are written after this.
+    /// Stores a remark for a run that resumes from the row groups that are written after this. Without a journal it
+    /// is dropped.
     pub(super) fn remark(&mut self, remark: Value) {
         if let Some(log) = &mut self.log {
             log.remarks.push(remark);
@@ -248,6 +282,9 @@ impl<W: Write + Send> ShardWriter<W> {
     }
 
     /// Sends the current row group to the encoders. If enough are in progress, waits for the oldest first.
+    ///
+    /// # Errors
+    /// That row group could not be encoded or written.
     fn send_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
         if self.in_progress.len() >= self.encoders.max_in_progress() {
@@ -259,6 +296,9 @@ impl<W: Write + Send> ShardWriter<W> {
     }
 
     /// Waits for the next row group of the file, and appends it.
+    ///
+    /// # Errors
+    /// It could not be encoded, written or recorded, or its thread has stopped.
     fn append_next(&mut self) -> Result<()> {
         let Some(next) = self.in_progress.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
@@ -283,7 +323,10 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok((out, ShardFacts { rows: totals.rows, tokens: totals.tokens, bytes, sha256 }))
     }
 
-    /// Completes the file.
+    /// Completes the file. The totals include documents without ids that came last.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub(super) fn close(mut self) -> Result<CompletedShard<W>> {
         if !self.group.is_empty() {
             self.send_group()?;
@@ -308,7 +351,10 @@ impl<W: Write + Send> ShardWriter<W> {
 }
 
 impl ShardWriter<std::fs::File> {
-    /// Resumes a file that an earlier process began.
+    /// Resumes a file that an earlier process began. Its row groups stay as they are, and further rows follow them.
+    ///
+    /// # Errors
+    /// The row groups do not fit the file.
     pub(super) fn resume(
         incomplete: IncompleteFile,
         path: PathBuf,
@@ -325,23 +371,27 @@ impl ShardWriter<std::fs::File> {
     }
 }
 
-/// What the threads need to encode row groups for a file.
+/// The part of a file that its row groups need in order to be encoded on another thread.
 enum RowGroupEncoding {
     /// Makes the writers of the columns.
     Parquet(Arc<ArrowRowGroupWriterFactory>),
+    /// The width of ids.
     Flat(IdWidth),
 }
 
-/// A row group as it is written to its file.
+/// A row group as it is written to its file. Always of the kind of the file that it was encoded for.
 enum EncodedRowGroup {
+    /// Compressed pages and footer entries.
     Parquet(EncodedColumns),
+    /// Ids as bytes, and the lengths of rows.
     Flat(FlatRowGroup),
 }
 
-/// An encoded row group and what it holds.
+/// The result of encoding a row group: the totals of its rows, and its data.
 type Encoded = Result<(RowTotals, EncodedRowGroup), ParquetError>;
 
-/// Encodes a row group for its file. If the rows are documents to be packed, packs them first.
+/// Encodes a row group for its file. If the rows are documents to be packed, packs them first, and the totals then
+/// count packed rows.
 fn encode(group: RowGroup, spec: &FileSpec, encoding: &RowGroupEncoding) -> Encoded {
     let group = match &spec.packing {
         Some(packing) => group.pack(packing),
@@ -364,6 +414,7 @@ fn encode(group: RowGroup, spec: &FileSpec, encoding: &RowGroupEncoding) -> Enco
 pub struct RowGroupEncoders {
     /// The queue of row groups; `None` while the threads are being ended.
     tasks: Option<Sender<EncodeTask>>,
+    /// Joined when the value is dropped.
     threads: Vec<JoinHandle<()>>,
 }
 

@@ -1,7 +1,7 @@
 //! The state folder of an output: its job file, and journals of what a run has written, from which a later run
 //! resumes.
 //!
-//! State is trusted only if its checksum is right. What is damaged is as good as missing: the run writes the data
+//! State is trusted only if its checksum is right. Damaged state counts as missing: the run writes the data
 //! again.
 
 use std::fs::{self, File, OpenOptions};
@@ -31,7 +31,9 @@ const HASH_CHARS: usize = 64;
 /// it, and all records for another key are recognized and ignored.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    /// The file, at its end.
     file: File,
+    /// The path for messages.
     path: PathBuf,
     /// The hash in the last line, or of the key.
     last: String,
@@ -62,8 +64,11 @@ impl Journal {
         Ok((Journal { file, path, last }, records))
     }
 
-    /// The records at `path` that can be parsed, for any key, valid or not. They are traces of what was done, and
-    /// must not be relied on for more. Empty if there is no journal.
+    /// The records at `path` that can be parsed, whatever their key and whether or not their hashes are right. They
+    /// are no more than hints, for example at the names of written files. Empty if there is no journal.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub(super) fn parsable_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
         let text = read_up_to(MAX_JOURNAL_BYTES, path)?.unwrap_or_default();
         let lines = text.split(|&byte| byte == b'\n');
@@ -107,12 +112,13 @@ impl Journal {
     }
 }
 
-/// The hash of a line.
+/// The hash of a line. `last` is the hash of the line before, in hex.
 fn chained_hash(last: &str, json: &[u8]) -> String {
     sha256([last.as_bytes(), json].concat())
 }
 
-/// The valid records, the number of bytes that they take, and the hash of the last one.
+/// The valid records, the number of bytes that they take, and the hash of the last one. The rest of the text is not
+/// used, even if it could be parsed.
 fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, String) {
     let (mut records, mut length, mut last) = (Vec::new(), 0, key);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
@@ -134,6 +140,9 @@ fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, Strin
 }
 
 /// Cuts a file off and moves to its end.
+///
+/// # Errors
+/// The file cannot be changed.
 fn cut(file: &mut File, length: u64) -> io::Result<()> {
     file.set_len(length)?;
     file.seek(SeekFrom::Start(length)).map(|_| ())
@@ -149,13 +158,14 @@ pub(super) const ROW_GROUP_JOURNAL: &str = "row-groups.journal";
 /// In the state folder, the journal of completed data files.
 pub(super) const FILE_JOURNAL: &str = "files.journal";
 
-/// Bytes of a job file that are read (1 MiB). Such a file has a few hundred.
+/// Bytes of a job file that are read, at most (1 MiB). Real ones have a few hundred.
 const MAX_JOB_BYTES: u64 = 1 << 20;
 
 /// The beginning of the name of the state folder for a split that is not the first of its output.
 const SPLIT_FOLDER: &str = "split-";
 
-/// The state folder of a split: that of the output for its first split, a folder within it for any other.
+/// The state folder of a split: that of the output for its first split, a folder within it for any other. The folder
+/// need not exist.
 pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
     let state = output.join(STATE_FOLDER);
     match split.filter(|split| first_split(&state).is_some_and(|first| first != *split)) {
@@ -164,7 +174,8 @@ pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
     }
 }
 
-/// The first split of an output. Its job file names it, or else the journal of completed data files shows it.
+/// The first split of an output. Its job file names it, or else the journal of completed data files shows it. `None`
+/// if the output has no job file, or neither of the two names a split.
 fn first_split(state: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Job {
@@ -225,6 +236,9 @@ pub(super) fn recorded_files(output: &Path) -> Result<Set<String>> {
 }
 
 /// The names of the files in a journal of completed data files, whatever its job.
+///
+/// # Errors
+/// The journal cannot be read.
 fn names_in(journal: &Path) -> Result<Vec<String>> {
     /// The names in a `FileRecord`.
     #[derive(Deserialize)]

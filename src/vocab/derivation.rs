@@ -333,8 +333,8 @@ struct BorderToken {
 }
 
 impl TokenDerivation {
-    /// Creates the derivations of a vocabulary with ids below `id_limit`. [`add`](TokenDerivation::add) adds its
-    /// merges, of which `merges` are expected.
+    /// Creates the derivations of a vocabulary with ids below `id_limit`. They are empty:
+    /// [`add`](TokenDerivation::add) adds its merges, about `merges` of them.
     pub(super) fn new(id_limit: usize, merges: usize) -> TokenDerivation {
         let ranks = FxHashMap::with_capacity_and_hasher(merges, FxBuildHasher);
         TokenDerivation { merge_of: vec![None; id_limit], ranks }

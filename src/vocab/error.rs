@@ -19,10 +19,10 @@ pub(super) enum VocabError {
     /// The files changed between the beginning and the end of reading.
     #[error("another tokenizer replaced it while it was being read")]
     Replaced,
-    /// The [fingerprint](Vocabulary::fingerprint) differs from the one in the training record.
+    /// The fingerprint differs from the one in the training record.
     #[error("it does not match training.json beside it: the files are of two training runs, or were changed")]
     OtherTraining,
-    /// Only ordinary tokens of one byte are compared. An added token may have such a text, too.
+    /// Only ordinary tokens are compared. The text of an added token may be one byte, too.
     #[error("byte 0x{byte:02X} has two tokens, {first} and {second}")]
     ByteTwice { byte: u8, first: TokenId, second: TokenId },
     /// An added token may share the id of an ordinary token only if it is spelled like it.
@@ -33,7 +33,7 @@ pub(super) enum VocabError {
     Holes { tokens: usize, highest: TokenId, limit: usize },
     #[error("merge {merge} uses token {id}, which does not exist")]
     MergeUnknown { merge: usize, id: TokenId },
-    /// Merging never makes or uses such a token, because it is cut out of texts before.
+    /// Merging never makes or uses such a token: it is cut out of texts before.
     #[error("merge {merge} uses token {id} ({}), which is only an added token", excerpt(text))]
     MergeAdded { merge: usize, id: TokenId, text: String },
     /// A part without bytes never occurs in a text.
@@ -149,7 +149,7 @@ pub(super) enum VocabError {
     CannotHold { format: Format, limit: FormatLimit },
 }
 
-/// What is wrong with one line of a file.
+/// The difference between a line of a file and its format.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineProblem {
     /// `found` is an [`excerpt`] of the line.

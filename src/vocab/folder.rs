@@ -129,7 +129,7 @@ fn of_file(path: &Path) -> Option<Format> {
     })
 }
 
-/// Returns the format of a file whose name does not determine it.
+/// Returns the format of a file by its content, if the name does not determine it.
 ///
 /// `None` means that the content is of no known kind. That need not be an error if the name suggests a format.
 ///

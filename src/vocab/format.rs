@@ -1,5 +1,5 @@
-//! The formats of tokenizers, and the kinds of files that are often given for a tokenizer. [`OtherFileKind`] names such a
-//! kind in an error.
+//! The formats of tokenizers, and the kinds of files that are often given for a tokenizer. [`OtherFileKind`] names
+//! such a kind in an error.
 
 use std::fmt;
 use std::str::FromStr;
@@ -126,7 +126,7 @@ const AS_UTF_8: &str = "convert it to UTF-8 first, for instance with `iconv -t U
 const BESIDE_WEIGHTS: &str = "give the tokenizer's own file, which is usually in the same folder: tokenizer.json, or \
                               vocab.json with merges.txt";
 
-/// A clone without Git LFS has such a text in place of each large file.
+/// A clone without Git LFS has a pointer in place of each large file.
 const LFS_POINTER: OtherFileKind = OtherFileKind {
     what: "a Git LFS pointer, which only names a file",
     remedy: "fetch the file itself: run `git lfs pull` in its repository, or download it",
@@ -158,8 +158,8 @@ const PICKLE: OtherFileKind = OtherFileKind {
              and its rank",
 };
 
-/// The first bytes of files that hold no tokenizer. The byte order marks of UTF-16 are among them, so that such a
-/// file gets a better error than "not UTF-8".
+/// The first bytes of files that hold no tokenizer. The byte order marks of UTF-16 are among them: the error then
+/// names the encoding, which "not UTF-8" would not.
 const BEGINNINGS: [(&[u8], OtherFileKind); 9] = [
     (b"version https://git-lfs.github.com/spec/", LFS_POINTER),
     (b"\x1f\x8b\x08", OtherFileKind { what: "compressed with gzip", remedy: UNPACK }),

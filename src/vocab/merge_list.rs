@@ -1,5 +1,5 @@
 //! The merges of a vocabulary as the plain list that training produces, with tokens numbered as in training. Training
-//! extends such a list, and a vocabulary can be extended by it.
+//! extends such a list, and a vocabulary can be extended by the result.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -366,7 +366,7 @@ pub(super) fn listed(
     }
 }
 
-/// Returns the error of a vocabulary whose merges are no plain list. `problem` completes its message and counts
+/// Returns the error of a vocabulary with merges that are no plain list. `problem` completes its message and counts
 /// merges from 1.
 pub(super) fn not_a_list(problem: String) -> Error {
     Error::new(ErrorKind::Failed, VocabError::NotAList { problem })

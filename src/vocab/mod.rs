@@ -22,7 +22,7 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 //!
-//! # What is read from `tokenizer.json`
+//! # The parts of a `tokenizer.json` that are read
 //!
 //! Every byte-level BPE file that consists of the parts below gives the ids that Hugging Face's tokenizers gives.
 //! `tests/peers/` checks this for the structures of GPT-2, RoBERTa, Phi, OLMo, Llama 3, Qwen, DeepSeek and others.

@@ -110,7 +110,7 @@ pub fn byte_ranges(bytes: &[u8]) -> String {
 pub struct UnknownToken {
     /// The token's text in the file.
     pub text: String,
-    /// Its id. `None` if the vocabulary lacks it; the tokenizer's own program then fails on such a byte.
+    /// Its id. `None` if the vocabulary lacks it; the tokenizer's own program then fails on a missing byte.
     pub id: Option<TokenId>,
     /// Whether several such bytes in a row, within one pre-token, give the token once (`fuse_unk`).
     pub fuse: bool,
@@ -277,7 +277,7 @@ impl Vocabulary {
     }
 }
 
-/// The remedy for a special token that cannot be added. Such a token would take its text away from ordinary encoding.
+/// The remedy for a special token that cannot be added, because its text is in use.
 const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
 
 impl Vocabulary {
@@ -518,8 +518,8 @@ impl VocabularyParts {
 }
 
 /// Refuses added tokens that are empty or given twice, and special ones that equal an ordinary token of another id.
-/// An added token that is not special may have the bytes of an ordinary token. Both then keep their ids, since such a
-/// token is ordinary vocabulary, too.
+/// An added token that is not special may have the bytes of an ordinary token. Both then keep their ids, because the
+/// added token is ordinary vocabulary, too.
 fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), VocabError> {
     let mut texts = Map::default();
     for token in added {

@@ -36,8 +36,8 @@ struct Sidecar {
     special_tokens: VocabularyEntries,
 }
 
-/// The spelling of a token without bytes, such as one of Whisper's. The field cannot be left empty, because
-/// tiktoken's lines cannot begin with white space.
+/// The spelling of a token without bytes; Whisper has one. The field cannot be empty, because tiktoken's lines cannot
+/// begin with white space.
 const NO_BYTES: &str = "=";
 
 /// Returns the path of the sidecar: `.json` is appended to the whole name.

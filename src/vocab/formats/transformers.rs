@@ -181,8 +181,8 @@ impl ConfigJson {
 }
 
 /// Returns a float without a fraction as a whole number; `None` for all other values. A number above 64 bits is read
-/// as such a float, and `transformers` writes one, `int(1e30)`, for an unlimited length. Written as `1e30`, it would
-/// be read back as a float.
+/// as a float, and `transformers` writes one, `int(1e30)`, for an unlimited length. In the form `1e30` it would be
+/// read back as a float.
 fn large_whole(value: &Value) -> Option<u128> {
     let number = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0)?;
     format!("{number:.0}").parse().ok()

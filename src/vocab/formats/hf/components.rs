@@ -142,7 +142,10 @@ impl PreTokenizer {
 }
 
 /// Reads how a file splits text. A file without steps does not split. It is accepted only if its decoder is
-/// `ByteLevel`, which shows that its keys stand for bytes.
+/// `ByteLevel`: its keys are then known to spell bytes.
+///
+/// # Errors
+/// A step or decoder cannot be reproduced, or the tokenizer is not byte-level.
 pub(super) fn read_pre_tokenizer(
     pre_tokenizer: Option<&Value>,
     decoder: Option<&Value>,
