@@ -41,7 +41,7 @@ pub struct SourceFacts {
 }
 
 impl SourceFacts {
-    /// Adds the statistics of the same source from another collector.
+    /// Adds other statistics: of the same source from another collector, or of another source for a total.
     fn add(&mut self, other: &SourceFacts) {
         self.documents += other.documents;
         self.null_documents += other.null_documents;

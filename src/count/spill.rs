@@ -314,7 +314,7 @@ fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Reads the pre-tokens of a run one after another.
 pub(super) struct RunReader<'a> {
-    /// The file. Readers of several runs use it at the same time.
+    /// The file. Readers of several runs use it in turn, and each seeks to its own position.
     runs: &'a SpillFile,
     /// The byte range of the file that has not been read yet.
     rest: Range<u64>,

@@ -63,8 +63,8 @@ impl ObjectRequest<'_> {
 
     /// The deepest folder that contains all requested objects.
     ///
-    /// It is the part of the path before the first component with a wildcard, without a slash at its end. Only
-    /// objects in it are listed.
+    /// It is the part of the path before the first component with a wildcard, or the whole path without one. It has no
+    /// slash at its end.
     fn folder(&self) -> &str {
         let is_pattern = |part: &str| part.contains(['*', '?', '[']);
         match self.path.split('/').position(is_pattern) {
