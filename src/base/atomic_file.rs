@@ -51,7 +51,9 @@ const NAME_CHARS: usize = 32;
 /// ```
 #[derive(Debug)]
 pub struct Pending {
+    /// Removes itself when dropped.
     file: NamedTempFile,
+    /// The final path, with a link resolved unless links are to be replaced.
     path: PathBuf,
 }
 
@@ -128,7 +130,7 @@ impl Write for Pending {
 /// `write` fills a file with a temporary name in the folder of `path`. The file is then synced and renamed to `path`,
 /// the folder is synced, and the result of `write` is returned. An existing file is replaced atomically, also if
 /// `path` is a link to it. A link without a target is itself replaced. If `write` fails, no file is left behind. A
-/// crash leaves at most a file whose name begins with `.tmp-`, which the next call for the same path removes.
+/// crash leaves at most a file with the prefix `.tmp-`. The next call for the same path removes it.
 ///
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename the file; the message names `path`.
@@ -215,6 +217,7 @@ pub(crate) fn refuse_link(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The error for a link in a folder of results.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is a symbolic link", path.display())]
 struct IsLink {
@@ -307,10 +310,12 @@ pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&
     }
 }
 
+/// The error for an existing file of another kind.
 #[derive(Debug, thiserror::Error)]
 #[error("{} exists and is not a {kind}, so it is not replaced", path.display())]
 struct NotReplaced {
     path: PathBuf,
+    /// The expected kind, as a noun.
     kind: &'static str,
 }
 
@@ -388,15 +393,21 @@ pub(crate) fn sync_folder(_folder: &Path) -> Result<()> {
 /// process ends, an existing first file has its own other files beside it.
 #[derive(Debug, Default)]
 pub(crate) struct FileGroups {
+    /// First files of groups that exist with another content; they are removed first.
     replaced: Vec<PathBuf>,
+    /// Files that get their names before the first files.
     others: Vec<Pending>,
+    /// First files, which get their names last.
     firsts: Vec<Pending>,
 }
 
 /// One step of naming the files.
 enum CommitStep {
+    /// Remove an old first file.
     Remove(PathBuf),
+    /// Give a file its final name.
     Name(Pending),
+    /// Wait until the removals in a folder are on disk.
     Sync(PathBuf),
 }
 
@@ -447,6 +458,7 @@ impl FileGroups {
 }
 
 impl CommitStep {
+    /// Carries out the step.
     fn take(self) -> Result<()> {
         match self {
             CommitStep::Remove(path) => remove(&path),

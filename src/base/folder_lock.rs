@@ -1,10 +1,10 @@
 //! Exclusive use of a folder: file locks where the system has them, and otherwise files that announce the holder.
 //!
-//! Without locks, the holder is the process that created the file `process-N` with the greatest N. The file is created
-//! exclusively, so of several processes that want to follow the same holder one succeeds. Numbers only grow, since the
-//! last holder's file stays; so a process that is delayed between reading and creating cannot become a second holder.
-//! The holder rewrites its file every few seconds. A holder whose process cannot be observed is replaced once its file
-//! has not changed for a minute by the clock of the waiting process.
+//! Without locks, the holder is the process that created the file `owner-N` with the greatest N. The file is created
+//! exclusively, so of several processes that want to follow the same holder one succeeds. Numbers only grow, since
+//! the last holder's file stays; so a process that is delayed between reading and creating cannot become a second
+//! holder. The holder rewrites its file every ten seconds. A holder on another machine or in another container cannot
+//! be observed. It is replaced once its file has not changed for a minute by the clock of the waiting process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -89,7 +89,9 @@ const BYTES: usize = 1 << 10;
 /// How often a holder gives a sign of life, and the time without one after which it counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heartbeat {
+    /// Time between two signs of life.
     pub(crate) every: Duration,
+    /// Must be several times `every`, since a sign may be late.
     pub(crate) dead_after: Duration,
 }
 
@@ -103,6 +105,7 @@ impl Default for Heartbeat {
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HolderRecord {
+    /// The process that created the file.
     holder: Process,
     /// Number of signs of life that the holder has given.
     beats: u64,
@@ -113,17 +116,23 @@ struct HolderRecord {
 /// Exclusive use of a folder by this process until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
+    /// The folder with the files of the holders.
     folder: PathBuf,
+    /// The number in the name of the own file.
     number: u64,
+    /// See [`follows_ended`](Claim::follows_ended).
     predecessor_ended: bool,
+    /// Dropped to end the thread; `None` only while the claim is dropped.
     stop: Option<Sender<()>>,
+    /// The thread that gives signs of life and, at its end, releases the folder.
     heartbeat: Option<JoinHandle<()>>,
 }
 
-/// What is known about the holder of a folder.
+/// The state of the holder of a folder, as far as this process can see it.
 enum Holder {
     /// No process holds it: the last holder, if any, has ended.
     Nobody,
+    /// A process that certainly runs, or ran when it was asked.
     Running(Process),
     /// The holder cannot be observed and has not given a sign of life yet, so it may be dead.
     Unobservable(Process),
@@ -132,7 +141,9 @@ enum Holder {
 /// What to do if the holder is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfHeld {
+    /// End with an error.
     Refuse,
+    /// Wait until it has ended or the observer asks to stop.
     Wait,
 }
 
@@ -243,6 +254,7 @@ impl Claim {
 }
 
 impl Drop for Claim {
+    /// Marks the folder as released, and waits for that.
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.heartbeat.take() {
@@ -301,7 +313,8 @@ fn numbers(folder: &Path) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Reads the file of a holder and returns what is known about it.
+/// Reads the file of a holder and returns its state. `locked` says that this process holds a file lock on the folder:
+/// a holder under the same kernel would still hold that lock, so it has ended.
 fn holder(folder: &Path, number: u64, locked: bool) -> Result<Holder> {
     let unknown = || Process::unobservable("an unknown machine", 0);
     // The file is empty for a moment after it is created.
@@ -328,6 +341,7 @@ fn content(folder: &Path, number: u64) -> Result<Vec<u8>> {
     }
 }
 
+/// `None` if the file is empty or incomplete, as it can be for a moment.
 fn parsed(content: &[u8]) -> Option<HolderRecord> {
     serde_json::from_slice(content).ok()
 }
@@ -373,20 +387,23 @@ fn remove_below(folder: &Path, number: u64) {
     }
 }
 
+/// Returns the path of the file of the holder with this number.
 fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{number}"))
 }
 
-/// Returns the folder to name in messages: the one whose state folder this is.
+/// Returns the folder to name in messages: the output folder that contains this state folder.
 fn output_folder(folder: &Path) -> &Path {
     folder_of(folder)
 }
 
+/// Describes a holder in messages that tell why this process waits.
 fn described(folder: &Path, process: &Process) -> String {
     let Process { host, id, .. } = process;
     format!("process {id} on {host}, which writes to {}", output_folder(folder).display())
 }
 
+/// The error if the folder is held and the caller does not want to wait.
 fn already_held(folder: &Path, process: &Process) -> Error {
     let fault = AlreadyHeld {
         folder: output_folder(folder).to_owned(),
@@ -396,6 +413,7 @@ fn already_held(folder: &Path, process: &Process) -> Error {
     Error::new(ErrorKind::Failed, fault).with_help("wait until it has ended, or choose another folder")
 }
 
+/// The error for a folder with a running holder.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is being written by another process (process {process} on {host})", folder.display())]
 struct AlreadyHeld {
@@ -404,9 +422,11 @@ struct AlreadyHeld {
     host: String,
 }
 
+/// The error of a holder that was replaced.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: another process took over this folder, because this process gave no sign of life for too long", output_folder(folder).display())]
 struct LockLost {
+    /// The state folder; the message names the output folder.
     folder: PathBuf,
 }
 

@@ -1,6 +1,6 @@
 //! Seeded hashes of bytes from outside, maps and sets with these hashes, and a compact index of numbered things.
 //!
-//! Each process draws its seeds at random, so that nobody can make an input whose pre-tokens or tokens all have the
+//! Each process draws its seeds at random. So nobody can make an input in which all pre-tokens or tokens have the
 //! same hash. Hashes decide about the order in hash tables and so about the time, but never about a result.
 
 use std::collections::{HashMap, HashSet};
@@ -88,7 +88,9 @@ impl BuildHasher for SeededHash {
 /// Hash of everything written so far.
 #[derive(Debug)]
 pub(crate) struct SeededHasher {
+    /// The function that combines the parts of a value.
     hashing: SeededHash,
+    /// 0 at the start.
     hash: u64,
 }
 
@@ -138,10 +140,12 @@ pub(crate) struct HashIndex(HashTable<Slot>);
 struct Slot(u64);
 
 impl Slot {
+    /// The lower half of the hash is dropped. `number` is at most [`MOST_ENTRIES`] and so fits 32 bits.
     fn new(hash: u64, number: usize) -> Slot {
         Slot(hash >> 32 << 32 | to_u64(number))
     }
 
+    /// The number of the thing.
     fn number(self) -> usize {
         u64_to_usize(self.0 & u64::from(u32::MAX))
     }

@@ -165,8 +165,8 @@ pub const fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { to_f64(part) / to_f64(whole) }
 }
 
-/// A number of bytes. It is parsed and printed with a decimal unit, such as `8GB` or `1.5 MB`; binary units
-/// such as `8GiB` are parsed too.
+/// A number of bytes. It is parsed and printed with a decimal unit, such as `8GB` or `1.5 MB`. Parsing also accepts
+/// binary units, such as `8GiB`.
 ///
 /// ```
 /// use tokenmill::base::int::ByteCount;
@@ -199,6 +199,7 @@ impl fmt::Display for ByteCount {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an amount of bytes; write it like 800MB, 8GB or 8GiB")]
 pub struct NotByteCount {
+    /// The text as it was given.
     text: String,
 }
 
@@ -211,6 +212,11 @@ impl From<NotByteCount> for Error {
 impl std::str::FromStr for ByteCount {
     type Err = NotByteCount;
 
+    /// Reads a number, perhaps with decimal places, and a unit in any case; without a unit, bytes. Whole numbers are
+    /// exact, others are rounded to whole bytes.
+    ///
+    /// # Errors
+    /// The text has another form, or the number exceeds 64 bits.
     fn from_str(text: &str) -> Result<ByteCount, NotByteCount> {
         let wrong = || NotByteCount { text: text.to_owned() };
         let trimmed = text.trim();

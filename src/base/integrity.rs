@@ -52,7 +52,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The end of a text that carries the SHA-256 of all that is before it.
 #[derive(Debug)]
 pub(crate) struct Checksum {
+    /// The text between the content and the hexadecimal digits.
     before: &'static str,
+    /// The text behind the digits, which ends the file.
     after: &'static str,
 }
 
@@ -63,7 +65,8 @@ pub(crate) const JSON_CHECKSUM: Checksum = Checksum { before: ",\n  \"sha256\": 
 pub(crate) const HTML_CHECKSUM: Checksum = Checksum { before: "\n<!-- sha256: ", after: " -->\n" };
 
 impl Checksum {
-    /// Ends a text, of which a JSON object has the closing line or not, with its checksum.
+    /// Ends a text with the checksum of all that is before it. The closing line of a JSON object may be there
+    /// already; it is moved behind the checksum.
     pub(crate) fn end(&self, text: &str) -> String {
         let text = text.strip_suffix(self.after.trim_start_matches('"')).unwrap_or(text);
         format!("{text}{}{}{}", self.before, sha256(text), self.after)
@@ -82,7 +85,9 @@ impl Checksum {
 
 /// Passes bytes on to another writer, and counts and hashes them.
 pub(crate) struct HashingWriter<W> {
+    /// Receives the bytes that are not dropped.
     inner: W,
+    /// Has taken the bytes that are in `inner`.
     hasher: Sha256,
     /// Number of bytes, including those that were in `inner` at the start.
     bytes: u64,
@@ -91,6 +96,7 @@ pub(crate) struct HashingWriter<W> {
 }
 
 impl<W> HashingWriter<W> {
+    /// For a writer that has no bytes yet.
     pub(crate) fn new(inner: W) -> HashingWriter<W> {
         HashingWriter { inner, hasher: Sha256::new(), bytes: 0, skip: 0 }
     }
@@ -135,14 +141,16 @@ impl<W: Write> Write for HashingWriter<W> {
     }
 }
 
-/// Version of manifests, training records, reports, and of the metadata in files of token ids and counts.
-/// Readers refuse later versions; the crate does not read reports.
+/// Version of manifests, training records, reports, and of the metadata in files of token ids and counts. Readers
+/// refuse later versions; only the reader of reports does not compare them.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// The error for a file of a later version of the format.
 #[derive(Debug, Error)]
 #[error("{}: format version {found}; this program knows versions up to {FORMAT_VERSION}", path.display())]
 struct LaterVersion {
     path: PathBuf,
+    /// The version of the file.
     found: u32,
 }
 
@@ -158,6 +166,7 @@ pub(crate) fn check_format_version(
 ) -> Result<()> {
     #[derive(Deserialize)]
     struct Versioned {
+        /// Stored in every version of the format.
         format_version: u32,
     }
     let Versioned { format_version: found } = serde_json::from_slice(json).map_err(damaged)?;

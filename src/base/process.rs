@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::integrity::sha256;
 
-/// Number of characters in a file name that identify a machine (6) and a process (7).
+/// Number of characters (6) in a file name that identify a machine and a container.
 const MACHINE_CHARS: usize = 6;
+/// Number of characters (7) in a file name that identify a process: enough for 32 bits in base 36.
 const PROCESS_CHARS: usize = 7;
 
 /// A process, identified across machines and containers.
@@ -15,8 +16,9 @@ const PROCESS_CHARS: usize = 7;
 pub(crate) struct Process {
     /// The machine's host name.
     pub(crate) host: String,
-    /// The kernel's boot id and the process's PID namespace; empty if the system has none.
+    /// The kernel's boot id, which is new after each start; empty if the system has none.
     boot: String,
+    /// The process's PID namespace, which containers have of their own; empty if the system has none.
     namespace: String,
     /// The process id.
     pub(crate) id: u32,
@@ -25,6 +27,7 @@ pub(crate) struct Process {
     started: u64,
 }
 
+/// This process. It is described once, since its facts do not change.
 static THIS_PROCESS: LazyLock<Process> = LazyLock::new(|| Process {
     host: host(),
     boot: first_line("/proc/sys/kernel/random/boot_id"),
@@ -97,6 +100,7 @@ impl Process {
     }
 }
 
+/// Returns a number in digits from `0` to `z`, without leading zeros.
 fn base36(mut number: u64) -> String {
     let mut digits = Vec::new();
     loop {

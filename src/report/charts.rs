@@ -1,4 +1,7 @@
 //! Charts of the report page, as SVG.
+//!
+//! Each function returns a complete `<svg>` element for the page. Charts without data are drawn with empty axes; the
+//! page decides whether it shows them. All labels are formatted numbers, so no text has to be escaped.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +19,17 @@ const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const RULE: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 const LINE: RGBColor = RGBColor(0x32, 0x67, 0xB8);
 
-// Width and height of a chart in pixels.
+/// Width and height of a chart in pixels.
 const SIZE: (u32, u32) = (520, 300);
+/// Message of panics that cannot happen: writing into a string never fails.
 const DRAWN: &str = "a chart is drawn into memory";
 
-/// Points in the chart of merge counts are at least 1/50 of their rank apart.
+/// Points in the chart of merge counts are at least 1/50 of their rank apart. On a logarithmic axis, more points
+/// would lie on top of each other. The number of points grows with the logarithm of the number of merges.
 const RANK_STEP: usize = 50;
 
-/// Tokens that are left in the corpus, against merges learned.
+/// Tokens that are left in the corpus, against merges learned. The points are those of the history, which training
+/// records at regular steps.
 pub(super) fn tokens_by_merges(training: &TrainingFacts) -> String {
     let points: Vec<(u64, f64)> = training.history.iter().map(|p| (p.merges, to_f64(p.tokens))).collect();
     curve(&points, short)
@@ -34,7 +40,8 @@ pub(super) fn compression_by_merges(training: &TrainingFacts) -> String {
     curve(&compression(&training.history), |y| format!("{y:.1}×"))
 }
 
-/// The count of each merge against its rank, on logarithmic axes.
+/// The count of each merge against its rank, on logarithmic axes. Ranks count from 1, since 0 has no logarithm. For
+/// the same reason, a count of 0 is drawn as 1.
 pub(super) fn counts_by_rank(counts: &[u64]) -> String {
     let mut points = Vec::new();
     let mut rank = 0;
@@ -96,9 +103,11 @@ fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {
     })
 }
 
+/// A chart with two axes that is drawn into a string.
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
-/// Draws axes and grid into an SVG, and lets `series` draw the data.
+/// Draws axes and grid into an SVG, and lets `series` draw the data. `x` and `y` are the ranges of the axes, and the
+/// label functions format positions on them. Only horizontal lines of the grid are drawn.
 fn draw<X, Y>(
     x: X,
     y: Y,
@@ -141,7 +150,8 @@ where
     svg
 }
 
-/// A number in at most four digits: `850`, `12k`, `1.7M`.
+/// A number in at most four digits: `850`, `12k`, `1.7M`. It has at most one decimal place, and none if that would be
+/// 0.
 fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n < 1e3 => (number, ""),

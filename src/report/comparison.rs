@@ -1,3 +1,8 @@
+//! Comparisons of tokenizers on the same text: the figures, and the page that shows them.
+//!
+//! The figures are sums, so parts of the text can be counted apart and [added](ComparedText::add). Ratios are
+//! computed from the sums when they are shown.
+
 use askama::Template;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +12,9 @@ use super::html::grouped;
 use crate::base::int::{ByteCount, ratio, to_f64};
 
 /// Several tokenizers compared on the same text.
+///
+/// Lists by tokenizer should have as many entries as `tokenizers`. A comparison from a file may have fewer; the page
+/// then shows 0 for the missing figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The tokenizers. Figures by tokenizer are listed in this order everywhere.
@@ -63,16 +71,19 @@ pub struct ComparedWord {
 }
 
 impl ComparedTokenizer {
+    /// Returns the path for the page, with control and invisible characters escaped.
     fn shown(&self) -> String {
         plain(&self.path)
     }
 }
 
 impl ComparedWord {
+    /// Returns the word for the page, with control and invisible characters escaped.
     fn shown(&self) -> String {
         plain(&self.word)
     }
 
+    /// Returns the count for the page, in groups of three digits.
     fn shown_count(&self) -> String {
         grouped(self.count)
     }
@@ -84,12 +95,12 @@ impl ComparedText {
         ratio(self.text_bytes, self.tokens_of(tokenizer))
     }
 
-    /// Characters per token of the tokenizer with this index.
+    /// Characters per token of the tokenizer with this index. 0 if there are no tokens.
     pub fn characters_per_token(&self, tokenizer: usize) -> f64 {
         ratio(self.characters, self.tokens_of(tokenizer))
     }
 
-    /// Tokens per word of the tokenizer with this index.
+    /// Tokens per word of the tokenizer with this index. 0 if there are no words.
     pub fn tokens_per_word(&self, tokenizer: usize) -> f64 {
         ratio(self.tokens_of(tokenizer), self.words)
     }
@@ -99,7 +110,8 @@ impl ComparedText {
         self.tokens.get(tokenizer).copied().unwrap_or(0)
     }
 
-    /// Adds the figures of another part. The name stays.
+    /// Adds the figures of another part. The name stays. The lists of tokens get the length of the other part, so
+    /// both must have the same tokenizers, or this one none yet.
     pub fn add(&mut self, other: &ComparedText) {
         self.documents += other.documents;
         self.text_bytes += other.text_bytes;
@@ -111,13 +123,16 @@ impl ComparedText {
 }
 
 impl ComparedTokenizer {
-    /// Share of the vocabulary that occurs in the text, from 0 to 1.
+    /// Share of the vocabulary that occurs in the text, from 0 to 1. 0 for an empty vocabulary.
     pub fn share_used(&self) -> f64 {
         ratio(self.used, self.vocabulary)
     }
 }
 
 /// The comparison as an HTML page that needs no other file and no network. All text from the corpus is escaped.
+///
+/// Groups of bars by source and by main script appear only if they have several parts. All bars have the same scale,
+/// on which the longest bar has the full width.
 pub fn comparison_to_html(comparison: &Comparison) -> String {
     let all = ("All", std::slice::from_ref(&comparison.text));
     let parts = [("By source", &comparison.sources[..]), ("By main script", &comparison.scripts)];
@@ -156,9 +171,8 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
     page.render().expect("a page is rendered into memory")
 }
 
-/// Used to scale the bars.
 impl Comparison {
-    /// All texts of the comparison.
+    /// All texts of the comparison. The page finds the longest bar among them.
     fn parts(&self) -> impl Iterator<Item = &ComparedText> {
         std::iter::once(&self.text).chain(&self.sources).chain(&self.scripts)
     }
@@ -169,9 +183,11 @@ fn best(part: &ComparedText) -> f64 {
     part.tokens.iter().map(|&tokens| to_f64(part.text_bytes) / to_f64(tokens.max(1))).fold(0.0, f64::max)
 }
 
+/// The data that the template lays out.
 #[derive(Template)]
 #[template(path = "comparison.html")]
 struct Page<'a> {
+    /// For paths, words and longest tokens, which the template shows as they are.
     comparison: &'a Comparison,
     /// The figures of all text, by tokenizer.
     figures: Vec<Vec<String>>,
@@ -181,8 +197,11 @@ struct Page<'a> {
 
 /// A part of the text, as a group of bars.
 struct Part {
+    /// The name of the source or script, escaped.
     name: String,
+    /// Number of documents and amount of text.
     note: String,
+    /// One bar for each tokenizer.
     bars: Vec<Bar>,
 }
 

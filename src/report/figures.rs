@@ -302,7 +302,8 @@ pub struct SkippedInput {
 }
 
 /// Ratios computed from a report. A ratio is `None` if the run did not do the work that it describes, or if its
-/// denominator is 0.
+/// denominator is 0. `report.json` has them for its readers; this program always computes them from the other
+/// figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
     /// Bytes of text per character.
@@ -403,7 +404,7 @@ impl ShownToken {
         out
     }
 
-    /// Whether the token is longer than its display.
+    /// Whether the token is longer than its display. Only the beginning of a token of more than 120 bytes is stored.
     fn is_cut(&self) -> bool {
         let shown = self.hex.as_ref().map_or(self.text.len(), |hex| hex.len() / 2);
         to_u64(shown) < self.bytes
@@ -435,14 +436,16 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes that a hex string encodes. Characters that are no hex digits are ignored.
+/// The bytes that a hex string encodes. Characters that are no hex digits are ignored. An odd digit at the end is
+/// ignored too.
 fn bytes_of(hex: &str) -> Vec<u8> {
     let digit = |&digit: &u8| char::from(digit).to_digit(16);
     let digits: Vec<u32> = hex.as_bytes().iter().filter_map(digit).collect();
     digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()).collect()
 }
 
-/// Appends the characters of `bytes` with `push`, and each byte that is not UTF-8 as an escape like `\xE2`.
+/// Appends the characters of `bytes` with `push`, and each byte that is not UTF-8 as an escape like `\xE2`. The
+/// caller decides with `push` which characters are escaped, since a terminal and a page need different ones.
 pub fn push_escaped(out: &mut String, bytes: &[u8], push: impl Fn(&mut String, char)) {
     for chunk in bytes.utf8_chunks() {
         chunk.valid().chars().for_each(|c| push(out, c));

@@ -1,4 +1,7 @@
 //! The report page: turns a report into the data that its template lays out.
+//!
+//! The template decides about the layout and escapes all text. This module decides which figures appear and formats
+//! them. Every figure carries its key in `report.json`, by which tests compare the page with the JSON.
 
 use askama::Template;
 
@@ -26,15 +29,20 @@ const BYTES_A_TOKEN: &str = "bytes per token, without BOS and EOS";
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
+    /// The name of the recipe, or that of the program if flags took its place.
     title: &'a str,
     report: &'a RunReport,
+    /// The few figures at the top.
     headline: Vec<Fact>,
     charts: Vec<Chart>,
+    /// All figures, by topic. Topics without data are left out.
     sections: Vec<Section>,
+    /// The first merges, in the order in which they were learned. Empty if none were.
     merges: Vec<Merge>,
     first_tokens: Vec<Token>,
     longest_tokens: Vec<Token>,
     special_tokens: Vec<Token>,
+    /// Tables of several sources; with one source, they would repeat the figures of the sections.
     by_source: Vec<BySource<'a>>,
     samples: Vec<Sample>,
     stages: Vec<Stage>,
@@ -43,36 +51,49 @@ struct Page<'a> {
 
 /// A label with a figure or a text.
 struct Fact {
+    /// The name of the figure; empty in tables, which have headings.
     label: &'static str,
     /// Its key in `report.json`: names and indices separated by dots.
     key: String,
+    /// The formatted figure. It equals the value at `key`, rounded.
     value: String,
 }
 
 /// A table of figures by source.
 struct BySource<'a> {
     title: &'static str,
+    /// The headings of the four columns of figures.
     labels: [&'static str; 4],
+    /// The URI of each source and its figures, in the order of the recipe.
     rows: Vec<(&'a str, [Fact; 4])>,
 }
 
+/// A chart with its heading.
 struct Chart {
     title: &'static str,
+    /// What the axes show.
     note: &'static str,
+    /// A complete element, which the template inserts without escaping.
     svg: String,
 }
 
+/// Figures on one topic under a title.
 struct Section {
     title: &'static str,
     facts: Vec<Fact>,
 }
 
+/// A token in a box.
 struct Token {
+    /// Its [visible](ShownToken::visible) text.
     text: String,
+    /// Id and length, which appear under the pointer.
     title: String,
+    /// Whether it gets the colour of special tokens.
     special: bool,
 }
 
+/// A line in the table of the first merges.
 struct Merge {
     left: Token,
     right: Token,
@@ -80,8 +101,11 @@ struct Merge {
     count: Fact,
 }
 
+/// The tokens of a document: the first ones and, if it is long, the last ones.
 struct Sample {
+    /// Its unit and row.
     place: String,
+    /// Number of all its tokens.
     tokens: Fact,
     /// `token` or `tokens`.
     unit: &'static str,
@@ -89,11 +113,14 @@ struct Sample {
     last: Vec<Token>,
 }
 
+/// A line in the table of stages.
 struct Stage {
     name: Fact,
+    /// Seconds, bytes of text per second, and peak memory.
     costs: [Fact; 3],
 }
 
+/// A line in the table of files.
 struct File<'a> {
     path: &'a str,
     /// Bytes, rows and tokens.
@@ -101,6 +128,7 @@ struct File<'a> {
 }
 
 impl<'a> Page<'a> {
+    /// Collects and formats everything that the page shows. Empty lists hide their part of the page.
     fn of(report: &'a RunReport) -> Page<'a> {
         let vocabulary = report.vocabulary.as_ref();
         let tokens = |list: Option<&Vec<ShownToken>>| list.into_iter().flatten().map(Token::of).collect();
@@ -125,14 +153,17 @@ impl<'a> Page<'a> {
 }
 
 impl Fact {
+    /// A fact that is a text, unchanged. The template escapes it.
     fn text(label: &'static str, key: impl Into<String>, value: &str) -> Fact {
         Fact { label, key: key.into(), value: value.to_owned() }
     }
 
+    /// A whole number in groups of three digits.
     fn count(label: &'static str, key: impl Into<String>, value: u64) -> Fact {
         Fact { label, key: key.into(), value: grouped(value) }
     }
 
+    /// A number with three decimal places.
     fn number(label: &'static str, key: impl Into<String>, value: f64) -> Fact {
         Fact { label, key: key.into(), value: format!("{value:.3}") }
     }
@@ -148,6 +179,7 @@ impl Fact {
 }
 
 impl Token {
+    /// Formats a token. The id and the length in bytes are its title.
     fn of(token: &ShownToken) -> Token {
         let title = format!("id {}, {}", token.id, counted(token.bytes, "byte"));
         Token { text: token.visible(), title, special: token.special }
@@ -155,6 +187,7 @@ impl Token {
 }
 
 impl Merge {
+    /// Formats the merge with this index in `training.first_merges`.
     fn of(at: usize, merge: &LearnedMerge) -> Merge {
         Merge {
             left: Token::of(&merge.left),
@@ -166,6 +199,7 @@ impl Merge {
 }
 
 impl Sample {
+    /// Formats the document with this index in `encoding.samples`.
     fn of(at: usize, sample: &SampleDocument) -> Sample {
         Sample {
             place: format!("{}, row {}", sample.unit, sample.row),
@@ -177,7 +211,8 @@ impl Sample {
     }
 }
 
-/// The few figures that a reader looks for first.
+/// The few figures that a reader looks for first. Which ones there are depends on what the run did. Only the bytes of
+/// text are always there.
 fn headline(report: &RunReport) -> Vec<Fact> {
     let ratios = Ratios::of(report);
     let mut facts = Vec::new();
@@ -432,6 +467,7 @@ pub fn tokens_to_html(tokens: &[ShownToken]) -> String {
     TokensPage { tokens }.render().expect("a page is rendered into memory")
 }
 
+/// The data of the page that `tokens --html` writes.
 #[derive(Template)]
 #[template(path = "tokens.html")]
 struct TokensPage<'a> {

@@ -47,6 +47,8 @@ pub const HTML_NAME: &str = "report.html";
 /// Writes `report.json` and `report.html` into an existing folder. Each file is replaced as a whole or not at
 /// all.
 ///
+/// The JSON is written first, so a crash between the two leaves at most an old page.
+///
 /// # Errors
 /// The folder cannot be written to.
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
@@ -55,13 +57,17 @@ pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
 
 /// Writes the report of one split. `split` is `None` for the first split of an output; the others have file names
 /// of their own.
+///
+/// # Errors
+/// The folder cannot be written to.
 pub(crate) fn write_of(folder: &Path, split: Option<&str>, report: &RunReport) -> Result<()> {
     let [json, html] = names(split);
     publish_bytes_within(&folder.join(json), to_json(report).as_bytes())?;
     publish_bytes_within(&folder.join(html), to_html(report).as_bytes())
 }
 
-/// The file names of a report: of the numbers, and of the page.
+/// The file names of a report: of the numbers, and of the page. The names depend on the split alone, so a second run
+/// replaces the files of the first.
 pub(crate) fn names(split: Option<&str>) -> [String; 2] {
     match split {
         None => [JSON_NAME.to_owned(), HTML_NAME.to_owned()],
@@ -69,7 +75,7 @@ pub(crate) fn names(split: Option<&str>) -> [String; 2] {
     }
 }
 
-/// Reads the report in a folder that [`write()`] wrote.
+/// Reads the report in a folder that [`write()`] wrote. The checksum at the end of the file is not compared.
 ///
 /// # Errors
 /// The folder has no report, or one that this version of the program cannot read.
@@ -78,6 +84,9 @@ pub fn read(folder: &Path) -> Result<RunReport> {
 }
 
 /// Reads the report of one split: see [`write_of`].
+///
+/// # Errors
+/// Those of [`read`].
 pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
     let [json, _] = names(split);
     let path = folder.join(json);
@@ -86,7 +95,8 @@ pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
     serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))
 }
 
-/// Compares a file of a report with the checksum at its end. A file that is not there is no fault.
+/// Compares a file of a report with the checksum at its end. A missing file is no fault. The ending of the name
+/// decides between the forms of the checksum. A file without a checksum counts as changed.
 ///
 /// # Errors
 /// It is not as it was written ([`ErrorKind::Mismatch`]), or cannot be read.
@@ -103,21 +113,27 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     }
 }
 
+/// The error for a file of a report that was edited or damaged.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: changed since it was written: its checksum differs", path.display())]
 struct Changed {
+    /// The path of the file.
     path: PathBuf,
 }
 
 /// The layout of `report.json`.
 #[derive(Serialize)]
 struct Content<'a> {
+    /// Its fields are keys of the outermost object.
     #[serde(flatten)]
     report: &'a RunReport,
+    /// An object of its own, so that computed values are apart from measured ones. Reading ignores it.
     ratios: Ratios,
 }
 
 /// The content of `report.json`: the report, its [`Ratios`], and a checksum, with a newline at the end.
+///
+/// Equal reports give equal text. The keys have the order of the fields.
 pub fn to_json(report: &RunReport) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Lines::default());
@@ -127,12 +143,16 @@ pub fn to_json(report: &RunReport) -> String {
     JSON_CHECKSUM.end(&String::from_utf8(bytes).expect("JSON is UTF-8"))
 }
 
-/// Indents objects but writes a list on one line, or a list of objects with one line per object. So the list of
-/// all merge counts, which can have a hundred thousand entries, takes one line.
+/// Indents objects but writes a list on one line, or a list of objects with one line per object. So the list of all
+/// merge counts, which can have a hundred thousand entries, takes one line. It only formats; the JSON is the same
+/// value as with any other formatter.
 #[derive(Default)]
 struct Lines {
+    /// Formats everything outside lists, with two spaces per level.
     pretty: PrettyFormatter<'static>,
+    /// Number of lists around the current position; 0 outside all lists.
     lists: usize,
+    /// Number of objects around the current position, counted from the outermost list.
     objects_in_list: usize,
 }
 

@@ -39,17 +39,19 @@ pub struct SampleConfig {
     pub every: u64,
     /// Documents in the shuffle buffer; 0 keeps the order.
     pub shuffle_buffer: u64,
-    /// The seed of the shuffled order.
+    /// The seed of the shuffled order. It has no effect without a buffer.
     pub seed: u64,
     /// Number of documents to skip.
     pub skip: u64,
-    /// Most documents to keep after these.
+    /// Most documents to keep after these. `None` is no limit.
     pub take: Option<u64>,
-    /// Most bytes of text. The sample ends before the first document that would exceed it.
+    /// Most bytes of text. The sample ends before the first document that would exceed it. Null rows have none.
+    /// `None` is no limit.
     pub max_bytes: Option<u64>,
 }
 
 impl Default for SampleConfig {
+    /// Keeps every document, in the original order.
     fn default() -> SampleConfig {
         SampleConfig { every: 1, shuffle_buffer: 0, seed: 0, skip: 0, take: None, max_bytes: None }
     }
@@ -62,7 +64,8 @@ impl SampleConfig {
         every <= 1 && shuffle_buffer == 0 && skip == 0 && take.is_none() && max_bytes.is_none()
     }
 
-    /// Returns the most documents that need to leave the shuffle buffer.
+    /// Returns the most documents that need to leave the shuffle buffer. A shuffle that may stop there need not read
+    /// the rest. `None` if there is no limit; `max_bytes` does not count, since it depends on the texts that leave.
     fn most(&self) -> Option<u64> {
         self.take.map(|take| take.saturating_add(self.skip))
     }
@@ -103,9 +106,10 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
     })
 }
 
-/// Errors of sampling.
+/// Errors of sampling. They become errors of kind [`ErrorKind::Failed`].
 #[derive(Debug, thiserror::Error)]
 enum Fault {
+    /// Arrow cannot build the arrays, for example because their text has 2 GiB or more.
     #[error("the chosen rows cannot be put together")]
     Rows(#[from] arrow_schema::ArrowError),
 }
@@ -116,16 +120,20 @@ impl From<Fault> for Error {
     }
 }
 
-/// Keeps the first document of each group of `every`.
+/// Keeps the first document of each group of `every`. The groups do not end with batches or sources; the count goes
+/// on through the whole stream.
 struct Every<'a> {
+    /// Batches of whole documents.
     documents: Documents<'a>,
+    /// Size of a group; at least 2.
     every: u64,
     /// Number of documents to drop before the next one that is kept.
     until_next: u64,
 }
 
 impl Every<'_> {
-    /// Returns the selected documents of a batch.
+    /// Returns the selected documents of a batch. The batch may become empty. Texts are not copied: the result shares
+    /// their buffers. Pass-through columns are copied.
     fn choose(&mut self, batch: &Batch) -> Result<Batch, Fault> {
         let length = to_u64(batch.len());
         let step = u64_to_usize(self.every);
@@ -153,7 +161,8 @@ impl Iterator for Every<'_> {
     }
 }
 
-/// Applies `skip`, `take` and `max_bytes`, and numbers the documents of the sample.
+/// Applies `skip`, `take` and `max_bytes`, and numbers the documents of the sample. This is the last step, since the
+/// limits count documents that are left by the others.
 struct Limited<'a> {
     /// `None` when the sample is complete. Dropping the stream stops its readers.
     documents: Option<Documents<'a>>,
@@ -168,7 +177,8 @@ struct Limited<'a> {
 }
 
 impl Limited<'_> {
-    /// Returns the rows of a batch that belong to the sample.
+    /// Returns the rows of a batch that belong to the sample. These are a range, since all limits cut at the start or
+    /// at the end. At the end of the sample, the stream is dropped, even if the batch has more rows.
     fn within(&mut self, batch: &Batch) -> Range<usize> {
         let skipped = self.skip.min(to_u64(batch.len()));
         self.skip -= skipped;

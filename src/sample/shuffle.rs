@@ -1,4 +1,7 @@
 //! Shuffles a stream of documents with a buffer of fixed size.
+//!
+//! The order depends only on the seed, the size of the buffer and the order of the documents, never on how they are
+//! divided into batches. So it is the same for any number of threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +17,29 @@ use crate::base::random::SeededRandom;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
 
-/// Most documents of a batch that leaves the buffer.
+/// Most documents of a batch that leaves the buffer. Together with [`DEFAULT_BATCH_BYTES`] it bounds the memory of
+/// later stages.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A document in the buffer.
+/// A document in the buffer. The text is a copy, so that one document of a batch does not keep the whole batch in
+/// memory.
 struct Kept {
+    /// Number of the source that it comes from.
     source: usize,
     /// `None` for a null document.
     text: Option<Box<[u8]>>,
+    /// `None` if the source passes no columns through.
     columns: Option<Row>,
     /// Bytes of the text and the columns.
     bytes: u64,
 }
 
-/// A row of pass-through columns. It refers to its original batch and keeps it in memory.
+/// A row of pass-through columns. It refers to its original batch and keeps it in memory. Copying single rows of
+/// columns would need an array for each.
 struct Row {
-    /// The number of the batch, and its columns.
+    /// The number of the batch, and its columns. The number identifies the batch when rows are combined.
     batch: Arc<(u64, RecordBatch)>,
+    /// Index of the row in the batch.
     row: usize,
 }
 
@@ -40,7 +49,9 @@ pub(super) struct Shuffle<'a> {
     documents: Option<Documents<'a>>,
     /// Number of documents in the full buffer.
     capacity: usize,
+    /// Draws one number for each document that leaves.
     random: SeededRandom,
+    /// Has at most `capacity` documents. Its order matters, because places are drawn in it.
     buffer: Vec<Kept>,
     /// Number of documents that may still leave the buffer.
     left: u64,
@@ -54,7 +65,9 @@ pub(super) struct Shuffle<'a> {
 
 /// A batch that is being read, row by row.
 struct Current {
+    /// The batch itself, until its last row was taken.
     batch: Batch,
+    /// The number of the batch and its columns, which all its rows share.
     columns: Option<Arc<(u64, RecordBatch)>>,
     /// Bytes of the text and the columns of each row.
     bytes: Vec<u64>,
@@ -63,7 +76,8 @@ struct Current {
 }
 
 impl<'a> Shuffle<'a> {
-    /// Creates an empty buffer for `buffer` documents. At most `most` documents leave it; `None` is no limit.
+    /// Creates an empty buffer for `buffer` documents. At most `most` documents leave it; `None` is no limit. Nothing
+    /// is read yet, and no memory is reserved for the buffer.
     pub(super) fn new(documents: Documents<'a>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
@@ -77,7 +91,10 @@ impl<'a> Shuffle<'a> {
         }
     }
 
-    /// Returns the next document in the original order.
+    /// Returns the next document in the original order. `None` at the end of the stream, which is then dropped.
+    ///
+    /// # Errors
+    /// Those of the stream.
     fn arrive(&mut self) -> Result<Option<Kept>> {
         loop {
             if let Some(current) = self.current.as_mut() {
@@ -98,6 +115,12 @@ impl<'a> Shuffle<'a> {
     }
 
     /// Returns the next document in the shuffled order.
+    ///
+    /// While the stream lasts, a document leaves for each that arrives. Then the buffer empties in random order.
+    /// `None` at the end, or when enough documents have left.
+    ///
+    /// # Errors
+    /// Those of the stream.
     fn leave(&mut self) -> Result<Option<Kept>> {
         if self.left == 0 {
             // Drop these now, because their memory and threads are no longer needed.
@@ -124,6 +147,11 @@ impl<'a> Shuffle<'a> {
 
     /// Returns the next batch. It ends before a document of another source, and at the usual limits of rows and
     /// bytes.
+    ///
+    /// A single document that is larger than the limit of bytes has a batch of its own. `None` at the end.
+    ///
+    /// # Errors
+    /// Those of the stream, and of combining documents.
     fn batch(&mut self) -> Result<Option<Batch>> {
         let mut rows: Vec<Kept> = Vec::new();
         let mut bytes = 0;
@@ -149,7 +177,7 @@ impl<'a> Shuffle<'a> {
 }
 
 impl Current {
-    /// Returns the next row.
+    /// Returns the next row. Copies the text, and refers to the columns. `None` after the last row.
     fn take(&mut self) -> Option<Kept> {
         let row = self.row;
         if row == self.batch.len() {
@@ -163,7 +191,11 @@ impl Current {
     }
 }
 
-/// Combines documents of one source into a batch.
+/// Combines documents of one source into a batch. The text of all documents is copied into one buffer, to which the
+/// views point. `unit` and `first_row` are 0, because the documents come from several places.
+///
+/// # Errors
+/// A document has 2 GiB or more, which a view cannot describe.
 fn together(rows: &[Kept]) -> Result<Batch, Fault> {
     let mut bytes = Vec::new();
     let mut views = Vec::with_capacity(rows.len());
@@ -187,7 +219,11 @@ fn together(rows: &[Kept]) -> Result<Batch, Fault> {
     })
 }
 
-/// Combines the pass-through columns of documents.
+/// Combines the pass-through columns of documents. `None` if a document has no columns; all documents of a source
+/// have columns or none has. Each original batch is used once, in the order of first use.
+///
+/// # Errors
+/// Arrow cannot combine the columns.
 fn columns(rows: &[Kept]) -> Result<Option<RecordBatch>, Fault> {
     let mut places = BTreeMap::new();
     let mut batches = Vec::new();

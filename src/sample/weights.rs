@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind};
 
-/// Most decimal places of a weight.
+/// Most decimal places of a weight. Weights are stored in units of 10⁻⁶, so that no rounding takes place.
 const PLACES: usize = 6;
 
 /// The weight of a source in a mixture: an exact decimal number above 0, with at most 12 digits before the point and
@@ -21,8 +21,11 @@ const PLACES: usize = 6;
 /// assert_eq!(scale_weights(&weights), [4, 1, 12]);
 /// # Ok::<(), tokenmill::sample::NotWeight>(())
 /// ```
+///
+/// It is written as a text in JSON, and read from a text or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight {
+    /// The weight in units of 10⁻⁶; at least 1 and below 10¹⁸.
     millionths: u64,
 }
 
@@ -41,6 +44,7 @@ impl Default for Weight {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a weight: it must be a number above 0 with at most 12 digits and 6 decimal places")]
 pub struct NotWeight {
+    /// The text as it was given.
     text: String,
 }
 
@@ -53,6 +57,10 @@ impl From<NotWeight> for Error {
 impl FromStr for Weight {
     type Err = NotWeight;
 
+    /// Reads digits, optionally followed by a point and more digits. Signs, exponents and white space are refused.
+    ///
+    /// # Errors
+    /// The text has another form, too many digits, or the value 0.
     fn from_str(text: &str) -> Result<Weight, NotWeight> {
         let millionths = || {
             let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
@@ -69,6 +77,7 @@ impl FromStr for Weight {
 }
 
 impl fmt::Display for Weight {
+    /// Writes as few decimal places as are exact, so that parsing gives the same weight again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, places) = (self.millionths / 1_000_000, self.millionths % 1_000_000);
         if places == 0 {
@@ -122,12 +131,14 @@ impl Visitor<'_> for AnyNumber {
 /// Returns the smallest whole numbers in the same ratio as the weights: 1 : 0.25 : 3 becomes 4 : 1 : 12.
 ///
 /// A mixture multiplies the counts of its sources by these numbers, so that no count is rounded.
+///
+/// The order stays. Each number is at least 1, and below 10¹⁸, since the weights themselves are in whole millionths.
 pub fn scale_weights(weights: &[Weight]) -> Vec<u64> {
     let shared = weights.iter().fold(0, |shared, weight| common_divisor(shared, weight.millionths));
     weights.iter().map(|weight| weight.millionths / shared).collect()
 }
 
-/// Returns the greatest common divisor (Euclid's algorithm).
+/// Returns the greatest common divisor (Euclid's algorithm). If one number is 0, this is the other one.
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
