@@ -283,6 +283,10 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// Appends a batch. `position` is that of its first row in the input. Files are begun and completed as planned.
+    ///
+    /// # Errors
+    /// The position is outside the planned units or before the current file, the batch does not match the columns, or
+    /// a file cannot be written.
     fn write_at(&mut self, position: Position, batch: TokenBatch) -> Result<()> {
         let unit = self.number_of(position)?;
         if let FileBoundaries::Fixed(files) = self.config.plan.layout() {

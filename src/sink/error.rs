@@ -111,7 +111,7 @@ pub(super) enum SinkError {
         #[source]
         cause: serde_json::Error,
     },
-    /// All files of a folder must have ids of one tokenizer.
+    /// All files of a folder must have been encoded by one tokenizer with the same settings.
     #[error("{}: its token metadata differs from that of {}", path.display(), first.display())]
     DeclarationDiffers { path: PathBuf, first: PathBuf },
     /// `path` is that of the index. `what` is a clause.

@@ -32,7 +32,7 @@ use crate::source::{check_index, check_pages};
 /// Token ids per batch, about, if rows are not longer. That is 2 to 4 MiB of ids.
 const BATCH_IDS: u64 = 1 << 20;
 
-/// Rows per batch, at most. It limits the memory per row when rows are short.
+/// Rows per batch, at most. Short rows would otherwise take more memory for their ends than for their ids.
 const BATCH_ROWS: u64 = 1 << 13;
 
 /// The first bytes of a Parquet file.

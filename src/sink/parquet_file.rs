@@ -96,6 +96,9 @@ impl<W: Write + Send> ParquetFile<W> {
 
     /// Adds a row group of an earlier run. Its pages are in the file already, and `metadata` is the result of
     /// [`append`](ParquetFile::append) for it.
+    ///
+    /// # Errors
+    /// The entries cannot be parsed.
     pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         let mut append = || {
             let columns = columns_in_file(metadata, &self.spec.columns)?;

@@ -131,6 +131,9 @@ impl Iterator for TokenReader {
 
 /// The data files of a folder, and the declaration in its manifest. For a `data` folder, these are the files of the
 /// output folder around it. Indexes are not among the files.
+///
+/// # Errors
+/// The manifest or the folder cannot be read.
 fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
     if let Some(manifest) = Manifest::read(folder)? {
         let paths = manifest.files.iter().map(|file| folder.join(&file.name)).collect();

@@ -38,6 +38,9 @@ pub(super) struct OutputBatch {
 impl OutputBatch {
     /// Takes over a batch, and converts its pass-through columns to the types of the output. `first` is the position
     /// of its first row in the input.
+    ///
+    /// # Errors
+    /// An id or the length of a row exceeds 31 bits, or a column is missing or does not fit its type.
     pub(super) fn new(batch: TokenBatch, first: Position, spec: &FileSpec) -> Result<OutputBatch> {
         let columns = pass_through(&batch, spec)?;
         check_lengths(&batch)?;

@@ -98,6 +98,7 @@ impl OutputFormat {
 }
 
 /// The origin of the token ids of a file.
+///
 /// Readers compare declarations to find out whether files belong together. Files of other programs have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {

@@ -392,6 +392,9 @@ type Encoded = Result<(RowTotals, EncodedRowGroup), ParquetError>;
 
 /// Encodes a row group for its file. If the rows are documents to be packed, packs them first, and the totals then
 /// count packed rows.
+///
+/// # Errors
+/// A column cannot be encoded.
 fn encode(group: RowGroup, spec: &FileSpec, encoding: &RowGroupEncoding) -> Encoded {
     let group = match &spec.packing {
         Some(packing) => group.pack(packing),

@@ -22,6 +22,7 @@ use crate::base::int::{TokenId, to_usize};
 
 /// Properties of a vocabulary beyond its invariants. Vocabularies learned by this program have all of them; edited or
 /// concatenated ones lack some.
+///
 /// None of these is an error: every vocabulary can be used. They decide [how](crate::encode::Method) a vocabulary is
 /// encoded and which formats can hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +47,7 @@ impl Checks {
     /// Returns whether the shortcuts for trained vocabularies are exact for this one: merging by the rank of the
     /// joined bytes equals merging by the list of merges, whole pre-tokens may be looked up before merging, and a
     /// sequence of tokens is an encoding if every two adjacent tokens in it are.
+    ///
     /// Otherwise an encoder carries out the merges one by one, which is slower and exact for every vocabulary.
     pub fn shortcuts_hold(&self) -> bool {
         self.not_self_encoding == 0 && self.unique_bytes && self.one_merge_each && self.rank_order

@@ -62,6 +62,7 @@ impl Vocabulary {
 
     /// Hashes properties that no tokenizer trained by this program has. They are left out for all others, so that
     /// adding one does not change existing fingerprints.
+    ///
     /// The tokens around a text are not hashed, because encoding does not add them.
     fn hash_hf_only(&self, hash: &mut Sha256) {
         let TextRules { normalizers, prefix_space } = &self.rules;

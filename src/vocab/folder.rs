@@ -21,6 +21,7 @@ pub(super) fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
 
 /// Refuses files of two tokenizers, in the formats that need several files: files that another training replaced
 /// while they were read, and files that do not belong to the training record beside them.
+///
 /// `before` is the [`stamp`] of the main file from before it was read. A format with all merges and ids in one file
 /// needs no such check, because files appear complete or not at all.
 ///

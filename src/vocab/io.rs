@@ -20,6 +20,7 @@ use crate::split::SplitPattern;
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// What to assume where a tokenizer's files do not say it.
+///
 /// A `vocab.json` itself names no split, so [`split`](LoadOptions::split) takes precedence over the tokenizer class
 /// in a `tokenizer_config.json` beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

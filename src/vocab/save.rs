@@ -73,6 +73,7 @@ const NAME: &str = "training.json";
 
 /// How a vocabulary was learned, which no tokenizer format has a place for. It is stored as `training.json` in the
 /// tokenizer's folder.
+///
 /// Other programs ignore the file. This program reads it to inspect a tokenizer and to train it further, and
 /// [`load`](super::load) uses the fingerprint to notice files of different trainings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

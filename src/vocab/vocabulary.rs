@@ -214,6 +214,7 @@ impl Vocabulary {
 
     /// Returns this vocabulary with a token for every byte and without tokens that have no bytes. Text without
     /// [missing](Vocabulary::missing_bytes) bytes is encoded to the same ids.
+    ///
     /// The new tokens have the ids that [`byte_ids`](Vocabulary::byte_ids) holds for missing bytes, so an encoder
     /// needs no second case for them. The result is borrowed if nothing has to change, and a changed copy otherwise.
     pub(crate) fn completed(&self) -> Cow<'_, Vocabulary> {
@@ -518,6 +519,7 @@ impl VocabularyParts {
 }
 
 /// Refuses added tokens that are empty or given twice, and special ones that equal an ordinary token of another id.
+///
 /// An added token that is not special may have the bytes of an ordinary token. Both then keep their ids, because the
 /// added token is ordinary vocabulary, too.
 fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), VocabError> {

@@ -248,6 +248,7 @@ const MAX_DECOMPOSED_LENGTH: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Returns a merge for each token of several bytes, by ascending rank: the two tokens that remain of its bytes when
 /// only merges of lower rank are applied. `None` if for some token the number of remaining tokens is not two.
+///
 /// This is the only cut of the token that no merge of lower rank crosses while both parts are derived.
 fn last_merges(
     tokens: &TokenList,

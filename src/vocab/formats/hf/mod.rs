@@ -25,6 +25,7 @@ use crate::vocab::vocabulary::{UnknownToken, Vocabulary};
 
 /// The content of a `tokenizer.json`, with the fields in the order in which `tokenizers` writes them. Unknown fields
 /// are refused, since they might change ids.
+///
 /// The components around the model stay JSON values, which `components` reads. `None` is written as `null`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
