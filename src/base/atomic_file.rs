@@ -364,6 +364,7 @@ fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(std::fs::Permissions::from_mode(0o666));
 }
 
+/// Does nothing, since this system has no such permissions.
 #[cfg(not(unix))]
 fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
 

@@ -87,6 +87,7 @@ pub(crate) fn spawn_up_to<T>(
 
 /// The error if the system starts no thread.
 pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
+    /// The field is the cause in the words of the system or of rayon.
     #[derive(Debug, thiserror::Error)]
     #[error("cannot start a thread: {0}")]
     struct NoThreads(String);
@@ -192,6 +193,8 @@ struct Results<R> {
     may_draw: Condvar,
 }
 
+/// What the threads share under the lock. At any time, at most `ahead` items are drawn and not taken: each permit
+/// stands for one more.
 struct Queue<R> {
     /// Results that cannot be taken yet, by the number of their item.
     waiting: BTreeMap<usize, Outcome<R>>,

@@ -125,11 +125,13 @@ fn start_of(id: u32) -> u64 {
     after_name.split_whitespace().nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
+/// Returns the machine's host name.
 #[cfg(unix)]
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Returns an empty name: the host name is not known on this system.
 #[cfg(not(unix))]
 fn host() -> String {
     String::new()
@@ -143,6 +145,7 @@ fn runs(id: u32) -> Option<bool> {
     Some(!matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)))
 }
 
+/// Returns `None`: processes cannot be observed on this system.
 #[cfg(not(unix))]
 fn runs(_process: u32) -> Option<bool> {
     None

@@ -128,8 +128,8 @@ fn completed(given: WriteOptions, found: WriteOptions) -> WriteOptions {
 /// Reports the ids of the special tokens that were asked for, and returns the new ones.
 ///
 /// `before` is the vocabulary without the new tokens, `vocabulary` with them. `to_add` are the tokens of
-/// `--add-special-token` alone: a message says if one of them existed before. A role such as BOS usually names an
-/// existing token, so this needs no message.
+/// `--add-special-token` alone: a message names each of these that existed before. A role such as BOS usually names
+/// an existing token and needs no message.
 fn tell_tokens(
     before: &Vocabulary,
     vocabulary: &Vocabulary,
@@ -158,7 +158,7 @@ fn tell_tokens(
 /// Refuses a folder with a chat template that `transformers` would read instead of the one to be written.
 ///
 /// # Errors
-/// The folder has such a template ([`ErrorKind::Usage`]), or a file in it cannot be read.
+/// Such a template exists ([`ErrorKind::Usage`]), or a file of the folder cannot be read.
 fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
     match conflicting_chat_template(folder, options)? {
         Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })

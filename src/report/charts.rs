@@ -13,10 +13,12 @@ use super::figures::compression;
 use crate::base::int::{ratio, to_f64, to_u64, to_usize};
 use crate::count::{Bin, Histogram};
 
-/// Colours that identify roles. The page's style sheet selects elements by them and gives each role its colour,
-/// light or dark.
+/// Colour of labels. Like the two below, it only identifies a role: the page's style sheet selects elements by it and
+/// gives each role its colour, light or dark.
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Colour of axes and grid lines.
 const RULE: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+/// Colour of the data.
 const LINE: RGBColor = RGBColor(0x32, 0x67, 0xB8);
 
 /// Width and height of a chart in pixels.
