@@ -70,7 +70,7 @@ pub(super) enum SinkError {
     },
     #[error("{}: larger than {limit} bytes", path.display())]
     ManifestTooLarge { path: PathBuf, limit: u64 },
-    /// `what` is a phrase from `Manifest::flaw`.
+    /// `what` is a phrase from [`Manifest::flaw`](super::manifest::Manifest).
     #[error("{}: {what}", path.display())]
     ManifestInvalid { path: PathBuf, what: &'static str },
     /// The manifest can be parsed, but it is not the text that was written.

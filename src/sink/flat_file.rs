@@ -7,8 +7,6 @@
 //! - of [`OutputFormat::Megatron`]: Megatron-LM's `MMIDIDX`, version 1. After the magic bytes, the version, and a
 //!   code for the type of the ids come the number of sequences, the number of documents plus one, the length of each
 //!   sequence (32 bits), the offset of each sequence in bytes, and the number of sequences before each document.
-//!
-//! Reads files of bare ids by the index beside them.
 
 use std::fs;
 use std::io::{self, Read, Write};

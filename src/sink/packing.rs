@@ -1,4 +1,4 @@
-//! Packs documents into rows of equal length, and the limits of row groups.
+//! Packs documents into rows of equal length, within the limits of a row group.
 //!
 //! Documents are gathered until they fill a window. Then [`Packing::pack`] assigns ranges of the window's ids to
 //! rows, and the rows become one row group. Nothing is carried from one window to the next.

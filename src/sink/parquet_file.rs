@@ -200,7 +200,7 @@ impl ColumnChunk {
 pub(super) struct EncodedColumns {
     /// In the order of the leaf columns of the schema.
     pub(super) chunks: Vec<ColumnChunk>,
-    /// The footer entries, as [`footer::footer_bytes`] writes them.
+    /// The footer entries, as [`footer_bytes`] writes them.
     pub(super) metadata: Vec<u8>,
 }
 

@@ -315,7 +315,7 @@ pub struct FileSpec {
 }
 
 impl FileSpec {
-    /// The shape of Parquet files with the columns of an [`output_schema`], or with those of packed rows if
+    /// The properties of Parquet files with the columns of an [`output_schema`], or with those of packed rows if
     /// `declaration` names a packing.
     ///
     /// # Errors
@@ -329,7 +329,7 @@ impl FileSpec {
         FileSpec::parquet(schema, compression, declaration).map(Arc::new)
     }
 
-    /// The shape of files of any format, for ids below `ids`.
+    /// The properties of files of any format, for ids below `ids`.
     ///
     /// # Errors
     /// As for [`new`](FileSpec::new), or a format other than Parquet is to be packed.
@@ -350,7 +350,7 @@ impl FileSpec {
         Ok(Arc::new(spec))
     }
 
-    /// The shape of Parquet files, which is also the base of the other formats.
+    /// The properties of Parquet files, from which those of the other formats are derived.
     ///
     /// # Errors
     /// Those of [`new`](FileSpec::new).

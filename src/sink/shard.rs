@@ -36,7 +36,7 @@ enum ShardFile<W: Write + Send> {
 }
 
 impl<W: Write + Send> ShardFile<W> {
-    /// Begins a file in the format of the shape.
+    /// Begins a file in the format that `spec` names.
     ///
     /// # Errors
     /// `out` cannot be written.

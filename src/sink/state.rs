@@ -1,8 +1,7 @@
 //! The state folder of an output: its job file, and journals of what a run has written, from which a later run
 //! resumes.
 //!
-//! State is trusted only if its checksum is right. Damaged state counts as missing: the run writes the data
-//! again.
+//! State is trusted only if its checksum is right. Damaged state counts as missing: the run writes the data again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

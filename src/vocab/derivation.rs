@@ -514,7 +514,7 @@ fn longest(tokens: &[&[u8]], end: TokenEnd) -> Result<Vec<u32>, EqualTokens> {
     for (key, index) in sorted {
         let has = |&(part_head, part): &(u128, u32)| {
             let (token, part) = (bytes(index), bytes(part));
-            // Few tokens are longer than their heads, and only for these all bytes are compared.
+            // Few tokens are longer than their keys, and only for these all bytes are compared.
             match part.len() {
                 ..=PREFIX_BYTES => token.len() >= part.len() && same_bytes(key, part_head) >= part.len(),
                 _ => end.has(token, part),

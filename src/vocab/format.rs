@@ -1,5 +1,5 @@
 //! The formats of tokenizers, and the kinds of files that are often given for a tokenizer. [`OtherFileKind`] names
-//! such a kind in an error.
+//! the kind in an error.
 
 use std::fmt;
 use std::str::FromStr;

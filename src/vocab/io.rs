@@ -1,4 +1,4 @@
-//! What the readers and writers of all formats share: the options of reading, access to files, and JSON.
+//! The parts that the readers and writers of all formats share: the options of reading, access to files, and JSON.
 
 use std::fmt;
 use std::fs::File;

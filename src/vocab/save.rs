@@ -1,5 +1,5 @@
-//! Writes tokenizers into folders, each with the record of its training. This is the only part of the stage that the
-//! core leaves out.
+//! Writes tokenizers into folders, each with the record of its training. This and the fingerprint are the parts of
+//! the stage that need the feature `data`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

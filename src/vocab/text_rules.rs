@@ -1,5 +1,5 @@
-//! What happens to a text before it is split: added tokens are found in it, and the text between them is normalized.
-//! [`Encoder`](crate::encode::Encoder) applies these rules.
+//! The preparation of a text before it is split: added tokens are found in it, and the text between them is
+//! normalized. [`Encoder`](crate::encode::Encoder) applies these rules.
 
 use std::fmt;
 

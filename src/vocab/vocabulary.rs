@@ -1,5 +1,5 @@
-//! The vocabulary: its tokens, merges and rules, and the checks of its invariants. All formats are read
-//! into a [`Vocabulary`] and written from it.
+//! The vocabulary: its tokens, merges and rules, and the checks of its invariants. All formats are read into a
+//! [`Vocabulary`] and written from it.
 
 use std::borrow::Cow;
 
