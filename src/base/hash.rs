@@ -226,7 +226,7 @@ mod tests {
     fn hashes_are_others_whenever_numbers_are_drawn() {
         let hashes = || [7; 70].map(|byte: u8| SeededHash::drawn().bytes(&[byte]));
         assert_eq!(hashes().into_iter().chain(hashes()).collect::<HashSet<u64>>().len(), 140);
-        assert_eq!(SeededHash::of_process().bytes(b"pretoken"), SeededHash::of_process().bytes(b"piece"));
+        assert_eq!(SeededHash::of_process().bytes(b"pretoken"), SeededHash::of_process().bytes(b"pretoken"));
     }
 
     /// In both ways: as tables hash, and as maps hash.

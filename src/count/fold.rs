@@ -388,9 +388,9 @@ impl<'a> OutputSlice<'a> {
 ///
 /// ```
 /// use tokenmill::count::count_texts;
-/// use tokenmill::split::{SplitPattern, splitter};
+/// use tokenmill::split::{Named, SplitPattern, splitter};
 ///
-/// let splitter = splitter(&SplitPattern::named("gpt4").unwrap())?;
+/// let splitter = splitter(&SplitPattern::Named(Named::Gpt4))?;
 /// let counts = count_texts(&["the cat sat", "the cat ran"], &*splitter)?;
 /// let counts: Vec<_> = counts.iter().map(|(pretoken, count)| (pretoken, count.get())).collect();
 /// assert_eq!(counts[..3], [(&b"the"[..], 2), (b" cat", 2), (b" sat", 1)]);

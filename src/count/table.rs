@@ -611,7 +611,7 @@ impl KeyArena {
         number
     }
 
-    /// Reserves the lists of a arena that is used for the first time.
+    /// Reserves the lists of an arena that is used for the first time.
     #[cold]
     fn reserve(&mut self) {
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.

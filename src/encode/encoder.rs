@@ -422,7 +422,7 @@ impl Method {
 }
 
 /// For vocabularies with ids of 2²⁴ or more, with about a million tokens, or constructed to be hard.
-pub(super) const TOO_MUCH: Method = Method::Merges { because: "backtracking take too much time or memory" };
+pub(super) const TOO_MUCH: Method = Method::Merges { because: "backtracking takes too much time or memory" };
 
 /// The text so far does not repay the time to build the backtracking tables.
 pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been little text so far" };

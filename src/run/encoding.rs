@@ -99,7 +99,7 @@ pub(super) fn encode(
         writer.finish(|source, unit| Ok(identities[source][unit].clone()))
     } else {
         inputs.check_unchanged()?;
-        writer.finish(|_, _| Ok(inputs.as_one_identity(state)))
+        writer.finish(|_, _| Ok(inputs.as_one_identity(&state.inputs)))
     }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);

@@ -144,7 +144,7 @@ struct EncodePreparation(Preprocessor);
 impl std::fmt::Debug for EncodePreparation {
     /// Writes a fixed name, without the contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("AsEncoded").finish_non_exhaustive()
+        f.debug_tuple("EncodePreparation").finish_non_exhaustive()
     }
 }
 

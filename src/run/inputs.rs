@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 use super::RunError;
 use super::plan::{Plan, TrainPlan};
 use super::resources::{UnitName, held, longest_read, memory_for_documents};
-use super::state::JobState;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::base::integrity::hex;
 use crate::count::PretokenExceedsLimit;
@@ -421,8 +420,8 @@ impl<'a> Inputs<'a> {
     /// The identity of that unit.
     ///
     /// It is the fingerprint of the whole input, since any unit may contribute to the sample.
-    pub(super) fn as_one_identity(&self, state: &JobState) -> Identity {
-        Identity::Content { bytes: self.text_bytes().unwrap_or(0), sha256: state.inputs.clone() }
+    pub(super) fn as_one_identity(&self, fingerprint: &str) -> Identity {
+        Identity::Content { bytes: self.text_bytes().unwrap_or(0), sha256: fingerprint.to_owned() }
     }
 
     /// A fingerprint of the content of all units: SHA-256, in hex.

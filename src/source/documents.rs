@@ -433,7 +433,7 @@ const VIEW: usize = 16;
 ///
 /// # Examples
 /// ```
-/// use tokenmill::count::{CountConfig, count_pieces};
+/// use tokenmill::count::{CountConfig, count_pretokens};
 /// use tokenmill::encode::EncodeConfig;
 /// use tokenmill::observer::Silent;
 /// use tokenmill::split::{Named, SplitPattern, splitter};
@@ -444,7 +444,7 @@ const VIEW: usize = 16;
 /// let texts = ["how much wood", "would a woodchuck chuck"];
 /// let pattern = SplitPattern::Named(Named::Gpt4);
 /// let counted =
-///     count_pieces(source::texts(texts), &*splitter(&pattern)?, &CountConfig::default(), &Silent)?;
+///     count_pretokens(source::texts(texts), &*splitter(&pattern)?, &CountConfig::default(), &Silent)?;
 /// let learned = learn_merges(counted.pretokens, &TrainConfig::new(5), &Silent)?;
 /// let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, pattern)?;
 /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;

@@ -40,7 +40,7 @@ pub(super) fn check_one_tokenizer(
         return Err(VocabError::Replaced.in_file(path).with_help("run the same command again"));
     }
     #[cfg(feature = "data")]
-    super::save::check_record(vocabulary, format, path)?;
+    super::record::check_record(vocabulary, format, path)?;
     Ok(())
 }
 

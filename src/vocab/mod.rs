@@ -77,7 +77,7 @@ mod formats;
 mod io;
 mod merge_list;
 #[cfg(feature = "data")]
-mod save;
+mod record;
 mod text_rules;
 mod vocabulary;
 
@@ -91,12 +91,16 @@ pub use formats::transformers::{
     read_transformers_settings,
 };
 pub use formats::{compatibility_notes, from_json, load, render};
+#[cfg(feature = "data")]
+pub(crate) use formats::stage;
+#[cfg(feature = "data")]
+pub use formats::write;
 pub use io::LoadOptions;
 pub(crate) use io::MAX_FILE_BYTES;
 pub use merge_list::{GivenEncoder, GivenMerges};
 #[cfg(feature = "data")]
-pub use save::{TrainingRecord, write};
+pub use record::TrainingRecord;
 #[cfg(feature = "data")]
-pub(crate) use save::{remove, stage};
+pub(crate) use record::remove;
 pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
 pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};

@@ -12,8 +12,24 @@ const GRAPH: [(&str, &[&str]); 10] = [
     ("train", &["count"]),
     ("vocab", &["split", "train::HistoryPoint", "train::Learned", "train::Merge", "train::Merges"]),
     ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
-    // The manifest lists the units of the source that each file holds.
-    ("sink", &["source::Batch", "source::Identity", "source::RowRange", "source::Unit", "encode"]),
+    // The manifest lists the units of the source that each file holds. Columns that are passed through are converted
+    // and measured, and Parquet files are checked, as in the source.
+    (
+        "sink",
+        &[
+            "source::Batch",
+            "source::Identity",
+            "source::RowRange",
+            "source::Unit",
+            "source::cast",
+            "source::check_index",
+            "source::check_pages",
+            "source::kept_annotations",
+            "source::lost_annotations",
+            "source::row_bytes",
+            "encode",
+        ],
+    ),
     ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
     ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
 ];
@@ -237,7 +253,9 @@ pub(crate) fn circles(files: &[File]) -> Vec<&str> {
         let is_relative = |other: usize| {
             modules[file].starts_with(&modules[other]) || modules[other].starts_with(&modules[file])
         };
-        others.filter(|&other| modules[other][0] == modules[file][0] && !is_relative(other)).collect()
+        others
+            .filter(|&other| modules[other].first() == modules[file].first() && !is_relative(other))
+            .collect()
     };
     let imports: Vec<Vec<usize>> = (0..files.len()).map(imports).collect();
     let in_circle = |&file: &usize| {

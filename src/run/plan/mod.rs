@@ -165,7 +165,7 @@ pub struct Environment<'a> {
 
 impl fmt::Debug for Environment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
+        f.debug_struct("Environment")
             .field("threads", &self.threads)
             .field("memory", &self.memory)
             .finish_non_exhaustive()

@@ -139,7 +139,7 @@ fn supports(config: &TrainConfig, bytes: u64) -> bool {
     by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES
 }
 
-/// State of the scan between scanner.
+/// State of the scan between two passes.
 ///
 /// At first a code is one byte. Frequent bytes have their own values as codes, the rare bytes share the value
 /// of one of them, and one value separates the sequences if no byte needs it. All other values are free for new

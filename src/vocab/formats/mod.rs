@@ -6,7 +6,7 @@ mod minbpe;
 pub(super) mod tiktoken;
 pub(super) mod transformers;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use transformers::WriteOptions;
 
@@ -16,6 +16,8 @@ use super::format::{Format, TOKENIZER};
 use super::io::{LoadOptions, MAX_FILE_BYTES};
 use super::text_rules::{AddedToken, SpecialToken};
 use super::vocabulary::{Vocabulary, byte_ranges};
+#[cfg(feature = "data")]
+use crate::base::atomic_file::FileGroups;
 use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -148,4 +150,42 @@ pub fn compatibility_notes(vocabulary: &Vocabulary, format: Format) -> Vec<Strin
         ));
     }
     compatibility_notes
+}
+
+/// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
+/// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
+///
+/// An existing tokenizer with the same file names is replaced. The record of a training in the folder is not touched,
+/// so the caller must replace or remove it.
+///
+/// # Errors
+/// Those of [`render`], or a file cannot be written.
+#[cfg(feature = "data")]
+pub fn write(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut together = FileGroups::default();
+    let paths = stage(vocabulary, format, folder, options, &mut together)?;
+    together.commit()?;
+    Ok(paths)
+}
+
+/// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
+/// future paths.
+#[cfg(feature = "data")]
+pub(crate) fn stage(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+    together: &mut FileGroups,
+) -> Result<Vec<PathBuf>> {
+    let rendered = render(vocabulary, format, options)?.into_iter();
+    let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();
+    together.add_group(&files)?;
+    Ok(files.into_iter().map(|(path, _)| path).collect())
 }

@@ -1,65 +1,21 @@
-//! Writes tokenizers into folders, each with the record of its training. This and the fingerprint are the parts of
-//! the stage that need the feature `data`.
+//! The record of the training that made a tokenizer, which is stored beside its files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::error::VocabError;
 use super::format::Format;
-use super::formats::render;
 use super::formats::transformers::WriteOptions;
 use super::io::{bytes_if_there, pretty};
 use super::vocabulary::Vocabulary;
-use crate::base::atomic_file::{self, FileGroups, publish_bytes_within};
+use crate::base::atomic_file::{self, publish_bytes_within};
 use crate::base::folder_of;
 use crate::base::integrity;
 use crate::error::{Error, Result};
 use crate::train::HistoryPoint;
 
-/// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
-/// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
-///
-/// An existing tokenizer with the same file names is replaced. The record of a training in the folder is not touched,
-/// so the caller must replace or remove it.
-///
-/// # Errors
-/// Those of [`render`], or a file cannot be written.
-pub fn write(
-    vocabulary: &Vocabulary,
-    format: Format,
-    folder: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
-    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut together = FileGroups::default();
-    let paths = stage(vocabulary, format, folder, options, &mut together)?;
-    together.commit()?;
-    Ok(paths)
-}
-
-/// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
-/// future paths.
-///
-/// Files of several formats and the record can so appear together, when the caller commits the group.
-///
-/// # Errors
-/// Those of [`render`], or a file cannot be written.
-pub(crate) fn stage(
-    vocabulary: &Vocabulary,
-    format: Format,
-    folder: &Path,
-    options: &WriteOptions,
-    together: &mut FileGroups,
-) -> Result<Vec<PathBuf>> {
-    let rendered = render(vocabulary, format, options)?.into_iter();
-    let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();
-    together.add_group(&files)?;
-    Ok(files.into_iter().map(|(path, _)| path).collect())
-}
-
-/// Removes the files of a format from a folder, if they exist. These are the files that [`write()`] would replace.
+/// Removes the files of a format from a folder, if they exist. These are the files that [`write`](super::write) would replace.
 /// The record is not among them.
 ///
 /// # Errors
@@ -145,7 +101,7 @@ impl TrainingRecord {
 
 /// Refuses files that do not belong to the training record beside them.
 ///
-/// A missing or damaged record proves nothing and is no error. The same holds for files under names that [`write()`]
+/// A missing or damaged record proves nothing and is no error. The same holds for files under names that [`write`](super::write)
 /// would not give by default, and for formats that the record does not list: such files were put there by somebody
 /// else.
 ///
