@@ -3,16 +3,15 @@
 //!
 //! A source's files may be written by different programs or at different times. Their columns are combined like this:
 //!
-//! - Types that differ only in encoding or width are converted to the [common type](super::cast::common_field).
+//! - Types that differ only in encoding or width are converted to the [common type](common_field).
 //! - A column that only some files have is null in the others, which is reported once.
 //! - Folder names in the Hive scheme (`lang=fr/part.parquet`) give values for all rows of the files below.
 //! - Types without a common type, and columns that no file has, are errors.
 //!
-//! Annotations of fields: what their metadata says about the values in addition to the type. These are Arrow's
-//! extension types, and Parquet annotations that have no Arrow type.
+//! Annotations of fields, that is Arrow's extension types and Parquet annotations that have no Arrow type, are kept
+//! where the type that is written can carry them.
 //!
-//! Finds the common type of columns in several files that differ only in their encoding or in the width of numbers.
-//! Every value has an equal one in the common type.
+//! Every value has an equal one in the common type:
 //!
 //! | types | common type |
 //! | --- | --- |

@@ -86,15 +86,15 @@ pub use folder::formats_in;
 #[cfg(feature = "data")]
 pub(crate) use folder::paths;
 pub use format::{Format, NotFormat};
+#[cfg(feature = "data")]
+pub(crate) use formats::stage;
 pub use formats::transformers::{
     TransformersConfig, WriteOptions, conflicting_chat_template, note_left_out_settings, read_chat_template,
     read_transformers_settings,
 };
-pub use formats::{compatibility_notes, from_json, load, render};
-#[cfg(feature = "data")]
-pub(crate) use formats::stage;
 #[cfg(feature = "data")]
 pub use formats::write;
+pub use formats::{compatibility_notes, from_json, load, render};
 pub use io::LoadOptions;
 pub(crate) use io::MAX_FILE_BYTES;
 pub use merge_list::{GivenEncoder, GivenMerges};

@@ -6,7 +6,9 @@ mod minbpe;
 pub(super) mod tiktoken;
 pub(super) mod transformers;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "data")]
+use std::{fs, path::PathBuf};
 
 use transformers::WriteOptions;
 
