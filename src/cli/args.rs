@@ -731,7 +731,7 @@ pub(super) struct EncodeFlags {
 ///
 /// The names are those that recipes use, so a word is valid in both places or in neither. clap refuses any other word
 /// before the parser runs, which is why the second step cannot fail.
-pub(self) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(names::<T>())
         .map(|name| named(&name).expect("only the names themselves get here"))
 }
@@ -742,7 +742,7 @@ pub(self) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = 
 /// # Errors
 /// The path is empty or `-`. The message goes into clap's own, which names the flag. Whether the path can really be
 /// written is checked later, before work starts.
-pub(self) fn writable(path: &str) -> Result<String, &'static str> {
+fn writable(path: &str) -> Result<String, &'static str> {
     match path {
         "" => Err("it is empty; write a path"),
         "-" => Err("the output is files, not text for standard output; write a path, such as `./-`"),

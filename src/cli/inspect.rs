@@ -77,7 +77,7 @@ const SHOWN: usize = 20;
 ///
 /// # Errors
 /// The tokenizer or the record beside it cannot be read.
-pub(self) fn inspect_tokenizer(
+fn inspect_tokenizer(
     path: &Path,
     args: &InspectArgs,
     session: &Session<'_>,
@@ -336,11 +336,7 @@ const LISTED: usize = 10;
 ///
 /// # Errors
 /// A file of the output is missing or cannot be read.
-pub(self) fn inspect_output(
-    folder: &Path,
-    manifest: Manifest,
-    session: &Session<'_>,
-) -> Result<Done, Failure> {
+fn inspect_output(folder: &Path, manifest: Manifest, session: &Session<'_>) -> Result<Done, Failure> {
     // An output without files declares nothing about tokens.
     let reader = (!manifest.files.is_empty()).then(|| TokenReader::open(folder)).transpose()?;
     let declaration = reader.and_then(|reader| reader.declaration().cloned());
@@ -495,7 +491,7 @@ fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> 
 ///
 /// # Errors
 /// The file cannot be read, or is not a counts file.
-pub(self) fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
+fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
     let info = read_counts_info(path)?;
     if session.json() {
         session.print_json(&json!({ "counts": info }))?;

@@ -61,7 +61,7 @@ pub fn count_pretokens(
 ///
 /// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
 /// thread has met about 200 000. With a limit, that limit, but at least 2 MiB. In addition a few batches,
-/// and the longest section of a document (with [`Boundary::Join`], of a source) without a safe split point.
+/// and the longest section of a document (with [`Boundary::Join`](super::Boundary::Join), of a source) without a safe split point.
 ///
 /// # Errors
 /// - Reading or splitting fails.

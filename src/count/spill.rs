@@ -80,12 +80,12 @@ impl Counts {
         Ok(Counted { pretokens, facts: facts.finish() })
     }
 
-    /// Writes a counts file with the same bytes as [`write_counts`], also if the pre-tokens are on disk.
+    /// Writes a counts file with the same bytes as [`write_counts`](super::write_counts), also if the pre-tokens are on disk.
     ///
     /// **Memory:** the limit, and about 40 MB.
     ///
     /// # Errors
-    /// Those of [`write_counts`], a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the observer stops the
+    /// Those of [`write_counts`](super::write_counts), a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the observer stops the
     /// run.
     pub fn write(
         self,

@@ -65,7 +65,7 @@ pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Obser
 /// same `limit`.
 ///
 /// # Errors
-/// Those of [`sum_counts`] and [`write_counts`].
+/// Those of [`sum_counts`] and [`write_counts`](super::write_counts).
 pub fn write_sum(
     files: &[WeightedFile],
     out: impl Write + Send,

@@ -54,7 +54,7 @@ pub(super) const CHUNK_BYTES: usize = 1 << 20;
 /// hardly have one, and searching all of a long text without any would read it once more than encoding does.
 const REACH: usize = 64 << 10;
 
-/// An encoder for one vocabulary, shared by all threads. Each thread encodes with a [`Worker`] of it.
+/// An encoder for one vocabulary, shared by all threads. Each thread encodes with a [`Worker`](super::Worker) of it.
 ///
 /// The encoder is built in two steps. The tables for merging, which works for every vocabulary, are built at
 /// once. The backtracking tables, which encode new text several times faster, take up to a second for

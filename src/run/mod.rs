@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`RunError`] has the errors that arise between stages. Errors within a stage belong to the stage.
+//! `RunError` has the errors that arise between stages. Errors within a stage belong to the stage.
 
 mod checks;
 mod encoding;
@@ -94,7 +94,7 @@ pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + 
 /// The kind of the error ([`ErrorKind`](crate::ErrorKind)) and its help are set where the error arises. Each message
 /// is one line without a final period.
 #[derive(Debug, thiserror::Error)]
-pub(self) enum RunError {
+enum RunError {
     /// Half of the measured disk space for the data files, `need`, exceeds the free space of the disk.
     #[error("{}: the token ids need about {need}, but only {free} are free", folder.display())]
     NoRoom { folder: PathBuf, need: ByteCount, free: ByteCount },

@@ -352,7 +352,7 @@ pub struct SourceSpec {
     /// text: strings as they are, other values as their JSON.
     pub columns: Vec<String>,
     /// The largest number of bytes that one line of JSONL, page of Parquet or message of Arrow may take, since each
-    /// is read as a whole. Larger ones are errors of kind [`ErrorKind::Memory`](crate::ErrorKind::Memory). `None`
+    /// is read as a whole. Larger ones are errors of kind [`ErrorKind::Memory`]. `None`
     /// leaves only the limits of the formats.
     #[serde(skip)]
     pub longest_read: Option<ByteCount>,

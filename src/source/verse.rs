@@ -387,10 +387,10 @@ const SYLLABLE: usize = 3;
 const MOST_SYLLABLES: usize = 5;
 
 /// Number of words of [`MOST_SYLLABLES`] syllables.
-pub(self) const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
+const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
 
 /// The text of a line. The buffer is longer than any line, so a word can be copied without a check.
-pub(self) struct LineBuffer {
+struct LineBuffer {
     /// The memory, of which only the beginning is filled.
     bytes: [u8; 128],
     /// Number of bytes that are filled.
@@ -399,27 +399,27 @@ pub(self) struct LineBuffer {
 
 impl LineBuffer {
     /// An empty line.
-    pub(self) fn new() -> LineBuffer {
+    fn new() -> LineBuffer {
         LineBuffer { bytes: [0; 128], length: 0 }
     }
 
     /// Removes everything, keeping the memory.
-    pub(self) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.length = 0;
     }
 
     /// Removes everything from `length` on.
-    pub(self) fn truncate(&mut self, length: usize) {
+    fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
     /// Number of bytes so far.
-    pub(self) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.length
     }
 
     /// The bytes so far, which are UTF-8.
-    pub(self) fn text(&self) -> &[u8] {
+    fn text(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
@@ -427,13 +427,13 @@ impl LineBuffer {
     ///
     /// # Panics
     /// If the buffer is full.
-    pub(self) fn push(&mut self, byte: u8) {
+    fn push(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
         self.length += 1;
     }
 
     /// Capitalizes the letter at `at`, which begins a word.
-    pub(self) fn capital(&mut self, at: usize) {
+    fn capital(&mut self, at: usize) {
         self.bytes[at] = self.bytes[at].to_ascii_uppercase();
     }
 
@@ -441,7 +441,7 @@ impl LineBuffer {
     /// would become longer than `limit`.
     ///
     /// The buffer must have room for one more syllable beyond the limit.
-    pub(self) fn word(&mut self, syllables: &Syllables, mut number: u64, count: usize, limit: usize) -> bool {
+    fn word(&mut self, syllables: &Syllables, mut number: u64, count: usize, limit: usize) -> bool {
         let start = self.length;
         for _ in 0..count {
             let [letters @ .., length] = syllables.0[usize::from(number.to_le_bytes()[0])];
@@ -462,11 +462,11 @@ impl LineBuffer {
 }
 
 /// All 256 syllables: the bytes and the length of each.
-pub(self) struct Syllables([[u8; SYLLABLE + 1]; 256]);
+struct Syllables([[u8; SYLLABLE + 1]; 256]);
 
 impl Syllables {
     /// Spells all combinations of an onset and a rhyme.
-    pub(self) fn new() -> Syllables {
+    fn new() -> Syllables {
         let mut all = [[0; SYLLABLE + 1]; 256];
         let pairs = RHYMES.iter().flat_map(|rhyme| ONSETS.iter().map(move |onset| (onset, rhyme)));
         for (syllable, (onset, rhyme)) in all.iter_mut().zip(pairs) {

@@ -232,7 +232,7 @@ pub(crate) struct BacktrackScratch {
     /// Dead ends of the text in progress.
     dead: DeadEnds,
     /// Facts about the characters that were met, valid for one vocabulary.
-    pub(self) characters: CharacterCache,
+    characters: CharacterCache,
     /// The DFA in use; `None` until there was enough text, and again once it is full.
     dfa: Option<Arc<LazyDfa>>,
     /// What the DFA has found and is not yet certain.
@@ -340,7 +340,7 @@ impl BacktrackScratch {
 
     /// Whether a DFA is in use.
     #[cfg(test)]
-    pub(self) fn has_dfa(&self) -> bool {
+    fn has_dfa(&self) -> bool {
         self.dfa.is_some()
     }
 

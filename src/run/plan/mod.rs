@@ -199,7 +199,7 @@ pub enum EncodedDocuments {
 ///
 /// The number of threads, the memory limit and the output folder are left out. `uris` holds the written addresses in
 /// the order of the sources. The result is the same on every machine.
-pub(self) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
+fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
     let mut canonical = json!({
         "sources": sources.map(|((spec, uri), &weight)| source(spec, uri, weight)).collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 //! Both give the same [`Recipe`], and [`plan`](super::plan()) checks both by the same rules. Only the words of the
 //! messages differ: keys and lines of a file, or flags.
 //!
-//! A [`Mistake`] describes an error and its place. [`FixedSettings`] come from a file: a counts file, or a tokenizer
+//! A [`Mistake`] describes an error and its place. `FixedSettings` come from a file: a counts file, or a tokenizer
 //! to extend.
 
 mod keys;
@@ -170,7 +170,7 @@ impl Recipe {
 
 /// Number of mistakes to report at once. The others are reported once these are corrected. Each mistake takes a pass
 /// over the recipe.
-pub(self) const MOST_TOLD: usize = 100;
+const MOST_TOLD: usize = 100;
 
 /// A mistake in a recipe or in the flags of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -297,8 +297,8 @@ impl RankFile {
         }
         if settings.offline {
             let fault = match cached {
-                CachedRanks::Other => RemoteError::OtherRanks { name: self.name().to_owned(), path: path },
-                _ => RemoteError::NoRanks { name: self.name().to_owned(), path: path },
+                CachedRanks::Other => RemoteError::OtherRanks { name: self.name().to_owned(), path },
+                _ => RemoteError::NoRanks { name: self.name().to_owned(), path },
             };
             let help = format!("run it once online, without HF_HUB_OFFLINE; or {}", self.alternatives());
             return Err(fault.with(ErrorKind::Network).with_help(help));

@@ -411,14 +411,14 @@ impl DfaEncoder<'_> {
 /// **Memory:** 17 bytes per prefix of an early token, about 100 per early token, and that of [`LateMerges`].
 #[derive(Debug)]
 pub(super) struct EarlyTokens {
-    pub(self) prefixes: PrefixTable,
-    pub(self) after: IncompatibleAfter,
+    prefixes: PrefixTable,
+    after: IncompatibleAfter,
     /// The intervals of all sets of incompatible tokens.
     incompatible: Box<[IncompatibleRange]>,
     /// Length of each early token in bytes.
     lengths: Box<[u32]>,
     /// The merges that turn early tokens into the tokens of the vocabulary; none if all tokens are early.
-    pub(self) late: LateMerges,
+    late: LateMerges,
 }
 
 impl EarlyTokens {
@@ -449,18 +449,18 @@ impl EarlyTokens {
 
     /// Bytes per lane between two checks of whether the DFA is full. At most as many as a window of a long
     /// text has, so that there are never [too many states](transitions::MOST_STATES).
-    pub(self) fn bytes_at_a_time(&self) -> usize {
+    fn bytes_at_a_time(&self) -> usize {
         (MOST_PARTIAL / self.prefixes.longest() / LANES).min(WINDOW)
     }
 
     /// The intervals of one of the sets of tokens that are not compatible after a token.
-    pub(self) fn incompatible(&self, set: u32) -> &[IncompatibleRange] {
+    fn incompatible(&self, set: u32) -> &[IncompatibleRange] {
         &self.incompatible[self.after.incompatible(set)]
     }
 
     /// Length of a token in bytes.
     #[inline(always)]
-    pub(self) fn length(&self, found: FoundToken) -> usize {
+    fn length(&self, found: FoundToken) -> usize {
         found.length(&self.lengths)
     }
 }
