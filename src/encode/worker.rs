@@ -1,4 +1,7 @@
 //! One thread's part of encoding: splits text, looks pre-tokens up, and encodes those that are new.
+//!
+//! The tokens go to [`PendingOutput`] first. Where the tokens of a new pre-token belong, it can have a *hole*: the
+//! pre-token is encoded later in a batch with others, and then the hole is *filled* with its tokens.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,16 +33,18 @@ const PRETOKEN_CHUNK: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
 /// Longest pre-token, in bytes, that is encoded in a batch with others. Longer ones gain little from it.
 const LONGEST_BATCHED: usize = 256;
 
-/// Bytes above which a text is the only one in its pending output (4 MiB). Its tokens are then counted while it is
-/// encoded, since they may exceed the memory limit.
+/// Bytes of text (4 MiB) above which the tokens of a text are counted while it is encoded, since they may exceed the
+/// memory limit. The count is that of all ids in the output. When datasets are encoded, so long a text is the only
+/// one there. [`Worker::append`] also counts the ids that the caller's list had before.
 const LONG: usize = 4 << 20;
 
-/// New pre-tokens are rare if fewer than one in this many is new. While they are more frequent, the tables that
-/// they need are in the CPU caches and branches are predicted well, so each is encoded as soon as it is met.
+/// New pre-tokens are rare if fewer than one pre-token in this many is new. Only rare ones wait for a batch. While
+/// they are more frequent, each is encoded as soon as it is met: the backtracking tables are then in the CPU caches
+/// and branches are predicted well, so a batch would save little.
 const RARE: u32 = 16;
 
-/// Pre-tokens over which new ones are counted. At this number both counts are halved, so that recent ones weigh
-/// most.
+/// Number of pre-tokens above which [`MissRate`] halves its two counts, of all pre-tokens and of new ones. So recent
+/// pre-tokens weigh most.
 const RECENT: u32 = 4096;
 
 /// Ids per KiB of text that memory is first reserved for: most text has tokens of three bytes or more.
@@ -80,13 +85,15 @@ impl Encoder {
 ///
 /// **Memory:**
 ///
-/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for characters, and 0.2 MiB for new pre-tokens (0.7 MiB
-///   if these are long);
+/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for a cache of facts about characters, and 0.2 MiB for
+///   encoding a batch of new pre-tokens (0.7 MiB if these are long);
 /// - 4 bytes for each pre-token of the text that is split at a time (about 8 KiB, or up to the next safe split
-///   point), and the longest result of [`encode`](Worker::encode);
+///   point), and 4 bytes for each token of the longest document that [`encode`](Worker::encode) was given;
 /// - while a long pre-token is encoded, 8 bytes for each of its tokens, or 4 bytes for the tokens of 1 MiB of it
-///   if ids take two bytes. If it is merged, 7 bytes for each of its bytes (12 at worst); up to 52 MiB of them
-///   are kept for the next one;
+///   if ids take two bytes;
+/// - while a long pre-token is merged, 7 bytes for each of its bytes, 12 at worst. Of the memory for long pre-tokens
+///   up to 52 MiB stay allocated for the next one: 16 MiB for text in progress, 32 MiB for the queue of pairs, and
+///   4 MiB for tokens;
 /// - for texts that are not split, 5 MiB for short ones with their tokens. With much such text, a lazy DFA of up
 ///   to 160 MiB, which two workers share.
 pub struct Worker<'e> {
@@ -127,11 +134,12 @@ pub(super) struct WorkerMemory {
 struct Buffers {
     /// The ends of the pre-tokens that are split at a time.
     ends: Vec<u32>,
-    /// Their cache lines.
+    /// For each of at most [`PRETOKENS_PER_CHECK`] pre-tokens, where the [`PretokenCache`] would have its tokens.
     lookups: Vec<Lookup>,
     /// Tokens of one pre-token.
     tokens: Vec<TokenId>,
-    /// Tokens of the last document that was encoded by itself, or of a chunk of a text.
+    /// Tokens of the last document that was given to [`Worker::encode`], or of the last chunk of a text or pre-token
+    /// that was encoded by backtracking.
     ids: Vec<TokenId>,
 }
 
@@ -275,7 +283,8 @@ impl<'e> Worker<'e> {
         PendingOutput::new(ids, std::mem::take(&mut self.memory.pending))
     }
 
-    /// Fills the remaining holes, and returns the tokens and the end of each document in them.
+    /// Encodes the pre-tokens that are still missing, fills their holes, and returns all tokens and the end of each
+    /// document in them.
     pub(super) fn finish(&mut self, mut output: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut output);
         let (ids, ends, memory) = output.into_parts();
@@ -283,7 +292,8 @@ impl<'e> Worker<'e> {
         (ids, ends)
     }
 
-    /// Appends to `ids` the tokens that `write` adds to a pending output.
+    /// Calls `write` with pending output that continues after `ids`. Then fills its holes and stores all tokens in
+    /// `ids`, even if `write` fails.
     fn with_output<'t>(
         &mut self,
         ids: &mut TokenIds,
@@ -305,8 +315,9 @@ impl<'e> Worker<'e> {
         match &encoder.preparation {
             Some(preparation) => {
                 self.fill(output);
-                // The parts are temporary texts, so each is finished in pending output of its own, which borrows
-                // this memory.
+                // Each part is a temporary text, and pending output refers to the text of its holes. So each part
+                // gets pending output of its own, whose holes are filled before the part goes. All of them use the
+                // buffers of the document's output in turn.
                 self.memory.pending = std::mem::take(&mut output.memory);
                 let ids = &mut output.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
@@ -329,7 +340,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Ends a document, and fills the holes if enough output is pending.
+    /// Ends a document. If the pending output is [full](PendingOutput::is_full), fills its holes.
     pub(super) fn end(&mut self, output: &mut PendingOutput<'_>) {
         output.end();
         if output.is_full() {
@@ -347,7 +358,8 @@ impl<'e> Worker<'e> {
         self.specials
     }
 
-    /// Encodes text in which no added token is searched for.
+    /// Encodes text as ordinary text. It does not look for [added tokens](crate::vocab::AddedToken), such as special
+    /// tokens: the caller has cut the document at those that count.
     ///
     /// Splits and encodes one window after the other. A window ends at a safe split point, so its pre-tokens are
     /// those of the whole text. Windows keep the list of ends short.
@@ -390,8 +402,8 @@ impl<'e> Worker<'e> {
     /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
     /// and `ends` are relative to it.
     ///
-    /// Neither the cache nor batches are used. The holes before are filled first, because the tokens go straight to
-    /// `ids`.
+    /// Neither the cache nor batches are used. The tokens go straight to `output.ids`, which ends at the first hole.
+    /// So the holes before are filled first.
     fn encode_incomplete(
         &mut self,
         missing: &MissingByteTable,
@@ -493,8 +505,9 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Computes the cache lines of at most [`PRETOKENS_PER_CHECK`] pre-tokens and prefetches them, before the first one is
-    /// read.
+    /// Computes where the [`PretokenCache`] would have each of at most [`PRETOKENS_PER_CHECK`] pre-tokens, and
+    /// prefetches these lines. They arrive from memory at the same time, before
+    /// [`encode_looked_up`](Worker::encode_looked_up) reads the first one.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         let WorkerMemory { cache, miss_rate, .. } = &mut self.memory;
         cache.make_room(self.encoder.seeds());
@@ -526,10 +539,13 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Encodes a pre-token that the fast lookup did not find: now, or in a batch if it would otherwise wait for
-    /// memory many times.
+    /// Appends the tokens of a pre-token that the fast lookup did not find.
     ///
-    /// Its tokens may still be in the cache, packed.
+    /// The cache may still have them in packed form. Otherwise the pre-token is new. If new pre-tokens are
+    /// [rare](MissRate::is_rare), the tables for encoding it are probably not in the CPU caches. Then it leaves a
+    /// hole and is encoded in a batch, so that the cache misses of many pre-tokens overlap. It is
+    /// encoded now if new ones are not rare, if it is long or is to be cut into characters, or if there are no
+    /// backtracking tables yet.
     #[inline(never)]
     fn new_pretoken<'t>(
         &mut self,
@@ -554,8 +570,11 @@ impl<'e> Worker<'e> {
 
     /// Encodes a pre-token that is not in the cache.
     ///
-    /// A pre-token of at least [`WINDOW`] bytes goes straight to `ids` if these are wide, and chunk by chunk if it is
-    /// very long. Other tokens go to the pending part of the output if it has space.
+    /// If the pre-token has at least [`WINDOW`] bytes, the holes are filled first. Its tokens then go straight to
+    /// `output.ids` if these have four bytes each. If they have two, a pre-token of at least two [`PRETOKEN_CHUNK`]s
+    /// is encoded chunk by chunk, provided that there are backtracking tables. In all other cases the tokens go to
+    /// the pending part of the output. If they do not fit there, the holes are filled and the tokens go to
+    /// `output.ids`.
     fn encode_alone(
         &mut self,
         pretoken: &[u8],
@@ -564,8 +583,8 @@ impl<'e> Worker<'e> {
     ) -> Result<()> {
         if pretoken.len() >= WINDOW {
             self.fill(output);
-            // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
-            // much memory.
+            // A long pre-token has many tokens. They are written straight to their final place: writing them to a
+            // list first and then copying them would touch twice as much memory.
             if let Some(ids) = output.ids.as_wide() {
                 return self.memory.encoders.encode(self.encoder, pretoken, ids, self.observer);
             }
@@ -627,7 +646,7 @@ impl<'e> Worker<'e> {
         outcome.map(|()| part)
     }
 
-    /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
+    /// Encodes the pre-tokens, or the unsplit texts, that have holes in pending output, and fills the holes.
     fn fill(&mut self, output: &mut PendingOutput<'_>) {
         let WorkerMemory { cache, encoders, .. } = &mut self.memory;
         let PretokenEncoders { batched, backtracking, .. } = encoders;
@@ -645,7 +664,7 @@ impl<'e> Worker<'e> {
                     .for_each(|(pretoken, number)| remember(cache, pretoken, batched.ids(number)));
                 output.fill_holes(|pretoken| batched.ids(pretoken));
             }
-            // Without backtracking no hole is ever left.
+            // Pre-tokens leave holes only if there are backtracking tables. Known tokens are still to be copied.
             None => output.fill_holes(|_| &[]),
         }
     }
