@@ -25,8 +25,10 @@ const PREFETCH_DISTANCE: usize = 64;
 
 /// The hash table of one thread: distinct pre-tokens with their counts and first positions.
 ///
-/// **Memory:** that of the [slots](HashTable) and of the arena: for most numbers of pre-tokens, 59 to 101 bytes for each in
-/// addition to its own.
+/// **Memory:** that of the [slots](HashTable) and of the [arena](KeyArena). It is 59 to 101 bytes for each pre-token,
+/// in addition to its own bytes. It is more for each while the table has few pre-tokens, since the slots take at
+/// least 512 KiB, and in the range of numbers that [`HashTable`] names. While the slots grow by copying, the old ones
+/// are allocated as well.
 pub(super) struct PretokenTable {
     /// The counts.
     pub(super) slots: HashTable,
@@ -75,8 +77,8 @@ impl PretokenTable {
 
     /// Counts pre-tokens of a text, each `weight` times.
     ///
-    /// `position` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one starts
-    /// at `start`, and each other one at the end of the previous one. The text may continue after the last.
+    /// `position` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one
+    /// starts at `start`, and each other one at the end of the previous one. The text may continue after the last.
     ///
     /// Calls must be in the order of the corpus, because a new pre-token gets its current position as the first one.
     ///
@@ -122,15 +124,15 @@ impl PretokenTable {
         }
     }
 
-    /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table beyond the caches. It prefetches the slots of all before it
-    /// reads the first.
+    /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table beyond the caches. It prefetches the slots of all
+    /// before it reads the first.
     fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
         let mut keys = [(PretokenKey::default(), 0); PREFETCH_DISTANCE];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
-            // If the home slot is taken, the pre-token, or the free slot for it, is mostly in this cache line or the
-            // next.
+            // A cache line has two slots. If the home slot has another pre-token, the search goes on from slot to
+            // slot, and usually ends in this line or the next: at the pre-token, or at a free slot.
             let home = self.slots.home(key.1);
             fetch(&self.slots.all, home);
             fetch(&self.slots.all, home + 2);
@@ -152,7 +154,14 @@ impl PretokenTable {
         }
     }
 
-    /// Counts one pre-token in the general case: in any slot, or new. `key` has no number yet.
+    /// Counts the next pre-token of a text, which ends at `end`, and advances `text.start` to its end.
+    ///
+    /// The fast loops call it for pre-tokens that they do not find in their home slots. It searches the following
+    /// slots as well, and adds an entry for a new pre-token. `key` comes from [`Text::key`], so the key of a long
+    /// pre-token does not have its number in the arena yet.
+    ///
+    /// # Errors
+    /// The count exceeds 2⁶⁴ − 1.
     #[inline(never)]
     fn count_pretoken(
         &mut self,
@@ -174,8 +183,9 @@ impl PretokenTable {
         if !found.add(text.weight) {
             return Err(CountError::Overflow { pretoken: pretoken.to_vec() });
         }
-        // Frequent pre-tokens should be in their home slots. Swapping is allowed because all slots between the two
-        // are taken, so either entry is still found.
+        // Frequent pre-tokens should be in their home slots, because the fast loops look only there. So the more
+        // frequent of two entries gets the slot. Both are still found after the swap: a search ends at a free slot,
+        // and no slot between the two is free.
         let count = found.count();
         if count > self.slots.all[home].count() {
             self.slots.all.swap(home, slot);
@@ -282,7 +292,7 @@ impl PretokenKey {
         self.high >> NUMBER_BITS == LONG
     }
 
-    /// Returns the number of a long pre-token.
+    /// Returns the number that a long pre-token has in its arena; `None` for a short one, whose key has no number.
     #[inline]
     fn number(self) -> Option<u64> {
         self.is_long().then_some(self.high & ((1 << NUMBER_BITS) - 1))
@@ -294,7 +304,8 @@ impl PretokenKey {
         if self.is_long() { self.low } else { self.hash_of_short(hashing) }
     }
 
-    /// Returns the hash of a key that is known to be that of a short pre-token.
+    /// Returns what [`hash`](PretokenKey::hash) returns, if this is the key of a short pre-token. It saves the test
+    /// whether it is.
     #[inline(always)]
     pub(super) fn hash_of_short(self, hashing: SeededHash) -> u64 {
         hashing.halves([self.low, self.high])
@@ -350,7 +361,7 @@ impl PretokenKey {
 
 /// The bytes of a pre-token.
 pub(super) enum KeyBytes<'a> {
-    /// The bytes of a short one, with their number in the last byte.
+    /// The bytes of a short one, then zeros, and in the last byte its length.
     Short([u8; 16]),
     /// The bytes of a long one, from the arena.
     Longer(&'a [u8]),
@@ -395,10 +406,12 @@ pub(super) const FAR_SLOTS: usize = 1 << 18;
 /// A hash table with open addressing and linear probing.
 ///
 /// The high bits of a hash name the home slot of an entry. If that is taken, the entry is in the next free slot after
-/// it. So entries are nearly in the order of their hashes, whatever the number of slots.
+/// it. So entries are nearly in the order of their hashes, whatever the number of slots. [`range`](HashTable::range)
+/// relies on that when threads sum tables of different sizes, each thread its own range of hashes.
 ///
-/// **Memory:** 43 to 85 bytes per entry. A table that has outgrown the caches takes up to 171 until it has 393 216
-/// entries.
+/// **Memory:** 32 bytes per slot, so 43 bytes per entry when three quarters of the slots are taken, and 85 after the
+/// number of slots was doubled. At [`FAR_SLOTS`] it is multiplied by four: an entry then takes up to 171 bytes, and
+/// above 85 until the table has 393 216 entries.
 pub(super) struct HashTable {
     /// The slots: a power of two, at most three quarters of them in use.
     pub(super) all: Vec<CountSlot>,
@@ -516,14 +529,16 @@ impl HashTable {
 
     /// Grows the table within its capacity.
     ///
-    /// It moves the entries from back to front. The home of each is now at least twice as far from the front, in a
-    /// region with entries that have been moved already, and no others.
+    /// It moves the entries one by one, beginning with the last. The new home of an entry is two or four times as far
+    /// from the front as the old one, or a few slots more. So it is usually at or behind the entry's old slot. From
+    /// there on, all entries have been moved already, and the entry goes to the first free slot. The other entries
+    /// are put aside and inserted at the end.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
         self.all.resize_with(length, CountSlot::default);
         self.shift = u64::BITS - length.trailing_zeros();
-        // Entries that were far behind a home near the front, or that have no free slot between their home and the
-        // end.
+        // Entries whose new home is before their old slot, since they were far behind a home near the front. Also
+        // entries that have no free slot between their new home and the end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {
             let entry = mem::take(&mut self.all[at]);
@@ -546,8 +561,11 @@ impl HashTable {
         self.all[slot] = entry;
     }
 
-    /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes. `bits` is at most
-    /// [`bits()`](HashTable::bits).
+    /// Returns the entries whose hashes have the number `range` in their highest `bits` bits, each with its hash.
+    ///
+    /// `bits` is at most [`bits()`](HashTable::bits), and `range` is below 2 to the power of `bits`. All these ranges
+    /// together have each entry once. Since entries are nearly in the order of their hashes, only the home slots of
+    /// the range are read, and those behind them up to the next free slot.
     pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &CountSlot)> {
         let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
         let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
