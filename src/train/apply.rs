@@ -1,10 +1,15 @@
 //! One merge step: replaces a pair in the whole text, and updates the pairs around it.
 //!
+//! [`KeptPairs`] describes what a step changes: counts of pairs and lists of their occurrences. A listed occurrence
+//! is *live* if the cell at its position still has the id of the pair. A pair *ends* at a position when one of its
+//! two tokens there becomes part of another token; its id is then taken out of the cell. A pair is *kept* if it is
+//! frequent enough to be merged later: it gets an id and a list of its occurrences.
+//!
 //! A step has three phases. `replace` writes the new token over the live occurrences, ends the old pairs around
 //! them, and counts the neighbours on both sides. Then the count of each new pair is known: `update_counts`
 //! lowers the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `list_created`
-//! lists the occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on
-//! segments of the text.
+//! lists the occurrences of the new pairs that are kept. In long steps, threads run the first and the last phase in
+//! parallel, on segments of the text.
 
 use std::iter::once;
 use std::mem;
@@ -43,7 +48,7 @@ struct SegmentResult<W> {
     right: NeighbourTable,
     /// Total weight of the merged occurrences.
     merged: u64,
-    /// The pair that ended between adjacent sites.
+    /// The pair of the right and the left token of the merged pair, and how often it ended between adjacent sites.
     between: EndedBetween,
 }
 
@@ -70,8 +75,10 @@ impl<W> SegmentResult<W> {
 }
 
 impl<W: Weight + Default> SegmentResult<W> {
-    /// Writes the ids of the new pairs at their positions, and lists their occurrences. Occurrences of new
-    /// pairs that are not kept go to the placeholder entry of the arena.
+    /// Writes the id of each new pair into the cells where it begins, and its occurrences into its list.
+    ///
+    /// A new pair that is not kept has the id [`NOT_KEPT`] and no list. To save a branch, its occurrences are written
+    /// all the same, all of them to the first entry of the arena's first block, a placeholder that nobody reads.
     fn list_created<const WHOLE: bool>(
         &mut self,
         segment: Segment<'_>,
@@ -96,16 +103,20 @@ impl<W: Weight + Default> SegmentResult<W> {
     }
 }
 
-/// A position at which the pair was just merged, and the indices of its left and right neighbours in
-/// the tables after the step, or [`NO_NEIGHBOUR`].
+/// A merged occurrence of the pair. Its position is where the new token begins.
 struct MergeSite<W> {
     position: u32,
+    /// Index, in the segment's left table, of the token before the new token; or [`NO_NEIGHBOUR`].
     left: u32,
+    /// Index, in the segment's right table, of the token after the new token; or [`NO_NEIGHBOUR`]. If another site
+    /// follows directly, that token is the new token as well.
     right: u32,
+    /// The weight of the sequence.
     weight: W,
 }
 
-/// Index of a separator, which forms no pair, and of a neighbour that another site counts.
+/// Stands for a missing index. Beside a site it means that the neighbour is a separator, which forms no pair, or that
+/// the neighbour on the left is the new token of the site before, which counts the pair of the two.
 const NO_NEIGHBOUR: u32 = u32::MAX;
 
 /// The distinct tokens on one side of the sites, with the pairs that end there and the pairs with the new token
@@ -116,7 +127,8 @@ struct NeighbourTable {
     neighbours: Vec<Neighbour>,
     /// Index of each token in `neighbours`. Valid only if the entry at that index is of this token.
     by_token: Vec<u32>,
-    /// By index of a token in the table of the first segment, its index here, or [`NO_NEIGHBOUR`].
+    /// The index here of each token, by its index in the table of the first segment; [`NO_NEIGHBOUR`] if this table
+    /// lacks the token. May end before the last such index. Not used in the first segment.
     by_first_segment: Vec<u32>,
 }
 
@@ -178,7 +190,8 @@ impl NeighbourTable {
         *at
     }
 
-    /// Takes an occurrence back. Returns the pair that it would have ended.
+    /// Takes back an occurrence that [`add`](NeighbourTable::add) has counted, of the token with the index
+    /// `neighbour`. Returns the token's pair with the old token beside it.
     fn remove(&mut self, neighbour: u32, weight: u64) -> PairId {
         let neighbour = &mut self.neighbours[to_usize(neighbour)];
         neighbour.count -= weight;
@@ -186,7 +199,9 @@ impl NeighbourTable {
         neighbour.ended
     }
 
-    /// Adds the counts of another segment; the occurrences stay with that segment.
+    /// Adds the counts of another segment's table to this table, which is that of the first segment and so gets the
+    /// counts of the whole text. Numbers of occurrences are not added, because each segment lists its own. The other
+    /// table gets its `by_first_segment`.
     fn add_segment(&mut self, other: &mut NeighbourTable) {
         other.by_first_segment.clear();
         for (number, neighbour) in (0..).zip(&other.neighbours) {
@@ -204,7 +219,8 @@ impl NeighbourTable {
         }
     }
 
-    /// The token with index `number` in the table of the first segment, if it occurs in this segment.
+    /// This table's entry for the token that has the index `number` in the table of the first segment; `None` if this
+    /// segment has no occurrence of the token.
     fn of_first_segment(&mut self, number: usize) -> Option<&mut Neighbour> {
         let own = self.by_first_segment.get(number)?;
         self.neighbours.get_mut(to_usize(*own)).filter(|neighbour| neighbour.occurrences > 0)
@@ -220,8 +236,8 @@ impl NeighbourTable {
 }
 
 /// Replaces every occurrence of `pair` by `token`, from left to right without overlap, and updates the pairs
-/// around it. `corpus` must already know `token`. Afterwards
-/// `scratch.created` has the new pairs that are kept.
+/// around it. `corpus` must already have the width and the length of `token`. Afterwards `scratch.created` has the
+/// new pairs that are kept.
 ///
 /// Returns the position of the first replacement.
 pub(super) fn apply<W: Weight + Default>(
@@ -249,8 +265,8 @@ pub(super) fn apply<W: Weight + Default>(
     let fits = |other: u32| corpus.length(other) + length <= longest;
     update_counts(results, |result| &mut result.left, |left| (left, token), pairs, fits, created);
     update_counts(results, |result| &mut result.right, |right| (token, right), pairs, fits, created);
-    // In a run of one token, the merged pair is itself among the pairs that `update_counts` lowers, so its count is
-    // cleared last.
+    // The counts of pairs that ended were lowered until here. In a run such as `aaaa` these include the merged pair:
+    // merging the first two tokens ends the occurrence of `aa` in the middle. So its count is cleared last.
     pairs.clear_count(pair);
     if !created.is_empty() {
         list_created(corpus, pairs, &cuts, results);
@@ -295,7 +311,7 @@ fn replace<W: Weight + Default>(
     }
 }
 
-/// Constants of a merge step, the same for all results.
+/// Constants of a merge step, the same for all segments.
 #[derive(Clone, Copy)]
 struct MergeStep<'a, W> {
     pair: PairId,
@@ -419,8 +435,12 @@ impl<W: Weight + Default, const WHOLE: bool> SegmentMerger<'_, W, WHOLE> {
         std::mem::replace(&mut self.cells[position].pair, NOT_KEPT)
     }
 
-    /// Two merged occurrences are adjacent. The first one has the new token at its right, and not the left
-    /// token, as it seemed when it was merged. Their new pair is counted at the first site alone.
+    /// Corrects the last site when the next occurrence, directly after it, is merged too.
+    ///
+    /// When the last site was merged, the token after it was still the left token of the next occurrence, and was
+    /// counted as its right neighbour. Now that is the new token. So the left token is taken back, and the new token
+    /// counted instead. This also counts the pair of the two new tokens, so the next site does not count it at its
+    /// left.
     fn join_adjacent(&mut self, weight: u64) {
         let first = self.sites.last_mut().expect("the token before was made in this step");
         self.between.pair = self.right.remove(first.right, weight);
@@ -515,9 +535,11 @@ pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &KeptPairs<W>) -
     pairs.listed(pair) >= 2 * MIN_SEGMENT
 }
 
-/// Finds cuts between segments of the text, in which threads can merge a pair independently. Each cut is
-/// between two occurrences whose neighbours are different tokens, so that every cell is read and written in one
-/// segment alone. Gives at most `most` segments, fewer if more are not worth it.
+/// Finds cuts between segments of the text, in which threads can merge a pair independently.
+///
+/// A merge reads and writes cells from the token before the occurrence to the token after it. So a cut is made only
+/// where the token after one occurrence and the token before the next are two places of the text, not one that both
+/// would read. They may have the same id. Gives at most `most` segments, fewer if more are not worth it.
 pub(super) fn cuts<W: Weight + Default>(
     pair: PairId,
     corpus: &Corpus<W>,
