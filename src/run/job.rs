@@ -62,8 +62,11 @@ pub struct Outcome {
 ///
 /// The job runs on its own pool of `plan.threads` threads.
 ///
-/// **Memory:** `plan.memory` limits counting, training and the length of documents. Encoding takes what
-/// [`encode_batches`](crate::encode::encode_batches) and [`ShardWriter`](crate::sink::ShardWriter) take.
+/// **Memory:** `plan.memory` limits counting and training. Of encoding it limits only what one document takes: a
+/// document is an error if it is too long to be held, or exceeds the limits of
+/// [`Encoder::within`](crate::encode::Encoder::within). Apart from that, encoding takes what
+/// [`encode_batches`](crate::encode::encode_batches) and [`ShardWriter`](crate::sink::ShardWriter) take, whatever
+/// `plan.memory` is.
 ///
 /// # Errors
 /// - The output folder holds the result of another job and `force` is not set, or files of others
@@ -87,7 +90,11 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 /// manifest and always trains.
 ///
 /// # Errors
-/// - The folder holds the result of a job, or files that no training has left ([`ErrorKind::Usage`]).
+/// - The folder belongs to the result of a job: it, or the output folder whose folder `tokenizer` it is or is in, has
+///   a manifest ([`ErrorKind::Usage`]).
+/// - A file in the folder has the name of a file to write, and the folder has no training record, so the file may be
+///   somebody's own ([`ErrorKind::Usage`]). This applies to the folders of smaller tokenizers too.
+/// - The folder's path is that of a file, a source contains the folder, or it cannot be written to.
 /// - Errors of the stages, as for [`job`](job()).
 ///
 /// # Panics
@@ -112,8 +119,8 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let is_new = !settings.output.exists();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer);
         if trained.is_err() && is_new {
-            // The folder was created for counts that did not fit the memory. If it is not empty, others have written
-            // there.
+            // Counts that do not fit the memory go to unnamed files in this folder, so it may have been created for
+            // them. If somebody else has written there meanwhile, it is not empty, and `remove_dir` leaves it.
             let _ = fs::remove_dir(&settings.output);
         }
         let trained = trained?;
@@ -218,10 +225,11 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Tells the observer that the job is done again because of damaged files.
+    /// Handles an error from checking the existing result. If it is about damage ([`ErrorKind::Mismatch`]), tells the
+    /// observer so and returns `None`, by which [`already_done`](Job::already_done) says that the job must run.
     ///
     /// # Errors
-    /// The error is not about damage ([`ErrorKind::Mismatch`]): it is returned.
+    /// Returns any other error.
     fn again<T>(&self, damage: Error) -> Result<Option<T>> {
         if damage.kind() != ErrorKind::Mismatch {
             return Err(damage);
@@ -230,10 +238,12 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Tells the observer that the result of another job will be replaced.
+    /// Allows replacing the result of another job, or its beginning, if `force` is set. Tells the observer which data
+    /// files are replaced, and why: `changed` names what differs from the other job. It removes nothing itself.
     ///
     /// # Errors
-    /// `force` is not set: returns `fault`.
+    /// - `force` is not set: returns `fault`, as [`ErrorKind::Usage`].
+    /// - The folder cannot be read.
     fn replace(&self, changed: &str, fault: RunError) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
@@ -263,11 +273,17 @@ impl<'a> Job<'a> {
         }))
     }
 
-    /// Checks that the output has no other splits when a tokenizer is trained: it would replace the tokenizer with
-    /// which they were encoded.
+    /// Checks that the job can write its split beside the other splits of the output, before anything is changed.
+    ///
+    /// A job with a given tokenizer must encode as the others did: see [`encoding::check_splits`]. A job that trains
+    /// would replace the tokenizer with which the others were encoded, so there must be none. The check of a job that
+    /// trains is left out if the folder stores the state of this job, which was then checked before.
     ///
     /// # Errors
-    /// There are other splits ([`ErrorKind::Usage`]), or the new split does not fit them.
+    /// - The job trains, and there are other splits ([`ErrorKind::Usage`]).
+    /// - The tokenizer is given, and the split does not fit the others, or the tokenizer lacks a token that the plan
+    ///   names.
+    /// - The manifest or a file of another split cannot be read, or is damaged.
     fn check_splits(&self) -> Result<()> {
         if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
             encoding::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
@@ -283,10 +299,15 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// Checks the files that the manifest does not list: reports, card, and tokenizer. Returns the report.
+    /// Checks what [`Manifest::verify`] leaves out, and returns the report:
+    ///
+    /// - The reports exist, and, if the job encodes, the dataset card, which may be edited.
+    /// - Each report that the manifest lists has the checksum at its end.
+    /// - If the job trains, the training record names the tokenizer of the manifest. Each folder of a tokenizer, also
+    ///   of a smaller one, has a training record and all files of each format, and they hold the recorded tokenizer.
     ///
     /// # Errors
-    /// A file is missing or damaged, or the tokenizer is another one.
+    /// A file is missing, damaged or cannot be read, or a tokenizer is another one.
     fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
         let card = self.plan.encode.as_ref().map(|_| CARD_FILE);
         let names = report::names(self.folder.additional_split()).into_iter().chain(card.map(str::to_owned));
@@ -320,8 +341,9 @@ impl<'a> Job<'a> {
     fn run(&self) -> Result<Outcome> {
         self.check_splits()?;
         self.check_free()?;
-        // Data that another job wrote must not remain beside a tokenizer with which it was not encoded. Data of the
-        // same job is kept, unless the input is a stream, which has no identity.
+        // Data files of another job are removed: beside the tokenizer of this job, they would seem to be encoded with
+        // it. Data files of the same job are kept, and encoding continues them. Whether an input that can be read
+        // only once is the same as before is not known, so data files are then removed as well.
         if self.inputs.read_once()
             || JobState::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
         {
@@ -491,8 +513,11 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Treats any error of reading the report, the card or the tokenizer as damage ([`ErrorKind::Mismatch`]). The job
-/// then writes these files again, which is quick and loses nothing.
+/// Turns any error of checking the report, the card or the tokenizer into damage ([`ErrorKind::Mismatch`]), so that
+/// the job runs again instead of failing.
+///
+/// That is quick if the state folder is undamaged: it has the learned merges and the records of the data files, so
+/// nothing is learned or encoded again. Without a usable record of the merges, the job trains once more.
 fn as_damage(error: Error) -> Error {
     Error::new(ErrorKind::Mismatch, error)
 }
@@ -520,7 +545,8 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
         let vocabulary = vocab::load(folder, &load, &Silent)?;
         let files = vocab::render(&vocabulary, format, options)?;
         files.iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
-        // Loading fills in from the other files what the first lacks, so a missing one could pass unnoticed.
+        // A format can have several files. Loading reads the first one, and succeeds without some of the others. So
+        // these are compared with what would be written for the loaded tokenizer.
         let mut others = files.iter().skip(1);
         let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
         if vocabulary.fingerprint() != learned || !same {
@@ -539,7 +565,8 @@ fn is_there(path: PathBuf) -> Result<()> {
     if path.is_file() { Ok(()) } else { Err(missing(path)) }
 }
 
-/// The error for a missing file of the result.
+/// The error for a file of the result that does not exist, at this path. Callers turn it into damage
+/// ([`as_damage`]).
 fn missing(path: PathBuf) -> Error {
     Error::new(ErrorKind::Failed, RunError::Missing { path })
 }

@@ -3,8 +3,11 @@
 //!
 //! - [`RowGroupJournal`] gets a record after each row group, with the hash of the file up to there. After an
 //!   interruption, [`IncompleteFile`] is the file up to the last record with a right hash.
-//! - [`CompletedFiles`] gets a record of a data file before the file gets its name. So every named file has a record,
-//!   and the last recorded file may still have to be named.
+//! - [`CompletedFiles`] gets a record of a data file before the file is renamed to its final name. So every file with
+//!   a final name has a record, and only the last recorded file may still have to be renamed.
+//!
+//! Both journals have a *key*, a hash of all that the bytes of the data files depend on. A journal with another key
+//! counts as empty, so a run never continues the files of another job.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -41,7 +44,7 @@ pub(super) struct RowGroupRecord {
     metadata: String,
     /// What the row group holds of the input.
     totals: RowTotals,
-    /// The caller's remarks since the row group before.
+    /// The [remarks](super::DatasetWriter::remark) that the caller made since the row group before.
     remarks: Vec<Value>,
 }
 
@@ -51,7 +54,8 @@ pub(super) struct RowGroupJournal {
     journal: Journal,
     /// The number of the data file, the same in all records.
     number: usize,
-    /// The caller's remarks since the file was begun. Each is stored with the next row group.
+    /// The [remarks](super::DatasetWriter::remark) that the caller made since the file was begun. Each is stored with
+    /// the next row group.
     pub(super) remarks: Vec<Value>,
     /// Number of remarks that are in the journal.
     stored_remarks: usize,
@@ -104,8 +108,11 @@ pub(super) struct IncompleteFile {
 }
 
 impl IncompleteFile {
-    /// Finds the incomplete file at `path` by its journal; `None` if nothing of it can be used. Reads the whole file.
-    /// Cuts off everything after the last undamaged row group, in the file and in the journal.
+    /// Opens the incomplete file at `path` and its journal, and cuts off everything after the last undamaged row
+    /// group, in both. To find it, the file is read from its beginning.
+    ///
+    /// `None` if there is nothing to resume from: the file or its journal is missing, the journal has another key, or
+    /// the first row group is damaged.
     ///
     /// # Errors
     /// The file or the journal exists, but cannot be read or written.
@@ -173,23 +180,27 @@ fn undamaged(file: &mut File, records: &mut Vec<RowGroupRecord>) -> io::Result<S
     Ok(undamaged_hash)
 }
 
-/// A completed data file. The record is written before the file gets its name. It contains what the manifest says of
-/// the file, except for the identities of the input.
+/// A completed data file. The record is written before the file is renamed to its final name. It contains what the
+/// manifest says of the file, except for the names and identities of the input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     /// The number of the file, from 0. Records of one file may follow each other, and the last one counts.
     pub(super) number: usize,
     /// The position of its first document in the input.
     pub(super) start: Position,
-    /// The entry for the manifest, without its units.
+    /// The file's entry for the manifest. Its [units](OutputFile::units) are empty; they are added when the manifest
+    /// is made.
     pub(super) file: OutputFile,
     /// What the file holds of the input.
     pub(super) totals: RowTotals,
-    /// The caller's remarks.
+    /// The [remarks](super::DatasetWriter::remark) that the caller made while the file was written.
     pub(super) remarks: Vec<Value>,
 }
 
-/// Consecutive documents that are written to one data file, or, if they are the last ones, to any number of files.
+/// Consecutive documents that are still to be encoded and written.
+///
+/// If their number is given, they replace one damaged data file. Otherwise they are all documents after the last data
+/// file, and fill as many new files as they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentSpan {
     /// Number of the data file, or of the first one.
@@ -211,8 +222,8 @@ pub(super) struct CompletedFiles {
 }
 
 impl CompletedFiles {
-    /// Reads the journal of this key and verifies the files that it lists. If the last one had not been given its
-    /// name yet, it is named.
+    /// Reads the folder's journal of data files, if it has the key `key`, and verifies the files that it lists. First
+    /// renames the last one to its final name, if that has not been done and its bytes are undamaged.
     ///
     /// # Errors
     /// A file cannot be read or written, or the observer asks to stop.
@@ -250,7 +261,7 @@ impl CompletedFiles {
         before.map_or_else(Position::default, |before| before.totals.next)
     }
 
-    /// Whether an undamaged file or its index has this name.
+    /// Whether this is the name of an undamaged data file, or of the `.idx` file that is its index.
     pub(super) fn has(&self, name: &str) -> bool {
         self.undamaged().any(|record| record.file.names().any(|known| known == name))
     }
