@@ -131,8 +131,8 @@ impl PretokenTable {
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
-            // A cache line has two slots. If the home slot has another pre-token, the search goes on from slot to
-            // slot, and usually ends in this line or the next: at the pre-token, or at a free slot.
+            // A cache line has two slots. If the home slot has another pre-token, the search continues with the next
+            // slots. It usually ends in this line or the next, at the pre-token or at a free slot.
             let home = self.slots.home(key.1);
             fetch(&self.slots.all, home);
             fetch(&self.slots.all, home + 2);
@@ -292,7 +292,7 @@ impl PretokenKey {
         self.high >> NUMBER_BITS == LONG
     }
 
-    /// Returns the number that a long pre-token has in its arena; `None` for a short one, whose key has no number.
+    /// Returns the number of a long pre-token in its arena. `None` for a short one: its key has no number.
     #[inline]
     fn number(self) -> Option<u64> {
         self.is_long().then_some(self.high & ((1 << NUMBER_BITS) - 1))
@@ -537,8 +537,8 @@ impl HashTable {
         let before = self.all.len();
         self.all.resize_with(length, CountSlot::default);
         self.shift = u64::BITS - length.trailing_zeros();
-        // Entries whose new home is before their old slot, since they were far behind a home near the front. Also
-        // entries that have no free slot between their new home and the end.
+        // Entries with a new home before their old slot: their old home was near the front, and they were far behind
+        // it. Also entries without a free slot between their new home and the end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {
             let entry = mem::take(&mut self.all[at]);

@@ -34,8 +34,8 @@ const PRETOKEN_CHUNK: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
 const LONGEST_BATCHED: usize = 256;
 
 /// Bytes of text (4 MiB) above which the tokens of a text are counted while it is encoded, since they may exceed the
-/// memory limit. The count is that of all ids in the output. When datasets are encoded, so long a text is the only
-/// one there. [`Worker::append`] also counts the ids that the caller's list had before.
+/// memory limit. All ids in the output are counted. When datasets are encoded, an output with so long a text has no
+/// other text. [`Worker::append`] also counts the ids that the caller's list had before.
 const LONG: usize = 4 << 20;
 
 /// New pre-tokens are rare if fewer than one pre-token in this many is new. Only rare ones wait for a batch. While
@@ -316,8 +316,8 @@ impl<'e> Worker<'e> {
             Some(preparation) => {
                 self.fill(output);
                 // Each part is a temporary text, and pending output refers to the text of its holes. So each part
-                // gets pending output of its own, whose holes are filled before the part goes. All of them use the
-                // buffers of the document's output in turn.
+                // has its own pending output, and its holes are filled before the text is freed. These outputs
+                // borrow the buffers of the document's output, one after the other.
                 self.memory.pending = std::mem::take(&mut output.memory);
                 let ids = &mut output.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
@@ -358,8 +358,8 @@ impl<'e> Worker<'e> {
         self.specials
     }
 
-    /// Encodes text as ordinary text. It does not look for [added tokens](crate::vocab::AddedToken), such as special
-    /// tokens: the caller has cut the document at those that count.
+    /// Encodes text as ordinary text, without looking for [added tokens](crate::vocab::AddedToken) such as special
+    /// tokens. If they are to be found, the caller has already cut the document at them.
     ///
     /// Splits and encodes one window after the other. A window ends at a safe split point, so its pre-tokens are
     /// those of the whole text. Windows keep the list of ends short.

@@ -90,8 +90,8 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 /// manifest and always trains.
 ///
 /// # Errors
-/// - The folder belongs to the result of a job: it, or the output folder whose folder `tokenizer` it is or is in, has
-///   a manifest ([`ErrorKind::Usage`]).
+/// - The folder is part of the result of a job ([`ErrorKind::Usage`]). It is if it has a manifest, or if it is or
+///   lies in the folder `tokenizer` of an output folder with a manifest.
 /// - A file in the folder has the name of a file to write, and the folder has no training record, so the file may be
 ///   somebody's own ([`ErrorKind::Usage`]). This applies to the folders of smaller tokenizers too.
 /// - The folder's path is that of a file, a source contains the folder, or it cannot be written to.

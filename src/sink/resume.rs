@@ -36,9 +36,10 @@ use crate::observer::{Observer, Stage};
 pub(super) struct RowGroupRecord {
     /// The number of the file.
     number: usize,
-    /// The offset of the row group's end in the file, and the SHA-256 of everything before it.
+    /// The offset in the file at which the row group ends.
     end: u64,
-    /// In hex. It covers the file from its beginning, so one damaged byte makes all later row groups invalid.
+    /// SHA-256, in hex, of the file from its beginning to `end`. So one damaged byte makes its row group and all
+    /// later ones invalid.
     sha256: String,
     /// Its entries for the footer, in base 64.
     metadata: String,

@@ -115,8 +115,8 @@ struct MergeSite<W> {
     weight: W,
 }
 
-/// Stands for a missing index. Beside a site it means that the neighbour is a separator, which forms no pair, or that
-/// the neighbour on the left is the new token of the site before, which counts the pair of the two.
+/// Stands for a missing index. A site has it for a neighbour that is a separator, since separators form no pairs. It
+/// also has it for a left neighbour that is the new token of another site: that site counts their pair.
 const NO_NEIGHBOUR: u32 = u32::MAX;
 
 /// The distinct tokens on one side of the sites, with the pairs that end there and the pairs with the new token
@@ -265,8 +265,8 @@ pub(super) fn apply<W: Weight + Default>(
     let fits = |other: u32| corpus.length(other) + length <= longest;
     update_counts(results, |result| &mut result.left, |left| (left, token), pairs, fits, created);
     update_counts(results, |result| &mut result.right, |right| (token, right), pairs, fits, created);
-    // The counts of pairs that ended were lowered until here. In a run such as `aaaa` these include the merged pair:
-    // merging the first two tokens ends the occurrence of `aa` in the middle. So its count is cleared last.
+    // In a run such as `aaaa`, merging the first two tokens ends the occurrence of `aa` in the middle. So the counts
+    // that were lowered include that of the merged pair, and it is cleared only now.
     pairs.clear_count(pair);
     if !created.is_empty() {
         list_created(corpus, pairs, &cuts, results);
