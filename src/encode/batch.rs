@@ -208,10 +208,10 @@ impl DocumentChunk {
 fn work_items(encoder: &Encoder, batch: Batch, chunk_bytes: usize) -> impl Iterator<Item = WorkItem> {
     let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
     let chunks = document.map_or_else(Vec::new, |text| encoder.chunks(text, chunk_bytes));
-    let require_whole = chunks.is_empty().then(|| WorkItem::Batch(batch.clone()));
+    let whole = chunks.is_empty().then(|| WorkItem::Batch(batch.clone()));
     let chunks =
         chunks.into_iter().map(move |range| WorkItem::Chunk(DocumentChunk { batch: batch.clone(), range }));
-    require_whole.into_iter().chain(chunks)
+    whole.into_iter().chain(chunks)
 }
 
 /// Implements [`encode_batches`], with long documents cut into chunks of about `chunk_bytes` bytes.
@@ -228,12 +228,11 @@ pub(super) fn encode_in_chunks(
 ) -> Result<EncodeFacts> {
     let mut facts = EncodeFacts::default();
     let items = documents.flat_map(|batch| {
-        let (cut_between_rows, error) = match batch.and_then(|batch| require_whole(batch, &unit_name)) {
+        let (parts, error) = match batch.and_then(|batch| require_whole(batch, &unit_name)) {
             Ok(batch) => (Some(cut_between_rows(batch)), None),
             Err(error) => (None, Some(Err(error))),
         };
-        let work =
-            cut_between_rows.into_iter().flatten().flat_map(|run| work_items(encoder, run, chunk_bytes));
+        let work = parts.into_iter().flatten().flat_map(|part| work_items(encoder, part, chunk_bytes));
         work.map(Ok).chain(error)
     });
     let in_row = |wrong: Error, chunk: &DocumentChunk| {

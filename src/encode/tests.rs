@@ -133,12 +133,12 @@ pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
     ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
 }
 
-/// An encoder that uses backtracking from the start, if the vocabulary allows them.
+/// An encoder that uses backtracking from the start, if the vocabulary allows it.
 pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     Encoder::new(vocabulary.clone(), config).expect("valid").prepared()
 }
 
-/// An encoder that splits after spaces and uses backtracking from the start, if the vocabulary allows them.
+/// An encoder that splits after spaces and uses backtracking from the start, if the vocabulary allows it.
 fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     let vocabulary = Arc::new(vocabulary.clone());
     Encoder::with_splitter(vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid").prepared()

@@ -365,7 +365,7 @@ pub(super) struct DocumentSamples<'a> {
     /// The documents to show, in the order in which they were encoded.
     samples: Vec<DocumentSample>,
     /// The skipped rows of each finished unit that has some.
-    left_out: Vec<MissingByteSample>,
+    left_out: Vec<SkippedUnitRows>,
 }
 
 /// A remark in the journal of the output: what a resumed run must know of documents that it does not encode again.
@@ -377,7 +377,7 @@ enum DocumentRemark {
     /// A document to show.
     DocumentSample(DocumentSample),
     /// The skipped rows of a finished unit.
-    UnitSkips(MissingByteSample),
+    UnitSkips(SkippedUnitRows),
 }
 
 /// A document that the report shows, with its place.
@@ -393,7 +393,7 @@ struct DocumentSample {
 
 /// The rows of a unit that were skipped because they could not be read. Source and unit are numbers, from 0.
 #[derive(Clone, Serialize, Deserialize)]
-struct MissingByteSample {
+struct SkippedUnitRows {
     source: usize,
     unit: usize,
     #[serde(flatten)]
@@ -439,7 +439,7 @@ impl<'a> DocumentSamples<'a> {
             let (source, unit) = self.unit;
             let rows = skipped_rows.in_unit(source, unit);
             if rows.count > 0 {
-                let left_out = MissingByteSample { source, unit, rows };
+                let left_out = SkippedUnitRows { source, unit, rows };
                 remarks.push(DocumentRemark::UnitSkips(left_out.clone()));
                 self.left_out.push(left_out);
             }
@@ -488,7 +488,7 @@ impl<'a> DocumentSamples<'a> {
     /// The rows that an earlier run skipped are added to the skipped rows of this run.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(skipped_rows) = self.skipped_rows {
-            for MissingByteSample { source, unit, rows } in &self.left_out {
+            for SkippedUnitRows { source, unit, rows } in &self.left_out {
                 skipped_rows.restore(*source, *unit, rows);
             }
             self.samples.sort_by_key(|sample| (sample.source, sample.unit, sample.row));

@@ -210,9 +210,8 @@ impl PairCounter for HashedTable {
 /// Chunks in which the text is counted in parallel. Each has a table of tokens × tokens, of 6.5 MB at most.
 const CHUNKS: usize = 8;
 
-/// Does what [`find`] does, where every token layouts one position and every sequence has
-/// weight 1: in chunks, which threads take as they become free. The occurrences of a pair are then in one span
-/// per chunk.
+/// Does what [`find`] does, for texts in which every token takes one position and every sequence has weight 1. Threads
+/// take the chunks as they become free, so the occurrences of a pair are in one span per chunk.
 ///
 /// # Errors
 /// The observer asks to stop.

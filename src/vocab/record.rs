@@ -15,8 +15,8 @@ use crate::base::integrity;
 use crate::error::{Error, Result};
 use crate::train::HistoryPoint;
 
-/// Removes the files of a format from a folder, if they exist. These are the files that [`write`](super::write) would replace.
-/// The record is not among them.
+/// Removes the files of a format from a folder, if they exist: those that [`write`](super::write) would replace, and so
+/// not the record.
 ///
 /// # Errors
 /// A file cannot be removed.

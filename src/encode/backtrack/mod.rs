@@ -328,8 +328,8 @@ impl BacktrackScratch {
     fn dfa_encoder<'a>(&'a mut self, tables: &'a BacktrackTables, bytes: usize) -> Option<DfaEncoder<'a>> {
         let tokens = tables.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
-        let pretokens = if tokens.are_all() { 1 } else { LATE_WORTH_FACTOR };
-        let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * pretokens;
+        let factor = if tokens.are_all() { 1 } else { LATE_WORTH_FACTOR };
+        let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * factor;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
         if self.dfa.is_none() && self.seen.max(self.expected) < worth {
             return None;
