@@ -49,8 +49,8 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
 /// Runs `train`: learns a tokenizer from the inputs or from counts files, and writes it. With `--extend`, the merges
 /// of an existing tokenizer come first.
 ///
-/// The settings that counts files or the extended tokenizer record complete the recipe. Contradicting flags become
-/// mistakes. The training always runs, because there is no manifest to compare with.
+/// Settings that are recorded in the counts files or in the extended tokenizer are filled into the recipe. Flags that
+/// contradict them are reported as mistakes. The training always runs, because there is no manifest to compare with.
 ///
 /// # Errors
 /// Mistakes in the flags, and those of [`train_only`].
@@ -80,8 +80,8 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
     tell(&outcome, &plan, session)
 }
 
-/// Returns the command line for the report, which shows it in place of a recipe. The name is empty, by which the
-/// report recognises a command line.
+/// Returns the command line for the report, which shows it in place of a recipe. An empty name tells the report that
+/// the text is a command line.
 fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
@@ -121,8 +121,8 @@ fn held(outcome: &Outcome, plan: &Plan) -> String {
 
 /// Prints the facts about training and encoding as messages.
 ///
-/// Merges that an extended tokenizer brought are subtracted from the number learned. If fewer merges were learned
-/// than asked for, the message says why.
+/// The number of merges learned does not include those of the extended tokenizer. If fewer merges were learned than
+/// asked for, the message says why.
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let given = training.merges_taken_over;
@@ -161,8 +161,8 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     session.say(&format!("wrote {}", plan.output.display()));
 }
 
-/// Describes an encoding in one line. The ratio is computed from this line's own numbers, so it counts BOS and EOS
-/// tokens, and the line says so.
+/// Describes an encoding in one line. The bytes per token are computed from the numbers in this line, so BOS and EOS
+/// tokens are counted, and the line says so.
 fn encoded(encoding: &EncodingFacts) -> String {
     let nulls = match encoding.null_documents {
         0 => String::new(),
@@ -324,7 +324,7 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
 
 /// Writes the preview for people.
 ///
-/// Each line begins with a name in a column of nine characters. What only reading can find is called not known yet.
+/// Each line begins with a label of nine characters. Sizes that only reading can find are shown as "not known yet".
 fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for (source, limits) in preview.sources.iter().zip(&plan.limits) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
@@ -384,8 +384,8 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
 
 /// Writes the line of training and those of smaller vocabularies.
 ///
-/// Memory is estimated only without a split, where it depends on the size of the text alone. Nothing is written if
-/// the plan does not train.
+/// The memory of training is estimated only if text is not split: only then does it depend on the size of the text
+/// alone. Nothing is written if the plan does not train.
 fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(train) = &plan.train else { return Ok(()) };
     let unknown = match train.split {

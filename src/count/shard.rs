@@ -31,12 +31,12 @@ const WINDOW: usize = 8 << 10;
 /// Pre-tokens between two checks whether the table is full. Most windows have fewer.
 const PRETOKENS_PER_CHECK: usize = 4 << 10;
 
-/// Fewest bytes (2 MiB) of the limit per thread; fewer threads count if the limit has less for each. A smaller table
-/// would be written out after every few windows of text.
+/// Minimum share of the memory limit for each thread (2 MiB). If the limit is too small to give all threads that much,
+/// fewer threads count: a smaller table would be written out after every few windows of text.
 const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
-/// Fewest bytes (2 MiB) of a table, however small the limit is. A smaller table has little more room than its empty
-/// slots take, so it would be written out after every few pre-tokens.
+/// Minimum size of a table (2 MiB), however small the limit is. In a smaller table, empty slots would take most of the
+/// space, so it would be written out after every few pre-tokens.
 const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
 /// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_within_limit`].
@@ -59,9 +59,11 @@ pub fn count_pretokens(
 ///
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
-/// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
-/// thread has met about 200 000. With a limit, that limit, but at least 2 MiB. In addition a few batches,
-/// and the longest section of a document (with [`Boundary::Join`](super::Boundary::Join), of a source) without a safe split point.
+/// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 bytes more: 59 to 101 in the
+/// thread's table, the rest while tables grow and are summed. Up to 200 bytes more at about 200 000 pre-tokens, where
+/// the hash table has just become four times as large. With a limit, at most that limit, or 2 MiB if that is more. In
+/// addition, a few batches, and the longest section of a document (with [`Boundary::Join`](super::Boundary::Join), of a
+/// source) without a safe split point.
 ///
 /// # Errors
 /// - Reading or splitting fails.
@@ -98,7 +100,8 @@ pub fn count_within_limit(
 /// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
 /// small.
 ///
-/// The threads are not those of the pool, because they wait for each other while one of them reads.
+/// The threads are started here and not taken from the pool: they block while one of them reads, and threads of a pool
+/// must not block.
 ///
 /// # Errors
 /// The error of the earliest chunk that failed, which is the same for any number of threads.
@@ -156,12 +159,12 @@ struct ChunkQueue<'a> {
     taken: u64,
 }
 
-/// An error, and the number of the chunk in which it occurred. The earliest one is reported. It does not depend on
-/// the number of threads, because all chunks before it were counted.
+/// An error, and the number of the chunk in which it occurred. If several chunks fail, the error of the first of them
+/// is reported. It is the same for any number of threads, because all earlier chunks were counted.
 struct ChunkError {
-    /// Counted from 1.
+    /// The number of the chunk, from 1.
     chunk: u64,
-    /// Reported if no earlier chunk failed.
+    /// Why the chunk failed.
     error: Error,
 }
 
@@ -187,15 +190,15 @@ struct Shard<'a> {
     observer: &'a dyn Observer,
     /// The source of the current text, and its unit and row, for errors.
     document: (usize, (usize, u64)),
-    /// The most bytes of the table, and the folder for its counts when it is full.
+    /// The maximum size of the table in bytes, and the folder to which a full table is written.
     limit: Option<(usize, &'a Path)>,
-    /// The counts since the last run was written.
+    /// The counts since the last sorted run was written.
     table: PretokenTable,
-    /// The runs written so far.
+    /// The sorted runs that this thread has written; `None` if there are none.
     runs: Option<SpillFile>,
-    /// Statistics of the texts that were counted here, and of the documents that are whole in a chunk.
+    /// Statistics of the texts that this thread counted, and of the documents that lie completely within one chunk.
     facts: FactCollector,
-    /// The ends of the pre-tokens of a window, kept so that the memory is used again.
+    /// Buffer for the ends of the pre-tokens of a window, which is reused for every window.
     ends: Vec<u32>,
 }
 

@@ -37,8 +37,8 @@ pub struct TokenBatch {
     pub nulls: Vec<bool>,
     /// Bytes of text in all rows.
     pub text_bytes: u64,
-    /// Bytes of text in each row, one entry per row; 0 for a null row. Where the sizes of output files are not
-    /// planned in advance, files are cut between rows by these lengths.
+    /// Bytes of text in each row, one entry per row; 0 for a null row. If the output files are not planned in advance,
+    /// these lengths decide after which row a new file begins.
     pub text_lengths: Vec<u64>,
     /// The pass-through columns, one row per document.
     pub columns: Option<RecordBatch>,
@@ -110,7 +110,8 @@ impl EncodeFacts {
 /// Each batch must hold whole documents: pass batches that are read from files through
 /// [`collected_documents`](crate::source::collected_documents) first. `unit_name` returns the name of a unit, given its
 /// source and its index, for error messages. A batch's bytes are reported to the observer after `take` has returned.
-/// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
+/// Several threads share a document of 2 MiB or more, unless normalizing changes it, an added token occurs in it, one
+/// of its bytes has no token, or the vocabulary neither splits text nor allows backtracking.
 ///
 /// ```
 /// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
@@ -133,7 +134,7 @@ impl EncodeFacts {
 /// # }
 /// ```
 ///
-/// **Memory:** per thread, two batches with their tokens, and a [`Worker`]. A batch is about 4 MiB of text, or
+/// **Memory:** per thread, two work items with their tokens, and a [`Worker`]. A work item is about 4 MiB of text, or
 /// one document that is larger. In addition, the tokens of a long document that is encoded in chunks.
 ///
 /// # Errors
@@ -163,7 +164,8 @@ enum WorkItem {
 enum EncodedItem {
     /// The rows of a batch, ready for `take`, and their counts.
     Batch(TokenBatch, EncodeFacts),
-    /// The tokens of a chunk. They become part of a [`TokenBatch`] only when all chunks of the document are stitched.
+    /// The tokens of a chunk. The chunks of a document become one [`TokenBatch`] when a `Stitcher` has joined all of
+    /// them.
     Chunk(DocumentChunk, EncodedChunk),
 }
 
@@ -190,8 +192,8 @@ impl DocumentChunk {
 
     /// The document as a batch, given its ids.
     ///
-    /// `ids` are those of all chunks, stitched, with BOS and EOS. The document has text and no special tokens were
-    /// found in it, since [`Encoder::chunks`] cuts no other.
+    /// `ids` are the ids of the whole document, with BOS and EOS. The document is not empty and has no special tokens:
+    /// [`Encoder::chunks`] does not cut other documents.
     fn document(self, ids: TokenIds) -> (TokenBatch, EncodeFacts) {
         let text_bytes = to_u64(self.text().len());
         let facts =
@@ -295,7 +297,7 @@ fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> R
 /// Cuts a batch into batches of about [`ITEM_BYTES`] of text, each with at least one row.
 ///
 /// A row with more text than that is a batch by itself. The batches share the text and the columns of the given one,
-/// and `first_row` advances with them. A batch without rows gives none.
+/// and each has its own `first_row`. A batch without rows gives no batches.
 fn cut_between_rows(batch: Batch) -> impl Iterator<Item = Batch> {
     let mut start = 0;
     std::iter::from_fn(move || {

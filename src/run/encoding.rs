@@ -134,7 +134,7 @@ pub(super) fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Resu
     Encoder::new(Arc::clone(vocabulary), tokens.config(encode))
 }
 
-/// Whether all documents are encoded, in the order of the sources. Otherwise a sample is.
+/// Whether all documents are encoded, in the order of the sources, and not only a sample of them.
 pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
     encode.documents == EncodedDocuments::All || inputs.sample_is_everything()
 }
@@ -145,7 +145,7 @@ pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
 ///
 /// # Errors
 /// - Two sources give a column types without a common type.
-/// - The name of the split cannot begin the name of a file.
+/// - The name of the split is not allowed: see [`is_split_name`](crate::sink::is_split_name).
 pub(super) fn dataset_config(
     plan: &Plan,
     encode: &EncodePlan,
@@ -169,7 +169,7 @@ pub(super) fn dataset_config(
     })
 }
 
-/// Names the probable cause if no tokens were written, which is hardly intended.
+/// If there were no documents, or only null ones, tells the observer the probable cause.
 fn tell_why_nothing(contents: &RowTotals, everything: bool, observer: &dyn Observer) {
     if contents.documents == 0 && !everything {
         observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
@@ -221,8 +221,8 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
 
 /// The state of encoding.
 ///
-/// The spans that are missing in the output are encoded one by one, in order. `findings` must see every batch before
-/// the writer does, so that a resumed run knows its remarks.
+/// The documents that the output still lacks are encoded span by span, in order. Every batch must be given to
+/// `findings` before it is written: its remarks are then stored with its rows, and a resumed run can read them.
 struct Work<'a> {
     inputs: &'a Inputs<'a>,
     /// Whether all documents are encoded, in the order of the sources.
@@ -240,7 +240,8 @@ struct Work<'a> {
 impl Work<'_> {
     /// Encodes one span of the documents that is missing in the output.
     ///
-    /// A sample has no order by unit, so its rows are numbered over the whole sample.
+    /// The documents of a sample can come from any unit at any time, so their rows are numbered through the whole
+    /// sample.
     ///
     /// # Errors
     /// A document cannot be read or encoded, a file cannot be written, or the observer asks to stop.
@@ -282,7 +283,7 @@ impl Work<'_> {
 /// unit has a known size. Otherwise a new file begins when one is full.
 ///
 /// # Errors
-/// The name of the split cannot begin the name of a file.
+/// The name of the split is not allowed: see [`is_split_name`](crate::sink::is_split_name).
 fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Result<FilePlan> {
     if everything && inputs.text_bytes().is_some() {
         FilePlan::of_units(&inputs.units(), &encode.split_name, encode.file_text_bytes.0)
@@ -352,7 +353,8 @@ const SAMPLE_TOKENS: usize = 60;
 /// Number of tokens to show from the end of a document that has more.
 const SAMPLE_END_TOKENS: usize = 4;
 
-/// What the report shows of documents besides figures, including documents that an earlier run encoded.
+/// Collects the documents that the report shows with their tokens, and the skipped rows of each unit. Documents that an
+/// earlier run encoded are included.
 ///
 /// The remarks that [`hear`](DocumentSamples::hear) returns hold everything that a resumed run needs to make the same
 /// report. At most [`SAMPLES`] documents are kept, with at most [`SAMPLE_TOKENS`] + [`SAMPLE_END_TOKENS`] tokens
@@ -410,7 +412,8 @@ impl<'a> DocumentSamples<'a> {
             match DocumentRemark::deserialize(remark) {
                 Ok(DocumentRemark::DocumentSample(sample)) => samples.push(sample),
                 Ok(DocumentRemark::UnitSkips(unit)) => left_out.push(unit),
-                // A remark that cannot be parsed is ignored: only this version of the program wrote remarks.
+                // This should not happen: a journal of another version of the program has another key and counts as
+                // empty.
                 Err(_) => {}
             }
         }
@@ -483,9 +486,8 @@ impl<'a> DocumentSamples<'a> {
         &self.samples[before..]
     }
 
-    /// The documents to show, in the order of the input; those of a sample keep the order of the sample.
-    ///
-    /// The rows that an earlier run skipped are added to the skipped rows of this run.
+    /// Adds the rows that an earlier run skipped to the skipped rows of this run, and returns the documents to show: in
+    /// the order of the input, or of the sample if there is one.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(skipped_rows) = self.skipped_rows {
             for SkippedUnitRows { source, unit, rows } in &self.left_out {

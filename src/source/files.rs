@@ -40,7 +40,8 @@ use crate::error::{Error, Result};
 const PLAIN_BYTES: u64 = 1 << 20;
 
 /// Number of Parquet footers that are cached. A footer of a wide file with many row groups takes megabytes, so the
-/// footers of thousands of files cannot be kept. ReadContext in order needs that of one file, or of two where units meet.
+/// footers of thousands of files cannot be kept. Reading in order needs the footer of one file, or of two where units
+/// meet.
 const KEPT_FOOTERS: usize = 4;
 
 /// A source of files of one format.

@@ -532,5 +532,5 @@ pub trait Source: Send + Sync {
     /// Reports that the consumer has taken the unit's documents up to the point at which `skipped` rows had been
     /// skipped: these rows count as skipped in the run. [`in_order`] calls this for the batches that are taken from
     /// it. Sources that skip nothing can ignore it.
-    fn taken(&self, _unit: usize, _left_out: u64) {}
+    fn taken(&self, _unit: usize, _skipped: u64) {}
 }

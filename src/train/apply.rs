@@ -530,7 +530,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Whether merging a pair is worth sharing between threads.
+/// Whether a pair has enough occurrences to divide the work of merging it among threads.
 pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &KeptPairs<W>) -> bool {
     pairs.listed(pair) >= 2 * MIN_SEGMENT
 }

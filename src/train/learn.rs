@@ -1,8 +1,8 @@
 //! The training loop for [`Score::Count`]: at each step it merges the most frequent pair.
 //!
-//! A step takes the best pair from the [`PairQueue`], replaces its occurrences with [`apply`], and files the pairs
-//! that this creates. Apart from one count of the text per round, the time grows with the number of merged
-//! occurrences and not with the length of the text.
+//! A step takes the best pair from the [`PairQueue`], replaces its occurrences with [`apply`], and puts the new pairs
+//! into the queue. The text is counted once per round (see `Trainer::run`). Apart from that, the time grows with the
+//! number of merged occurrences, not with the length of the text.
 
 use super::apply::{MergeScratch, apply, is_long};
 use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
@@ -27,8 +27,8 @@ use crate::observer::{Observer, Stage};
 /// **Memory:** about [`memory_estimate`](super::memory_estimate).
 ///
 /// # Errors
-/// - [`ErrorKind::Memory`](crate::ErrorKind::Memory) if the text has too many positions, which are its bytes
-///   plus one for each sequence: they are numbered with 32 bits.
+/// - [`ErrorKind::Memory`](crate::ErrorKind::Memory) if the positions of the text do not fit 32 bits. There is one
+///   position for each byte, and one more for each sequence.
 /// - The number of tokens in the corpus does not fit 64 bits.
 /// - The observer asks to stop.
 ///
@@ -85,8 +85,9 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     learn_on(corpus, log, &bytes, observer)
 }
 
-/// Continues with occurrence lists on a text in which every token has one position, after the merges in `log`.
-/// If the tie rule looks at bytes, the tokens must be single bytes, and `bytes` has the byte at each position.
+/// Learns the remaining merges with occurrence lists, after those in `log`. In `corpus`, each token must span exactly
+/// one position. If the tie rule compares bytes, each token must be a single byte, and `bytes` has the byte at each
+/// position; otherwise `bytes` is not used.
 pub(super) fn learn_on<W: Weight + Default>(
     corpus: Corpus<W>,
     log: MergeLog<'_>,
@@ -112,7 +113,7 @@ struct Trainer<'a, W, O> {
     log: MergeLog<'a>,
 }
 
-/// The pairs that are kept between one threshold and the next, and the queue that orders them.
+/// The state of one round: the pairs that reach its threshold, and the queue that orders them.
 struct TrainRound<W, K> {
     pairs: KeptPairs<W>,
     queue: PairQueue<K>,
@@ -174,6 +175,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
             queue.push(id, &RankView { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }
         let mut round = TrainRound { pairs, queue, scratch: MergeScratch::default() };
+        // Several threads merge as long as steps are long enough to be divided. This thread merges the rest.
         if self.corpus.is_large() {
             in_busy_pool(|threads| self.merge_all(&mut round, threads, observer))?;
         }
@@ -182,7 +184,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
     }
 
     /// Merges until there are enough merges or no pair is left. With several threads, also returns after
-    /// [`MAX_SHORT_STEPS`] consecutive steps that are too short to share.
+    /// [`MAX_SHORT_STEPS`] consecutive steps with too little work to divide among threads.
     fn merge_all(
         &mut self,
         round: &mut TrainRound<W, O::Key>,
@@ -202,15 +204,16 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
             for &created in &scratch.created {
                 queue.push(created, &view);
             }
-            // After every merge: each of the first merges of a long text takes a good part of a second.
+            // The observer is asked after every merge, because on a long text each of the first merges can take a large
+            // part of a second.
             observer.advanced(Stage::Train, 1);
             observer.checkpoint()?;
         }
         Ok(())
     }
 
-    /// Merges the pairs that occur once, after all others. Rules by ids use [`UniqueTail`], which needs no queue;
-    /// other rules run a round with threshold 1.
+    /// Merges the pairs that occur once, after all others. Tie rules that compare ids use [`UniqueTail`], which needs
+    /// no queue; other rules run a round with threshold 1.
     fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
             return self.learn_to_threshold(1, observer).map(drop);
@@ -243,17 +246,16 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
     }
 }
 
-/// Lower bound for the threshold of the first round, which [`KeepRule::for_merges`] may raise. In natural text pair
-/// counts are so uneven that the last pair merged still occurs several times as often.
+/// Lower bound for the threshold of the first round, which [`KeepRule::for_merges`] may raise. In natural text, counts
+/// are so uneven that even the last merged pair occurs several times as often as this bound.
 fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
     tokens / to_u64(config.merges).max(1) / FIRST_THRESHOLD_DIVISOR
 }
 
-/// Divisor of the mean number of tokens per merge. Pairs with a count below that share of the mean are not kept
-/// in the first round.
+/// The first round keeps only pairs that occur at least (tokens of the text ÷ merges) ÷ this number times.
 const FIRST_THRESHOLD_DIVISOR: u64 = 256;
 
-/// Consecutive short steps after which the threads that busily wait for segments of long steps are released.
+/// Number of consecutive short steps after which the threads that poll for work (see [`in_busy_pool`]) are released.
 const MAX_SHORT_STEPS: usize = 1 << 6;
 
 /// Factor by which the threshold falls from round to round.

@@ -87,7 +87,10 @@ impl ById {
     pub(super) fn new(rule: TieBreak) -> ById {
         match rule {
             TieBreak::Hf => ById::gpt2_alphabet(),
-            _ => ById { byte_order: std::array::from_fn(truncate_to_u32) },
+            // The other rules do not compare ids.
+            TieBreak::Ids | TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => {
+                ById { byte_order: std::array::from_fn(truncate_to_u32) }
+            }
         }
     }
 
@@ -141,7 +144,7 @@ impl TieOrder for ByFirstPosition {
 pub(super) struct ByBytes<'a> {
     bytes: &'a [u8],
     /// Start in `bytes` and length of each token that is not a single byte.
-    token_created: Vec<(usize, usize)>,
+    created_tokens: Vec<(usize, usize)>,
 }
 
 /// Byte `b` at index `b`, so that a slice of one element gives the bytes of a single-byte token.
@@ -159,7 +162,7 @@ static SINGLE_BYTES: [u8; 256] = {
 impl<'a> ByBytes<'a> {
     /// `bytes` has the byte at each position of the corpus.
     pub(super) fn new(bytes: &'a [u8]) -> ByBytes<'a> {
-        ByBytes { bytes, token_created: Vec::new() }
+        ByBytes { bytes, created_tokens: Vec::new() }
     }
 
     /// The bytes of a token.
@@ -168,7 +171,7 @@ impl<'a> ByBytes<'a> {
         if token < 256 {
             return &SINGLE_BYTES[token..=token];
         }
-        let (start, length) = self.token_created[token - 256];
+        let (start, length) = self.created_tokens[token - 256];
         &self.bytes[start..start + length]
     }
 }
@@ -182,7 +185,7 @@ impl<'a> TieOrder for ByBytes<'a> {
     }
 
     fn token_created(&mut self, position: usize, length: usize) {
-        self.token_created.push((position, length));
+        self.created_tokens.push((position, length));
     }
 }
 
