@@ -5,7 +5,7 @@ mod support;
 use arrow_array::BinaryViewArray;
 use divan::Bencher;
 use divan::counter::BytesCount;
-use tokenmill::count::{CountConfig, Counted, count_pretokens, count_whole_documents};
+use tokenmill::count::{CorpusCounts, CountConfig, count_pretokens, count_whole_documents};
 use tokenmill::observer::Silent;
 use tokenmill::source::{Batch, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::splitter;
@@ -27,7 +27,12 @@ fn batches(text: &[u8]) -> Vec<Batch> {
 }
 
 /// Times `count` on many copies of Proust, after checking the number of distinct pre-tokens.
-fn proust(bencher: Bencher, threads: usize, pretokens: usize, count: impl Fn(Vec<Batch>) -> Counted + Sync) {
+fn proust(
+    bencher: Bencher,
+    threads: usize,
+    pretokens: usize,
+    count: impl Fn(Vec<Batch>) -> CorpusCounts + Sync,
+) {
     let text = support::proust();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
     let found = count(batches(&text.bytes)).pretokens.len();

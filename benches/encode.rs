@@ -10,7 +10,7 @@ use tokenmill::base::int::to_usize;
 use tokenmill::count::PretokenCounts;
 use tokenmill::encode::{EncodeConfig, Encoder, Worker};
 use tokenmill::observer::Silent;
-use tokenmill::split::{Named, SplitPattern, splitter};
+use tokenmill::split::{NamedPattern, SplitPattern, splitter};
 use tokenmill::train::{TrainConfig, learn_merges};
 use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
 use tokenmill::{Count, TokenId};
@@ -69,14 +69,14 @@ fn proust_unsplit(bencher: Bencher, merges: usize) {
     encode(bencher, &support::proust().bytes, SplitPattern::None, merges, false);
 }
 
-#[divan::bench(args = [Named::Gpt2, Named::Gpt4])]
-fn proust_split(bencher: Bencher, pattern: Named) {
+#[divan::bench(args = [NamedPattern::Gpt2, NamedPattern::Gpt4])]
+fn proust_split(bencher: Bencher, pattern: NamedPattern) {
     encode(bencher, &support::proust().bytes, SplitPattern::Named(pattern), 7_936, false);
 }
 
 #[divan::bench]
 fn proust_split_by_a_fresh_worker(bencher: Bencher) {
-    encode(bencher, &support::proust().bytes, SplitPattern::Named(Named::Gpt2), 7_936, true);
+    encode(bencher, &support::proust().bytes, SplitPattern::Named(NamedPattern::Gpt2), 7_936, true);
 }
 
 /// A megabyte of text for which a vocabulary learned from Proust has few tokens, or of one long run.

@@ -5,7 +5,7 @@ mod support;
 use divan::Bencher;
 use divan::counter::BytesCount;
 use tokenmill::base::int::to_u64;
-use tokenmill::split::{Instructions, Named, SplitPattern, Splitter, splitter, splitter_by};
+use tokenmill::split::{Instructions, NamedPattern, SplitPattern, Splitter, splitter, splitter_by};
 
 fn main() {
     divan::main();
@@ -52,7 +52,7 @@ fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64
 
 /// Splits the large texts by all patterns with all instruction sets, after checking that their results agree.
 #[divan::bench(args = cases(), sample_count = 5, sample_size = 1)]
-fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
+fn corpora(bencher: Bencher, case: &(&str, NamedPattern, Instructions)) {
     let (file, pattern, instructions) = *case;
     let text = support::corpus(file);
     let [splitter, obvious] = [instructions, Instructions::Scalar].map(|by| splitter_by(pattern, by));
@@ -63,10 +63,10 @@ fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
     bencher.counter(BytesCount::new(text.len())).bench_local(cut);
 }
 
-fn cases() -> Vec<(&'static str, Named, Instructions)> {
+fn cases() -> Vec<(&'static str, NamedPattern, Instructions)> {
     let mut cases = Vec::new();
     for file in ["classics.txt", "code.txt", "multilingual.txt"] {
-        for pattern in Named::ALL {
+        for pattern in NamedPattern::ALL {
             let here = Instructions::ALL.into_iter().filter(|instructions| instructions.are_supported());
             cases.extend(here.map(|instructions| (file, pattern, instructions)));
         }

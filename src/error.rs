@@ -44,11 +44,11 @@ impl ErrorKind {
     /// wrap the errors of their readers. [`Failed`](ErrorKind::Failed), which may be the input's fault, if none
     /// of them says more.
     pub(crate) fn of(cause: &(dyn std::error::Error + 'static)) -> ErrorKind {
-        let said = std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
+        let kind = std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
             let io = || cause.downcast_ref().and_then(of_io);
             cause.downcast_ref().map(Error::kind).or_else(io)
         });
-        said.unwrap_or(ErrorKind::Failed)
+        kind.unwrap_or(ErrorKind::Failed)
     }
 }
 
@@ -78,7 +78,7 @@ fn of_io(cause: &io::Error) -> Option<ErrorKind> {
         let without_memory = || inner.to_string() == ZSTD_WITHOUT_MEMORY;
         return match ErrorKind::of(inner) {
             ErrorKind::Failed => without_memory().then_some(ErrorKind::Memory),
-            said => Some(said),
+            kind => Some(kind),
         };
     }
     match cause.kind() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tokenmill::base::int::ByteCount;
 use tokenmill::run::recipe::{self, Mistakes};
 use tokenmill::run::{Environment, Plan, plan};
-use tokenmill::split::{Named, SplitPattern};
+use tokenmill::split::{NamedPattern, SplitPattern};
 
 fn variable(name: &str) -> Option<String> {
     match name {
@@ -75,7 +75,7 @@ fn a_short_recipe_is_completed_with_defaults() {
     assert_eq!((plan.threads, plan.memory), (3, ByteCount(1 << 30)));
     assert_eq!(plan.output, Path::new("out"));
     let train = plan.train.expect("a training");
-    assert_eq!(train.split, SplitPattern::Named(Named::Gpt4));
+    assert_eq!(train.split, SplitPattern::Named(NamedPattern::Gpt4));
     assert_eq!(
         (train.config.merges, train.config.history_every, train.config.min_frequency.get()),
         (500, 2, 2)

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use output::files;
-use tokenmill::base::int::{counted, to_u64};
+use tokenmill::base::int::{to_u64, with_unit};
 
 /// About 32 million tokens, which give several row groups in each of three files. One line of `some.jsonl` is
 /// invalid.
@@ -98,8 +98,11 @@ fn left(folder: &Path) -> String {
     assert!(files + groups > 0, "the kill came too early");
     // Once a file is finished, the journal of the unfinished file may still list row groups of the finished
     // one.
-    let there =
-        if files == 0 { counted(to_u64(groups), "row group") } else { counted(to_u64(files), "data file") };
+    let there = if files == 0 {
+        with_unit(to_u64(groups), "row group")
+    } else {
+        with_unit(to_u64(files), "data file")
+    };
     format!("continuing an earlier run: it completed {there}")
 }
 

@@ -20,7 +20,7 @@ use tokenmill::observer::Silent;
 use tokenmill::run::{Environment, JobOptions, job, plan, recipe};
 use tokenmill::sink::{Manifest, TokenReader};
 use tokenmill::source::{DocumentRule, OpenContext, SourceSpec, in_order, open};
-use tokenmill::split::{Named, SplitPattern};
+use tokenmill::split::{NamedPattern, SplitPattern};
 use tokenmill::vocab::{LoadOptions, TrainingRecord, load};
 
 use super::{Result, Target};
@@ -150,7 +150,7 @@ fn recipes(first: String) -> Result<Vec<Vec<u8>>> {
 fn counts() -> Result<Vec<u8>> {
     let pretokens: Vec<Vec<u8>> = (0_u8..200).map(|byte| vec![byte; 1 + usize::from(byte % 20)]).collect();
     let pretokens: PretokenCounts = pretokens.iter().map(|pretoken| (&pretoken[..], Count::ONE)).collect();
-    let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
+    let info = CountsInfo { pattern: SplitPattern::Named(NamedPattern::Gpt2), ..CountsInfo::default() };
     let mut counts = Vec::new();
     write_counts(&mut counts, Path::new("counts"), &pretokens, &info, &Silent)?;
     Ok(counts)

@@ -27,8 +27,8 @@ const RANDOM_CHARS: usize = 6;
 /// because it belongs to another machine or container.
 const UNSEEN: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Most characters of the final name (32) in the name of an unfinished file, since file systems limit the length of
-/// names.
+/// Maximum number of characters of the final name (32) in the name of an unfinished file, since file systems limit the
+/// length of names.
 const NAME_CHARS: usize = 32;
 
 /// A file that is being written and does not have its final name yet.

@@ -163,7 +163,7 @@ impl Claim {
         heartbeat: Heartbeat,
         observer: &dyn Observer,
     ) -> Result<Claim> {
-        let (mut told, mut predecessor_ended) = (false, true);
+        let (mut reported, mut predecessor_ended) = (false, true);
         let number = loop {
             observer.checkpoint()?;
             let last = last(folder)?;
@@ -172,7 +172,7 @@ impl Claim {
                 (Holder::Nobody, _) => {}
                 (Holder::Running(process), IfHeld::Refuse) => return Err(already_held(folder, &process)),
                 (Holder::Running(process), IfHeld::Wait) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         observer.noted(&format!("waiting for {}", described(folder, &process)));
                     }
                     thread::sleep(heartbeat.every.min(Duration::from_millis(200)));
@@ -274,7 +274,7 @@ fn gives_sign_of_life(
     observer: &dyn Observer,
 ) -> Result<bool> {
     let before = content(folder, number)?;
-    let (begun, mut told) = (Instant::now(), false);
+    let (begun, mut reported) = (Instant::now(), false);
     while begun.elapsed() < heartbeat.dead_after {
         observer.checkpoint()?;
         thread::sleep(heartbeat.every.min(Duration::from_millis(200)));
@@ -285,7 +285,7 @@ fn gives_sign_of_life(
         if now != before {
             return Ok(!parsed(&now).is_some_and(|record| record.released));
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             let seconds = heartbeat.dead_after.as_secs();
             let who = described(folder, process);
             observer.noted(&format!("waiting up to {seconds} s for a sign of life from {who}"));

@@ -122,9 +122,9 @@ impl Hasher for SeededHasher {
 
 /// Maximum number of entries. A table keeps 32 bits of each hash, and more entries would need more slots than these
 /// can address.
-pub(crate) const MOST_ENTRIES: usize = 3 << 30;
+pub(crate) const MAX_ENTRIES: usize = 3 << 30;
 
-/// The table already has [`MOST_ENTRIES`] entries.
+/// The table already has [`MAX_ENTRIES`] entries.
 #[derive(Debug)]
 pub(crate) struct IndexFull;
 
@@ -140,7 +140,7 @@ pub(crate) struct HashIndex(HashTable<Slot>);
 struct Slot(u64);
 
 impl Slot {
-    /// The lower half of the hash is dropped. `number` is at most [`MOST_ENTRIES`] and so fits 32 bits.
+    /// The lower half of the hash is dropped. `number` is at most [`MAX_ENTRIES`] and so fits 32 bits.
     fn new(hash: u64, number: usize) -> Slot {
         Slot(hash >> 32 << 32 | to_u64(number))
     }
@@ -172,9 +172,9 @@ impl HashIndex {
     /// Adds a thing that is not in the table yet.
     ///
     /// # Errors
-    /// The table already has [`MOST_ENTRIES`] entries.
+    /// The table already has [`MAX_ENTRIES`] entries.
     pub(crate) fn insert(&mut self, hash: u64, number: usize) -> Result<(), IndexFull> {
-        if number > MOST_ENTRIES {
+        if number > MAX_ENTRIES {
             return Err(IndexFull);
         }
         self.0.insert_unique(stored_half_twice(hash), Slot::new(hash, number), |slot| {
@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn there_is_a_greatest_number() {
         let mut index = HashIndex::default();
-        assert!(index.insert(1, MOST_ENTRIES).is_ok());
-        assert!(matches!(index.insert(2, MOST_ENTRIES + 1), Err(IndexFull)));
-        assert_eq!(index.find(1, |_| true), Some(MOST_ENTRIES));
+        assert!(index.insert(1, MAX_ENTRIES).is_ok());
+        assert!(matches!(index.insert(2, MAX_ENTRIES + 1), Err(IndexFull)));
+        assert_eq!(index.find(1, |_| true), Some(MAX_ENTRIES));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
 pub(crate) fn atomics(length: usize) -> Box<[AtomicU64]> {
     let mut zeros = Box::new_zeroed_slice(length);
     if size_of_val(&*zeros) >= LARGE {
-        tell(&mut zeros, Advice::Large);
+        advise_whole_pages(&mut zeros, Advice::Large);
     }
     // SAFETY: an atomic number may have all bits zero.
     unsafe { zeros.assume_init() }
@@ -60,7 +60,7 @@ enum Advice {
 pub(crate) fn advise<T>(vector: &mut Vec<T>) {
     let spare = vector.spare_capacity_mut();
     if size_of_val(spare) >= LARGE {
-        tell(spare, Advice::Large);
+        advise_whole_pages(spare, Advice::Large);
     }
 }
 
@@ -68,12 +68,12 @@ pub(crate) fn advise<T>(vector: &mut Vec<T>) {
 /// once takes less time than page by page on first access.
 pub(crate) fn populate<T>(vector: &mut Vec<T>, items: usize) {
     if let Some(next) = vector.spare_capacity_mut().get_mut(..items) {
-        tell(next, Advice::Populate);
+        advise_whole_pages(next, Advice::Populate);
     }
 }
 
 /// Gives the advice for the whole pages within unused capacity.
-fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
+fn advise_whole_pages<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
     #[cfg(target_os = "linux")]
     {
         const PAGE: usize = 4096;

@@ -188,7 +188,7 @@ impl fmt::Display for ByteCount {
             unit += 1;
         }
         match unit {
-            0 => f.write_str(&counted(self.0, "byte")),
+            0 => f.write_str(&with_unit(self.0, "byte")),
             _ if value < 9.95 => write!(f, "{value:.1} {}", UNITS[unit]),
             _ => write!(f, "{value:.0} {}", UNITS[unit]),
         }
@@ -250,13 +250,13 @@ impl std::str::FromStr for ByteCount {
 /// `number` with the name of the thing that it counts, for nouns with a plural in -s.
 ///
 /// ```
-/// use tokenmill::base::int::counted;
+/// use tokenmill::base::int::with_unit;
 ///
-/// assert_eq!([1, 3].map(|number| counted(number, "file")), ["1 file", "3 files"]);
+/// assert_eq!([1, 3].map(|number| with_unit(number, "file")), ["1 file", "3 files"]);
 /// ```
 #[doc(hidden)]
-pub fn counted(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+pub fn with_unit(number: u64, unit: &str) -> String {
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

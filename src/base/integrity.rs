@@ -77,9 +77,9 @@ impl Checksum {
         /// A SHA-256 in hex.
         const DIGITS: usize = 64;
         let text = text.strip_suffix(self.after.as_bytes())?;
-        let (text, said) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
+        let (text, recorded) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
         let text = text.strip_suffix(self.before.as_bytes())?;
-        Some(sha256(text).as_bytes() == said)
+        Some(sha256(text).as_bytes() == recorded)
     }
 }
 

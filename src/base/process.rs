@@ -1,4 +1,5 @@
-//! Identifies the process that writes a file, also across machines and containers, and says whether it is still running.
+//! Identifies the process that writes a file, also across machines and containers, and says whether it is still
+//! running.
 
 use std::sync::LazyLock;
 

@@ -16,7 +16,7 @@ use clap_complete::Shell;
 use tokenmill::base::int::ByteCount;
 use tokenmill::count::Boundary;
 use tokenmill::encode::{MissingBytes, SpecialPolicy};
-use tokenmill::run::MOST_THREADS;
+use tokenmill::run::MAX_THREADS;
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
 use tokenmill::sink::{Compression, OutputFormat, PackRule};
@@ -65,7 +65,7 @@ pub(super) struct Global {
     #[arg(long, short, global = true, conflicts_with = "quiet")]
     pub(super) verbose: bool,
     /// Number of threads [default: one for each core]
-    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_THREADS))]
+    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_THREADS))]
     pub(super) threads: Option<u64>,
     /// Memory limit for counting and learning, such as 8GB [default: the memory of the machine or cgroup]
     #[arg(long, global = true, value_name = "BYTES")]
@@ -647,7 +647,7 @@ pub(super) struct TransformersFlags {
     #[arg(long, value_name = "TOKEN")]
     pub(super) mask: Option<String>,
     /// The maximum number of tokens that the model accepts (model_max_length)
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MOST_LENGTH))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MAX_LENGTH))]
     pub(super) model_max_length: Option<u64>,
     /// A file with the Jinja template that turns a conversation into one text (chat_template)
     #[arg(long, value_name = "FILE")]

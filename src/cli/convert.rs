@@ -59,7 +59,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     }
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &options)?;
-    let added = tell_tokens(&before, &vocabulary, &asked, &args.add_special_token, &progress);
+    let added = note_added_tokens(&before, &vocabulary, &asked, &args.add_special_token, &progress);
     compatibility_notes(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
     if session.json() {
         let mut result = json!({ "files": paths, "fingerprint": vocabulary.fingerprint() });
@@ -130,7 +130,7 @@ fn completed(given: WriteOptions, found: WriteOptions) -> WriteOptions {
 /// `before` is the vocabulary without the new tokens, `vocabulary` with them. `to_add` are the tokens of
 /// `--add-special-token` alone: a message names each of these that existed before. A role such as BOS usually names
 /// an existing token and needs no message.
-fn tell_tokens(
+fn note_added_tokens(
     before: &Vocabulary,
     vocabulary: &Vocabulary,
     asked: &[String],
@@ -193,7 +193,7 @@ fn check_replaced(
         // Another version of this program may have written the same tokenizer with other bytes.
         Ok(found) if found.fingerprint() == vocabulary.fingerprint() => {
             if format == Format::Hf {
-                tell_replaced(folder, &found, options, observer);
+                note_replaced(folder, &found, options, observer);
             }
             Ok(())
         }
@@ -208,7 +208,7 @@ fn check_replaced(
 /// values.
 ///
 /// The replacement itself is intended, so this only reports it. If the old settings cannot be read, nothing is said.
-fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
+fn note_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
     let Ok(before) = read_transformers_settings(folder, found, &Silent) else { return };
     let mut keys = before.config_keys();
     keys.retain(|key| before.config_value(key) != options.config_value(key));

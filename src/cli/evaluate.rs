@@ -30,7 +30,7 @@ use super::flags;
 use super::progress::Progress;
 use super::session::{self, Done, Session, print};
 use super::session::{open_context, tokenizer};
-use super::terminal::{counted, on_one_line, shortened, visible};
+use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `verify`: reads an output folder completely and compares it with its manifest.
 ///
@@ -66,8 +66,8 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
         session.say(&format!("{name} was edited after it was written, which is allowed"));
     }
     let data = (files > 0).then(|| {
-        let files = counted(to_u64(files), "file");
-        format!("{files} with {} and {}", counted(rows, "row"), counted(tokens, "token"))
+        let files = with_unit(to_u64(files), "file");
+        format!("{files} with {} and {}", with_unit(rows, "row"), with_unit(tokens, "token"))
     });
     let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
     let found: Vec<String> = data.into_iter().chain(tokenizer).collect();
@@ -143,16 +143,16 @@ fn verified(found: &Verification) -> String {
         0 => String::new(),
         given => format!(
             "; {} before, learned in earlier stages, were applied unchecked",
-            counted(to_u64(given), "merge")
+            with_unit(to_u64(given), "merge")
         ),
     };
     match checked.len() {
-        all if all == *merges => format!("all {} are {best}", counted(to_u64(all), "merge")),
+        all if all == *merges => format!("all {} are {best}", with_unit(to_u64(all), "merge")),
         0 => format!("no merge was checked{given}"),
         _ => {
             let after = match merges - checked.end {
                 0 => String::new(),
-                after => format!("; {} of later stages were not checked", counted(to_u64(after), "merge")),
+                after => format!("; {} of later stages were not checked", with_unit(to_u64(after), "merge")),
             };
             format!("merges {} to {} of {merges} are {best}{given}{after}", checked.start + 1, checked.end)
         }
@@ -237,7 +237,7 @@ impl fmt::Display for NotBest {
         write!(f, "merge {} of {merges} ", merge + 1)?;
         match reason {
             Reason::TooLong(most) => {
-                write!(f, "makes a token of more than {}", counted(to_u64(*most), "byte"))?
+                write!(f, "makes a token of more than {}", with_unit(to_u64(*most), "byte"))?
             }
             Reason::TooRare(least) => {
                 write!(f, "merges a pair that occurs less often than {}", times(*least))?
@@ -257,7 +257,7 @@ impl std::error::Error for NotBest {}
 
 /// Formats how often something occurred: `1 time`, `3 times`.
 fn times(count: u64) -> String {
-    counted(count, "time")
+    with_unit(count, "time")
 }
 
 /// The error for a folder without a manifest. Such an output is unfinished or is no output at all.
@@ -309,9 +309,9 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{}, {}, {}",
-        counted(text.documents, "document"),
+        with_unit(text.documents, "document"),
         ByteCount(text.text_bytes),
-        counted(text.words, "word")
+        with_unit(text.words, "word")
     )?;
     writeln!(
         out,
@@ -369,7 +369,7 @@ fn write_parts(
     for part in parts {
         let figures: Vec<String> =
             (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();
-        let text = format!("{}, {}", counted(part.documents, "document"), ByteCount(part.text_bytes));
+        let text = format!("{}, {}", with_unit(part.documents, "document"), ByteCount(part.text_bytes));
         writeln!(out, "  {:width$}  {}  {text}", on_one_line(&part.name), figures.join(" "))?;
     }
     Ok(())
@@ -550,15 +550,15 @@ impl Measured {
         writeln!(
             out,
             "{}, {}, {}",
-            counted(self.documents, "document"),
+            with_unit(self.documents, "document"),
             ByteCount(self.text_bytes),
-            counted(self.tokens, "token"),
+            with_unit(self.tokens, "token"),
         )?;
         writeln!(
             out,
             "encoded in {:.3} s with {}: {:.1} MB/s",
             self.encode_s,
-            counted(to_u64(self.threads), "thread"),
+            with_unit(to_u64(self.threads), "thread"),
             self.mb_per_s
         )?;
         if let Some(used) = self.encode_cpu_s {

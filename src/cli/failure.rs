@@ -15,7 +15,7 @@ use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
 use super::terminal::Style;
-use super::terminal::{WITHOUT_MEMORY, on_one_line, tame, tame_source, told};
+use super::terminal::{WITHOUT_MEMORY, escape_controls, mask_controls, on_one_line, safe_line};
 
 /// Why a command ends before its work is done.
 ///
@@ -98,7 +98,7 @@ impl Failure {
             Failure::Error(error) => plain(error, &mut text),
             Failure::Mistakes(mistakes) if style.drawn => {
                 let recipe = mistakes.file().map(|(path, text)| {
-                    NamedSource::new(on_one_line(path), Arc::new(tame_source(&with_secrets_covered(text))))
+                    NamedSource::new(on_one_line(path), Arc::new(mask_controls(&with_secrets_covered(text))))
                 });
                 let mut shown = mistakes.iter().map(|mistake| Pretty::at(mistake, recipe.as_ref()));
                 shown.try_for_each(|mistake| draw(&mistake, style, &mut text))
@@ -111,7 +111,7 @@ impl Failure {
             text.push_str("more mistakes may be reported once these are fixed\n");
         }
         debug_assert!(written.is_ok(), "a String takes all that is written");
-        if style.drawn { text } else { tame(&text) }
+        if style.drawn { text } else { escape_controls(&text) }
     }
 }
 
@@ -119,7 +119,7 @@ impl Failure {
 ///
 /// The causes are separated by colons, as in most programs on the command line.
 fn plain(error: &Error, text: &mut String) -> fmt::Result {
-    write!(text, "error: {}", told(&error.to_string()))?;
+    write!(text, "error: {}", safe_line(&error.to_string()))?;
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         write!(text, ": {}", without_secrets(&error.to_string()))?;
@@ -143,7 +143,7 @@ fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> f
 /// Writes the line of a help, if there is one. The two spaces at the beginning of the line show that it belongs to
 /// the message above.
 fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
-    help.map_or(Ok(()), |help| writeln!(text, "  help: {}", told(help)))
+    help.map_or(Ok(()), |help| writeln!(text, "  help: {}", safe_line(help)))
 }
 
 /// Draws a failure for a terminal, 100 columns wide.
@@ -189,9 +189,9 @@ impl Pretty {
     /// the recipe.
     fn of(error: &Error) -> Pretty {
         Pretty {
-            message: told(&error.to_string()),
+            message: safe_line(&error.to_string()),
             cause: std::error::Error::source(error).map(Cause::of),
-            help: error.help().map(told),
+            help: error.help().map(safe_line),
             recipe: None,
             label: None,
         }
@@ -201,9 +201,9 @@ impl Pretty {
     /// message and the help are drawn.
     fn at(mistake: &Mistake, recipe: Option<&Recipe>) -> Pretty {
         Pretty {
-            message: tame(&mistake.message),
+            message: escape_controls(&mistake.message),
             cause: None,
-            help: mistake.help.as_deref().map(told),
+            help: mistake.help.as_deref().map(safe_line),
             recipe: recipe.filter(|_| mistake.span.is_some()).cloned(),
             label: mistake.span.clone().map(LabeledSpan::underline),
         }
@@ -228,7 +228,7 @@ impl Cause {
     /// Copies the whole chain, by recursion. Chains have a few links, so the depth is no concern.
     fn of(error: &(dyn std::error::Error + 'static)) -> Cause {
         let cause = error.source().map(|cause| Box::new(Cause::of(cause)));
-        Cause { message: tame(&without_secrets(&error.to_string())), cause }
+        Cause { message: escape_controls(&without_secrets(&error.to_string())), cause }
     }
 }
 

@@ -4,7 +4,7 @@
 //! for both, so that the same mistake has the same message. Every value is marked as [given by a flag](Given::flag),
 //! so that messages say `--vocab-size` instead of a line of a file. A flag that is missing leaves its key unset.
 
-use tokenmill::base::int::{Count, counted, to_u64};
+use tokenmill::base::int::{Count, to_u64, with_unit};
 use tokenmill::run::Recipe;
 use tokenmill::run::recipe::{
     Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
@@ -142,7 +142,7 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
 /// Returns the message that the number of weights is not the number of inputs. `input` is the noun for one input, in
 /// the singular.
 pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String {
-    let (times, inputs) = (counted(to_u64(given), "time"), counted(to_u64(inputs), input));
+    let (times, inputs) = (with_unit(to_u64(given), "time"), with_unit(to_u64(inputs), input));
     format!("`--weight` is given {times} for {inputs}")
 }
 

@@ -27,7 +27,7 @@ use super::failure::Failure;
 use super::progress::Progress;
 use super::session::tokenizer as tokenizer_at;
 use super::session::{Done, Session, print};
-use super::terminal::{counted, on_one_line, shortened, visible};
+use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be
 /// a tokenizer.
@@ -211,7 +211,7 @@ impl Facts {
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
         writeln!(out, "ids below     {}", vocabulary.id_limit())?;
         writeln!(out, "merges        {}", vocabulary.merges().len())?;
-        writeln!(out, "longest token {}", counted(to_u64(self.longest()), "byte"))?;
+        writeln!(out, "longest token {}", with_unit(to_u64(self.longest()), "byte"))?;
         writeln!(out, "token bytes   {}", self.lengths())?;
         writeln!(out, "split         {}", copied(&vocabulary.split().to_string()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;
@@ -290,16 +290,16 @@ impl Facts {
     /// backtracking are met.
     fn write_checks(&self, out: &mut dyn Write) -> io::Result<()> {
         let checks = &self.checks;
-        let said = |good: bool| if good { "yes" } else { "no" };
+        let yes_or_no = |good: bool| if good { "yes" } else { "no" };
         writeln!(out, "checks")?;
         writeln!(out, "  ids without a token                     {}", checks.holes)?;
         writeln!(out, "  tokens that no merge makes              {}", checks.without_merge)?;
         writeln!(out, "  tokens that do not encode to themselves {}", checks.not_self_encoding)?;
-        writeln!(out, "  no two tokens have equal bytes          {}", said(checks.unique_bytes))?;
-        writeln!(out, "  each token is made by one merge         {}", said(checks.one_merge_each))?;
-        writeln!(out, "  merges build on earlier ones only       {}", said(checks.rank_order))?;
-        writeln!(out, "  ids follow the order of the merges      {}", said(checks.ids_in_rank_order))?;
-        writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))?;
+        writeln!(out, "  no two tokens have equal bytes          {}", yes_or_no(checks.unique_bytes))?;
+        writeln!(out, "  each token is made by one merge         {}", yes_or_no(checks.one_merge_each))?;
+        writeln!(out, "  merges build on earlier ones only       {}", yes_or_no(checks.rank_order))?;
+        writeln!(out, "  ids follow the order of the merges      {}", yes_or_no(checks.ids_in_rank_order))?;
+        writeln!(out, "  exact shortcuts for encoding hold       {}", yes_or_no(checks.shortcuts_hold()))?;
         writeln!(out, "  pre-tokens are encoded by               {}", self.method)
     }
 
@@ -391,7 +391,7 @@ impl Output<'_> {
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
         match &self.trained {
             Some(trained) => {
-                let merges = counted(to_u64(trained.merges().len()), "merge");
+                let merges = with_unit(to_u64(trained.merges().len()), "merge");
                 writeln!(out, "vocabulary    {} tokens, {merges}", trained.tokens().count())?;
                 self.write_tokenizer(out)?;
             }
@@ -425,7 +425,7 @@ impl Output<'_> {
         listed(
             out,
             files.iter().map(|file| {
-                let (rows, tokens) = (counted(file.rows, "row"), counted(file.tokens, "token"));
+                let (rows, tokens) = (with_unit(file.rows, "row"), with_unit(file.tokens, "token"));
                 format!("{}  {rows}, {tokens}, {}", visible(file.name.as_bytes()), ByteCount(file.bytes))
             }),
         )

@@ -12,7 +12,7 @@ use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
     DiskNeed, Held, JobOptions, Outcome, Plan, Preview, SmallerPlan, SourcePreview, complete_from_counts,
-    complete_from_tokenizer, count_only, job, merge_counts, recipe, train_only,
+    complete_from_tokenizer, count_only, job, recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::Packing;
@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, command_line, print, read_text};
 use super::session::{open_context, tokenizer};
-use super::terminal::{counted, on_one_line, told};
+use super::terminal::{on_one_line, safe_line, with_unit};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
 ///
@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
     };
     let outcome =
         job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&plan, &session.progress()))?;
-    tell(&outcome, &plan, session)
+    print_outcome(&outcome, &plan, session)
 }
 
 /// Runs `train`: learns a tokenizer from the inputs or from counts files, and writes it. With `--extend`, the merges
@@ -66,7 +66,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     let plan = session.plan(recipe)?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
     let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;
-    tell(&outcome, &plan, session)
+    print_outcome(&outcome, &plan, session)
 }
 
 /// Runs `encode`: encodes the inputs into an output folder. An interrupted job is resumed.
@@ -77,7 +77,7 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
     let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
-    tell(&outcome, &plan, session)
+    print_outcome(&outcome, &plan, session)
 }
 
 /// Returns the command line for the report, which shows it in place of a recipe. An empty name tells the report that
@@ -92,15 +92,15 @@ fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
 ///
 /// # Errors
 /// Standard output cannot be written to.
-fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
+fn print_outcome(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
     if session.json() {
         session.print_json(&as_json(outcome, plan))?;
     }
     match &outcome.report {
-        Some(report) => tell_report(report, plan, session),
+        Some(report) => print_report(report, plan, session),
         None => {
-            let (folder, held) = (plan.output.display(), held(outcome, plan));
-            session.say(&format!("nothing to do: {folder} already holds the result, {held}"));
+            let (folder, result) = (plan.output.display(), describe_existing(outcome, plan));
+            session.say(&format!("nothing to do: {folder} already holds the result, {result}"));
         }
     }
     Ok(session.done(outcome.skipped))
@@ -108,13 +108,13 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
 
 /// Describes the result of a job that was done before. Numbers come from the manifest, or from the report of the
 /// earlier run.
-fn held(outcome: &Outcome, plan: &Plan) -> String {
+fn describe_existing(outcome: &Outcome, plan: &Plan) -> String {
     let vocabulary = outcome.before.as_ref().and_then(|report| report.vocabulary.as_ref());
     match (&outcome.manifest, vocabulary) {
         (Some(manifest), _) if plan.encode.is_some() => {
-            format!("{} and {}", counted(manifest.rows(), "row"), counted(manifest.tokens(), "token"))
+            format!("{} and {}", with_unit(manifest.rows(), "row"), with_unit(manifest.tokens(), "token"))
         }
-        (_, Some(vocabulary)) => format!("a tokenizer with {}", counted(vocabulary.tokens, "token")),
+        (_, Some(vocabulary)) => format!("a tokenizer with {}", with_unit(vocabulary.tokens, "token")),
         _ => "a tokenizer".to_owned(),
     }
 }
@@ -123,7 +123,7 @@ fn held(outcome: &Outcome, plan: &Plan) -> String {
 ///
 /// The number of merges learned does not include those of the extended tokenizer. If fewer merges were learned than
 /// asked for, the message says why.
-fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
+fn print_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let given = training.merges_taken_over;
         let (learned, asked) = (training.merges_learned - given, training.merges_asked.saturating_sub(given));
@@ -137,21 +137,21 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             if given > 0 { format!("with the {given} that it started from, ") } else { String::new() };
         session.say(&format!(
             "learned {}{fewer}; {together}the vocabulary has {}",
-            counted(learned, "merge"),
-            counted(vocabulary.tokens, "token"),
+            with_unit(learned, "merge"),
+            with_unit(vocabulary.tokens, "token"),
         ));
     }
     if let Some(encoding) = &report.encoding {
-        session.say(&encoded(encoding));
+        session.say(&describe_encoding(encoding));
         if let Some(packing) = &encoding.packing {
             let used = 100.0 * Ratios::of(report).packing_utilisation.unwrap_or(0.0);
             session.say(&format!(
                 "packed by {} into {} of {}: {used:.2} % used, {} unused, {} cut",
                 packing.rule,
-                counted(packing.rows, "row"),
-                counted(packing.length, "token"),
-                counted(packing.padding, "token"),
-                counted(packing.cut_documents, "document"),
+                with_unit(packing.rows, "row"),
+                with_unit(packing.length, "token"),
+                with_unit(packing.padding, "token"),
+                with_unit(packing.cut_documents, "document"),
             ));
         }
     }
@@ -163,10 +163,10 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
 
 /// Describes an encoding in one line. The bytes per token are computed from the numbers in this line, so BOS and EOS
 /// tokens are counted, and the line says so.
-fn encoded(encoding: &EncodingFacts) -> String {
+fn describe_encoding(encoding: &EncodingFacts) -> String {
     let nulls = match encoding.null_documents {
         0 => String::new(),
-        nulls => format!(" and {}", counted(nulls, "null row")),
+        nulls => format!(" and {}", with_unit(nulls, "null row")),
     };
     let with = if encoding.added_tokens > 0 { ", BOS/EOS counted" } else { "" };
     let each = match encoding.tokens {
@@ -175,9 +175,9 @@ fn encoded(encoding: &EncodingFacts) -> String {
     };
     format!(
         "encoded {}{nulls}, {}, to {}{each}",
-        counted(encoding.documents, "document"),
+        with_unit(encoding.documents, "document"),
         ByteCount(encoding.text_bytes),
-        counted(encoding.tokens, "token"),
+        with_unit(encoding.tokens, "token"),
     )
 }
 
@@ -220,43 +220,44 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
 /// Mistakes in the flags, and those of [`count_only`].
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
-    let tally =
+    let summary =
         count_only(&plan, Path::new(&args.output), args.order, &open_context(&plan, &session.progress()))?;
     let (pretokens, pretoken_bytes, text_bytes) =
-        (tally.pretokens, tally.pretoken_bytes, tally.corpus.text_bytes);
+        (summary.pretokens, summary.pretoken_bytes, summary.corpus.text_bytes);
     if session.json() {
         session.print_json(&json!({
             "output": args.output,
             "pretokens": pretokens,
             "pretoken_bytes": pretoken_bytes,
-            "documents": tally.corpus.documents,
+            "documents": summary.corpus.documents,
             "text_bytes": text_bytes,
-            "spills": tally.spills,
-            "skipped": tally.skipped,
+            "spills": summary.spills,
+            "skipped": summary.skipped,
         }))?;
     }
-    let found = counted(pretokens, "distinct pre-token");
-    session.say(&format!("{found} in {}; wrote {}", ByteCount(text_bytes), args.output));
-    Ok(session.done(tally.skipped))
+    let distinct = with_unit(pretokens, "distinct pre-token");
+    session.say(&format!("{distinct} in {}; wrote {}", ByteCount(text_bytes), args.output));
+    Ok(session.done(summary.skipped))
 }
 
 /// Runs `merge-counts`: sums counts files into one, each multiplied by its weight, and prints the totals.
 ///
 /// # Errors
-/// Weights are given, but not one for each file; or those of [`merge_counts`].
-pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
+/// Weights are given, but not one for each file; or those of [`run::merge_counts`](tokenmill::run::merge_counts).
+pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let paths = args.files.iter().map(PathBuf::from);
     let files: Vec<(PathBuf, Weight)> = match args.weight.len() {
         0 => paths.map(|path| (path, Weight::ONE)).collect(),
         given if given == args.files.len() => paths.zip(args.weight.iter().copied()).collect(),
         given => {
-            let fault = Weights(flags::weights_given(given, args.files.len(), "file"));
-            return Err(Error::new(ErrorKind::Usage, fault)
+            let error = WrongWeightCount(flags::weights_given(given, args.files.len(), "file"));
+            return Err(Error::new(ErrorKind::Usage, error)
                 .with_help("give one for each file, in the same order, or none")
                 .into());
         }
     };
-    let sum = merge_counts(&files, Path::new(&args.output), session.memory(), &session.progress())?;
+    let sum =
+        tokenmill::run::merge_counts(&files, Path::new(&args.output), session.memory(), &session.progress())?;
     if session.json() {
         session.print_json(&json!({
             "output": args.output,
@@ -266,14 +267,14 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
         }))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
-    session.say(&format!("{}{order}; wrote {}", counted(sum.pretokens, "distinct pre-token"), args.output));
+    session.say(&format!("{}{order}; wrote {}", with_unit(sum.pretokens, "distinct pre-token"), args.output));
     Ok(Done::Whole)
 }
 
 /// The error for a wrong number of weights; the field is the whole message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Weights(String);
+struct WrongWeightCount(String);
 
 /// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
 /// folder holds. Nothing is written.
@@ -288,7 +289,7 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
     if session.json() {
         session.print_json(&preview_as_json(&plan, &preview))?;
     } else {
-        print(|out| write(out, &plan, &preview))?;
+        print(|out| write_preview(out, &plan, &preview))?;
     }
     Ok(Done::Whole)
 }
@@ -325,16 +326,22 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
 /// Writes the preview for people.
 ///
 /// Each line begins with a label of nine characters. Sizes that only reading can find are shown as "not known yet".
-fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
-    for (source, limits) in preview.sources.iter().zip(&plan.limits) {
-        let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
-        let text =
-            source.text_bytes.map_or_else(|| "text not known yet".to_owned(), |bytes| counted(bytes, "byte"));
-        writeln!(out, "source   {}: {}, {rows}, {text}", told(&source.uri), counted(source.units, "part"))?;
+fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+    for (source, source_sample) in preview.sources.iter().zip(&plan.source_samples) {
+        let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| with_unit(rows, "row"));
+        let text = source
+            .text_bytes
+            .map_or_else(|| "text not known yet".to_owned(), |bytes| with_unit(bytes, "byte"));
+        writeln!(
+            out,
+            "source   {}: {}, {rows}, {text}",
+            safe_line(&source.uri),
+            with_unit(source.units, "part")
+        )?;
         if source.elsewhere.0 > 0 {
             writeln!(out, "         {} of it are not on this machine", source.elsewhere)?;
         }
-        if let Some(sample) = shown_sample(limits) {
+        if let Some(sample) = shown_sample(source_sample) {
             writeln!(out, "         of which {sample}")?;
         }
     }
@@ -343,7 +350,7 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
     }
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
-    writeln!(out, "limits   {}, {} of memory", counted(to_u64(plan.threads), "thread"), plan.memory)?;
+    writeln!(out, "limits   {}, {} of memory", with_unit(to_u64(plan.threads), "thread"), plan.memory)?;
     let folder = on_one_line(&plan.output.to_string_lossy());
     match preview.held {
         Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
@@ -375,7 +382,7 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
         (every > 1).then(|| format!("one of {every} documents")),
         (shuffle_buffer > 0).then(|| format!("shuffled through a buffer of {shuffle_buffer}")),
         (skip > 0).then(|| format!("without the first {skip}")),
-        take.map(|take| format!("{} at most", counted(take, "document"))),
+        take.map(|take| format!("{} at most", with_unit(take, "document"))),
         max_bytes.map(|bytes| format!("{} of text at most", ByteCount(bytes))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -402,7 +409,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     writeln!(
         out,
         "train    {} by {}, split {}, {memory}, to {}",
-        counted(to_u64(train.config.merges), "merge"),
+        with_unit(to_u64(train.config.merges), "merge"),
         train.config.score,
         train.split,
         on_one_line(&train.output.to_string_lossy())
@@ -411,7 +418,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         writeln!(
             out,
             "         the first {} to {}",
-            counted(to_u64(smaller.merges), "merge"),
+            with_unit(to_u64(smaller.merges), "merge"),
             on_one_line(&smaller.output.to_string_lossy())
         )
     })
@@ -429,7 +436,7 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         .map_or_else(|| "the tokenizer just trained".to_owned(), |path| on_one_line(&path.to_string_lossy()));
     let files = preview.files.as_ref().map_or_else(
         || "as many files as the text needs".to_owned(),
-        |files| counted(to_u64(files.len()), "file"),
+        |files| with_unit(to_u64(files.len()), "file"),
     );
     let disk = preview.disk.map_or_else(String::new, |DiskNeed { bytes, measured }| {
         let about = if measured { "about" } else { "up to about" };

@@ -32,7 +32,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use failure::Failure;
 use session::{Done, Session, print_as_is, printing};
-use terminal::{Interrupt, Style, tame};
+use terminal::{Interrupt, Style, escape_controls};
 
 /// Runs the program and returns its exit code.
 ///
@@ -87,7 +87,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Plan(args) => jobs::preview(args, session),
         Command::Train(args) => jobs::train(args, session),
         Command::Count(args) => jobs::count(args, session),
-        Command::MergeCounts(args) => jobs::merge(args, session),
+        Command::MergeCounts(args) => jobs::merge_counts(args, session),
         Command::Encode(args) => jobs::encode(args, session),
         Command::Decode(args) => text::decode(args, session),
         Command::Tokens(args) => text::tokens(args, session),
@@ -108,10 +108,10 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
 /// The earlier hook stays in use for all other panics, since those are bugs and their message helps to report them.
 /// The library marks the threads that catch panics; see [`is_catching_panics`](tokenmill::error::is_catching_panics).
 fn quiet_caught_panics() {
-    let told = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !tokenmill::error::is_catching_panics() {
-            told(panic);
+            default_hook(panic);
         }
     }));
 }
@@ -136,7 +136,7 @@ fn say(message: &str) {
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
     let to = if goes_on { "continue from what is finished" } else { "start over" };
-    let command = tame(&session::command_line());
+    let command = escape_controls(&session::command_line());
     format!(
         "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"
     )

@@ -15,7 +15,7 @@ use tokenmill::{Observer, Stage};
 use super::environment::memory_held;
 use super::terminal::Style;
 use super::terminal::{Input, Interrupt};
-use super::terminal::{counted, told};
+use super::terminal::{safe_line, with_unit};
 
 /// Time between two updates of a bar (100 ms).
 const BAR_PERIOD: Duration = Duration::from_millis(100);
@@ -92,7 +92,7 @@ impl Progress {
         });
         let teller = std::thread::Builder::new().spawn({
             let shared = Arc::clone(&shared);
-            move || shared.tell()
+            move || shared.report_until_over()
         });
         // If the system gives no thread, only notes and finished stages are printed.
         Progress { shared: Some(shared), teller: teller.ok(), interrupt }
@@ -109,7 +109,7 @@ impl Progress {
         let shared = self.shared.clone();
         Arc::new(move |message| {
             if let Some(shared) = &shared {
-                shared.line(&told(message));
+                shared.line(&safe_line(message));
             }
         })
     }
@@ -156,7 +156,7 @@ impl Observer for Progress {
 
     fn noted(&self, message: &str) {
         if let Some(shared) = &self.shared {
-            shared.line(&told(message));
+            shared.line(&safe_line(message));
         }
     }
 
@@ -212,7 +212,7 @@ impl Shared {
 
     /// Updates the bars, or prints a line for each running stage, until the run is over. It holds the lock while it
     /// prints, which only delays the start and end of stages.
-    fn tell(&self) {
+    fn report_until_over(&self) {
         let period = if self.bars.is_some() { BAR_PERIOD } else { LINE_PERIOD };
         let mut state = self.lock();
         loop {
@@ -241,24 +241,24 @@ impl Running {
     /// has not ended is finishing.
     fn state(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
-        let mut said = shown(self.stage, done);
+        let mut description = shown(self.stage, done);
         if let Some(total) = self.total.filter(|&total| total > 0) {
-            said = format!(
-                "{said} of {} ({:.0} %)",
+            description = format!(
+                "{description} of {} ({:.0} %)",
                 shown(self.stage, total),
                 100.0 * ratio(done, total).min(1.0)
             );
         }
-        said.push_str(&format!(", {}{}", rate(self.stage, done, seconds), memory(memory_held())));
+        description.push_str(&format!(", {}{}", rate(self.stage, done, seconds), memory(memory_held())));
         match self.total {
-            Some(total) if done >= total && total > 0 => said.push_str(", finishing"),
+            Some(total) if done >= total && total > 0 => description.push_str(", finishing"),
             Some(total) if 0 < done && done < total => {
                 let left = seconds * to_f64(total - done) / to_f64(done);
-                said.push_str(&format!(", {} left", duration(left)));
+                description.push_str(&format!(", {} left", duration(left)));
             }
             _ => {}
         }
-        said
+        description
     }
 
     /// Describes a finished stage: amount, time, rate, and the peak of memory. The peak is that of the whole process
@@ -298,7 +298,7 @@ fn bar_style(total: Option<u64>) -> ProgressStyle {
 /// Formats an amount in the unit of the stage: merges or bytes.
 fn shown(stage: Stage, amount: u64) -> String {
     match stage {
-        Stage::Train | Stage::Replay => counted(amount, "merge"),
+        Stage::Train | Stage::Replay => with_unit(amount, "merge"),
         _ => ByteCount(amount).to_string(),
     }
 }

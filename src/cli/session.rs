@@ -15,7 +15,7 @@ use std::{env, thread};
 use serde::Serialize;
 use serde_json::json;
 use tokenmill::base::atomic_file;
-use tokenmill::base::int::{ByteCount, counted, to_u64, u64_to_usize};
+use tokenmill::base::int::{ByteCount, to_u64, u64_to_usize, with_unit};
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
 use tokenmill::source::{
@@ -28,7 +28,7 @@ use super::environment::surroundings;
 use super::failure::Failure;
 use super::progress::Progress;
 use super::terminal::Style;
-use super::terminal::{Interrupt, Tamed, on_one_line, tame_json};
+use super::terminal::{EscapingWriter, Interrupt, escape_controls_in_json, on_one_line};
 
 /// Time to wait for text (200 ms) before checking whether the program was asked to stop. So the program notices a
 /// signal after this time at most.
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
         if self.global.verbose {
             self.say(&format!(
                 "{}, memory limit {}, recipe {}",
-                counted(to_u64(plan.threads), "thread"),
+                with_unit(to_u64(plan.threads), "thread"),
                 plan.memory,
                 plan.recipe_hash
             ));
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
     /// If the value is a map with keys that are not text; no result is.
     pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(result).expect("plain fields with text keys");
-        print_as_is(|out| writeln!(out, "{}", tame_json(&text)))
+        print_as_is(|out| writeln!(out, "{}", escape_controls_in_json(&text)))
     }
 
     /// Returns the result of a comparison unchanged. A difference is a result, too: with `--json` it is printed under
@@ -176,7 +176,7 @@ pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
 /// # Errors
 /// Those of [`print_as_is`].
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    print_as_is(|out| write(&mut Tamed(out)))
+    print_as_is(|out| write(&mut EscapingWriter(out)))
 }
 
 /// Prints a result byte for byte. It is for JSON, scripts, and texts that are already escaped.
@@ -201,7 +201,7 @@ pub(super) fn printing(cause: io::Error) -> Error {
 
 /// Largest size of a file that people write, in bytes (16 MiB). A recipe with ten thousand sources has two million.
 /// The limit stops a mistyped path to a corpus from filling the memory.
-const MOST_TEXT_BYTES: u64 = 16 << 20;
+const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Reads a text file that people write.
 ///
@@ -209,13 +209,13 @@ const MOST_TEXT_BYTES: u64 = 16 << 20;
 /// nothing does not keep the program from reacting to a signal. That thread is not joined.
 ///
 /// # Errors
-/// The file cannot be read, has more than [`MOST_TEXT_BYTES`], or is not UTF-8, or the program was asked to stop.
+/// The file cannot be read, has more than [`MAX_TEXT_BYTES`], or is not UTF-8, or the program was asked to stop.
 pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
     let (send, read) = channel();
     let of = path.to_owned();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        let taken = File::open(&of).and_then(|file| file.take(MOST_TEXT_BYTES + 1).read_to_end(&mut bytes));
+        let taken = File::open(&of).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
         // Nobody receives if the program is about to end.
         let _ = send.send(taken.map(|_| bytes));
     });
@@ -228,7 +228,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
         }
     };
     let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
-    if to_u64(bytes.len()) > MOST_TEXT_BYTES {
+    if to_u64(bytes.len()) > MAX_TEXT_BYTES {
         return Err(Error::new(ErrorKind::Usage, TooLong { path: path.to_owned() }));
     }
     String::from_utf8(bytes).map_err(|cause| {
@@ -239,7 +239,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
 
 /// The error for a file that is too long to be a recipe.
 #[derive(Debug, thiserror::Error)]
-#[error("{path} is not a recipe: it has more than {MOST_TEXT_BYTES} bytes")]
+#[error("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes")]
 struct TooLong {
     /// The path as the user gave it.
     path: String,

@@ -10,7 +10,7 @@ use signal_hook::flag;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
 use tokenmill::source::without_secrets;
 
-pub(super) use tokenmill::base::int::counted;
+pub(super) use tokenmill::base::int::with_unit;
 
 /// Records the signal that asked the program to stop.
 ///
@@ -127,31 +127,31 @@ pub(super) fn shortened(bytes: &[u8]) -> String {
 }
 
 /// Escapes the characters of a message that a terminal would act on: control characters and those that change the
-/// writing direction. They come from file names or servers. Line breaks stay. The result is the same if it is tamed
-/// again.
-pub(super) fn tame(message: &str) -> String {
-    let is_wild = |c: char| c.is_control() && c != '\n' || turns_direction(c);
-    if !message.contains(is_wild) {
+/// writing direction. They come from file names or servers. Line breaks stay. Escaping the result again changes
+/// nothing.
+pub(super) fn escape_controls(message: &str) -> String {
+    let needs_escape = |c: char| c.is_control() && c != '\n' || turns_direction(c);
+    if !message.contains(needs_escape) {
         return message.to_owned();
     }
-    let shown = |c: char| if is_wild(c) { c.escape_default().to_string() } else { c.to_string() };
+    let shown = |c: char| if needs_escape(c) { c.escape_default().to_string() } else { c.to_string() };
     message.chars().map(shown).collect()
 }
 
 /// Does the same for a name, and escapes line breaks. A line break in a name could otherwise start a line that looks
 /// like one of the program's own messages.
 pub(super) fn on_one_line(name: &str) -> String {
-    tame(name).replace('\n', r"\n")
+    escape_controls(name).replace('\n', r"\n")
 }
 
 /// Returns a message that quotes names, addresses or servers on one line and without secrets.
-pub(super) fn told(message: &str) -> String {
+pub(super) fn safe_line(message: &str) -> String {
     on_one_line(&without_secrets(message))
 }
 
-/// Escapes the same characters as [`tame`] in JSON syntax. They occur only within strings, so the meaning stays the
-/// same.
-pub(super) fn tame_json(json: &str) -> String {
+/// Escapes the same characters as [`escape_controls`] in JSON syntax. They occur only within strings, so the meaning
+/// stays the same.
+pub(super) fn escape_controls_in_json(json: &str) -> String {
     let shown = |c: char| match c {
         '\n' => "\n".to_owned(),
         c if c.is_control() || turns_direction(c) => format!("\\u{:04x}", u32::from(c)),
@@ -166,16 +166,16 @@ fn turns_direction(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A writer that escapes like [`tame`], for text that people read on a terminal.
+/// A writer that escapes like [`escape_controls`], for text that people read on a terminal.
 ///
 /// A write must not end within a character; a part of one would become U+FFFD. `write!` passes on whole strings.
 #[derive(Debug)]
-pub(super) struct Tamed<W>(pub(super) W);
+pub(super) struct EscapingWriter<W>(pub(super) W);
 
-impl<W: Write> Write for Tamed<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     /// Returns the length of the original text, since that is what the caller has handed over.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.write_all(tame(&String::from_utf8_lossy(text)).as_bytes())?;
+        self.0.write_all(escape_controls(&String::from_utf8_lossy(text)).as_bytes())?;
         Ok(text.len())
     }
 
@@ -186,15 +186,15 @@ impl<W: Write> Write for Tamed<W> {
 
 /// Replaces control characters by visible ones with the same number of bytes, so that positions in the text stay
 /// valid. Line breaks and tabs stay.
-pub(super) fn tame_source(text: &str) -> String {
-    let tamed = |c: char| match c {
+pub(super) fn mask_controls(text: &str) -> String {
+    let masked = |c: char| match c {
         '\n' | '\t' => c,
         '\r' => ' ',
         c if c.is_ascii_control() => '?',
         c if c.is_control() => '¿',
         c => c,
     };
-    text.chars().map(tamed).collect()
+    text.chars().map(masked).collect()
 }
 
 /// Appends a character, escaped if it would not be visible. Line breaks and tabs have their usual short escapes,
@@ -245,16 +245,19 @@ pub(super) const WITHOUT_MEMORY: u8 = 8;
 mod tests {
     use std::io::Write;
 
-    use super::{Tamed, on_one_line, shortened, tame, tame_json, tame_source, visible};
+    use super::{
+        EscapingWriter, escape_controls, escape_controls_in_json, mask_controls, on_one_line, shortened,
+        visible,
+    };
 
     /// Messages contain nothing but lines for the terminal.
     #[test]
     fn messages_send_nothing_to_the_terminal_but_lines() {
-        assert_eq!(tame("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
-        assert_eq!(tame("\x1b[31ma\u{9b}\t\nb"), "\\u{1b}[31ma\\u{9b}\\t\nb");
-        assert_eq!(tame("txt.\u{202E}a"), "txt.\\u{202e}a");
+        assert_eq!(escape_controls("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
+        assert_eq!(escape_controls("\x1b[31ma\u{9b}\t\nb"), "\\u{1b}[31ma\\u{9b}\\t\nb");
+        assert_eq!(escape_controls("txt.\u{202E}a"), "txt.\\u{202e}a");
         assert_eq!(on_one_line("a\nerror: \x07"), "a\\nerror: \\u{7}");
-        let mut written = Tamed(Vec::new());
+        let mut written = EscapingWriter(Vec::new());
         writeln!(written, "\x07 \x1b]0;é").expect("memory");
         assert_eq!(written.0, "\\u{7} \\u{1b}]0;é\n".as_bytes());
     }
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn json_keeps_its_meaning_and_sends_nothing_to_the_terminal() {
         let text = "a\x1b\x7f\u{9b}\u{202E}\n\"é";
-        let json = tame_json(&serde_json::to_string(text).expect("a text"));
+        let json = escape_controls_in_json(&serde_json::to_string(text).expect("a text"));
         assert_eq!(json, "\"a\\u001b\\u007f\\u009b\\u202e\\n\\\"é\"");
         assert_eq!(serde_json::from_str::<String>(&json).expect("JSON"), text);
     }
@@ -271,8 +274,8 @@ mod tests {
     /// A source has the same length after control characters are replaced.
     #[test]
     fn places_of_a_tamed_source_stay() {
-        let (source, tamed) = ("a = \"\x1b[31m\u{9b}\"\r\nb", "a = \"?[31m¿\" \nb");
-        assert_eq!((tame_source(source).as_str(), tamed.len()), (tamed, source.len()));
+        let (source, masked) = ("a = \"\x1b[31m\u{9b}\"\r\nb", "a = \"?[31m¿\" \nb");
+        assert_eq!((mask_controls(source).as_str(), masked.len()), (masked, source.len()));
     }
 
     /// Long tokens are cut between characters.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::report::tokens_to_html;
-use tokenmill::run::{Inputs, shown};
+use tokenmill::run::{Inputs, shown_token};
 use tokenmill::sink::{Declaration, Manifest, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::vocab::{Vocabulary, load};
@@ -26,7 +26,7 @@ use super::progress::Progress;
 use super::session::{self, Done, Session, print, print_as_is, printing, results};
 use super::session::{open_context, tokenizer};
 use super::terminal::results_style;
-use super::terminal::{Input, Interrupt, counted, visible};
+use super::terminal::{Input, Interrupt, visible, with_unit};
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.
@@ -112,7 +112,7 @@ fn verify(
         None => "identical",
         Some(_) => "identical to the texts as this tokenizer changes them",
     };
-    session.say(&format!("{identical}: {}, {}", counted(count, "row"), counted(text_bytes, "byte")));
+    session.say(&format!("{identical}: {}, {}", with_unit(count, "row"), with_unit(text_bytes, "byte")));
     Ok(session.done(input.skipped(progress)))
 }
 
@@ -419,7 +419,7 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
     drop(progress);
     if let Some(path) = &args.html {
-        let shown: Vec<_> = ids.iter().map(|&id| shown(vocabulary, id)).collect();
+        let shown: Vec<_> = ids.iter().map(|&id| shown_token(vocabulary, id)).collect();
         session::write(path, &tokens_to_html(&shown))?;
     }
     if session.json() {
@@ -430,7 +430,11 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     } else if args.html.is_none() {
         print_token_texts(vocabulary, &ids)?;
     }
-    session.say(&format!("{}, {}", counted(to_u64(ids.len()), "token"), counted(to_u64(text.len()), "byte")));
+    session.say(&format!(
+        "{}, {}",
+        with_unit(to_u64(ids.len()), "token"),
+        with_unit(to_u64(text.len()), "byte")
+    ));
     Ok(Done::Whole)
 }
 

@@ -449,7 +449,7 @@ fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> 
 
 /// Calls the Parquet reader, which panics on some malformed files, and returns a panic as an error.
 fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_panic(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+    catch_panic(decode).unwrap_or_else(|panic| Err(parquet_error(path, ParquetError::General(panic))))
 }
 
 /// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
@@ -463,10 +463,10 @@ fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     }
 }
 
-/// Most rows of a batch.
+/// Maximum number of rows of a batch.
 const ROWS_PER_WRITE: usize = 1 << 16;
 
-/// Most bytes (16 MiB) of the pre-tokens in a batch, unless it has one pre-token only.
+/// Maximum number of bytes (16 MiB) of the pre-tokens in a batch, unless it has one pre-token only.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// Writes a counts file: Parquet with the columns `pretoken` and `count`.
@@ -747,11 +747,11 @@ mod tests {
     use super::*;
 
     use crate::observer::Silent;
-    use crate::split::Named;
+    use crate::split::NamedPattern;
 
     fn info(ordered: bool) -> CountsInfo {
         CountsInfo {
-            pattern: SplitPattern::Named(Named::Gpt4),
+            pattern: SplitPattern::Named(NamedPattern::Gpt4),
             special_tokens: vec!["<s>".to_owned()],
             sources: serde_json::json!([{ "name": "a.txt" }]),
             ordered,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::facts::FactCollector;
 use super::pretokens::DistinctPretokens;
-use super::{Boundary, CountConfig, CountError, Counted, Prepared, PretokenExceedsLimit};
+use super::{Boundary, CorpusCounts, CountConfig, CountError, Prepared, PretokenExceedsLimit};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -40,7 +40,7 @@ pub fn count_whole_documents(
     documents: Documents<'_>,
     config: &CountConfig,
     observer: &dyn Observer,
-) -> Result<Counted> {
+) -> Result<CorpusCounts> {
     let mut counter = DocumentCounter::new(config);
     for batch in documents {
         observer.checkpoint()?;
@@ -52,7 +52,7 @@ pub fn count_whole_documents(
     let DocumentCounter { distinct: DistinctPretokens { pretokens, .. }, mut facts, mut open, .. } = counter;
     open.end(&mut facts);
     facts.record_bytes(pretokens.all_bytes());
-    Ok(Counted { pretokens, facts: facts.finish() })
+    Ok(CorpusCounts { pretokens, facts: facts.finish() })
 }
 
 /// The distinct texts so far. The text that is being read follows them in the same buffer.
@@ -116,8 +116,8 @@ impl<'a> DocumentCounter<'a> {
         let bytes = &mut self.distinct.pretokens.bytes;
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
-            Some(limit) if to_u64(length) > limit.tables.0 => {
-                Err(CountError::DocumentsExceedLimit { limit: limit.tables }.into())
+            Some(limit) if to_u64(length) > limit.table_bytes.0 => {
+                Err(CountError::DocumentsExceedLimit { limit: limit.table_bytes }.into())
             }
             _ if length <= bytes.capacity() => Ok(()),
             _ => Ok(bytes
@@ -461,7 +461,7 @@ pub(super) struct PendingText<'a> {
     text: Vec<u8>,
     /// Searches start at this offset. Earlier offsets have no safe split point, or a later one serves as well.
     searched: usize,
-    /// The most bytes that may be held.
+    /// The maximum number of bytes that may be held.
     most: usize,
 }
 

@@ -388,9 +388,9 @@ impl<'a> OutputSlice<'a> {
 ///
 /// ```
 /// use tokenmill::count::count_texts;
-/// use tokenmill::split::{Named, SplitPattern, splitter};
+/// use tokenmill::split::{NamedPattern, SplitPattern, splitter};
 ///
-/// let splitter = splitter(&SplitPattern::Named(Named::Gpt4))?;
+/// let splitter = splitter(&SplitPattern::Named(NamedPattern::Gpt4))?;
 /// let counts = count_texts(&["the cat sat", "the cat ran"], &*splitter)?;
 /// let counts: Vec<_> = counts.iter().map(|(pretoken, count)| (pretoken, count.get())).collect();
 /// assert_eq!(counts[..3], [(&b"the"[..], 2), (b" cat", 2), (b" sat", 1)]);
@@ -430,7 +430,7 @@ mod tests {
     use crate::base::int::to_u64;
     use crate::base::test_support::one_case_in;
     use crate::count::{CountConfig, reference};
-    use crate::split::{Named, SplitPattern, splitter};
+    use crate::split::{NamedPattern, SplitPattern, splitter};
 
     /// Returns the bits of a number as bytes, which gives both short and long pre-tokens.
     fn pretoken(bits: u16) -> Vec<u8> {
@@ -485,7 +485,7 @@ mod tests {
     proptest! {
         #[test]
         fn texts_are_counted_as_the_reference_does(texts in vec("[ab 1\n]{0,12}", 0..40)) {
-            let splitter = splitter(&SplitPattern::Named(Named::Gpt4))?;
+            let splitter = splitter(&SplitPattern::Named(NamedPattern::Gpt4))?;
             let documents: Vec<_> = texts.iter().map(|text| (0, Some(text.clone().into_bytes()))).collect();
             let expected = reference::count_pretokens(&documents, &*splitter, &CountConfig::default())?;
             prop_assert_eq!(count_texts(&texts, &*splitter)?, expected);

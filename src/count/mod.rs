@@ -1,7 +1,7 @@
 //! Counts how often each distinct pre-token occurs, exactly and on all cores.
 //!
-//! Takes batches of documents and a splitter, gives [`PretokenCounts`]. Without a split, each document is one pre-token;
-//! [`count_whole_documents`] counts these. Knows nothing of merges and tokens.
+//! Takes batches of documents and a splitter, gives [`PretokenCounts`]. Without a split, each document is one
+//! pre-token; [`count_whole_documents`] counts these. Knows nothing of merges and tokens.
 //!
 //! Counting works in these steps: `documents` divides the corpus into chunks at safe split points, each thread of
 //! `shard` counts into a hash `table`, and `fold` sums the tables. With a limit of memory, `spill` writes full tables
@@ -61,9 +61,9 @@ pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use fold::count_texts;
 pub use pretokens::PretokenCounts;
 #[cfg(feature = "data")]
-pub use shard::{count_pretokens, count_within_limit};
+pub use shard::{count_pretokens, count_spilling};
 #[cfg(feature = "data")]
-pub use spill::{Counts, WrittenCounts};
+pub use spill::{SpillableCounts, WrittenCounts};
 #[cfg(feature = "data")]
 pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
 
@@ -82,17 +82,17 @@ pub enum Boundary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// Bytes of the tables of all threads together, also while they grow.
-    pub tables: ByteCount,
+    pub table_bytes: ByteCount,
     /// The folder for sorted runs of pre-tokens. It is created if it does not exist.
     ///
     /// The runs take less space than the text. They take twice as much if the result is in order of first appearance,
     /// or if they are too many to be read at a time. Their files have no names: the system removes them however the
     /// program ends.
-    pub scratch: PathBuf,
+    pub spill_folder: PathBuf,
 }
 
 /// Bytes (1 MiB) that a single pre-token may have however small the limit of memory is.
-const LEAST_LONGEST: u64 = 1 << 20;
+const MIN_LONGEST_PRETOKEN: u64 = 1 << 20;
 
 /// Settings of [`count_pretokens`] and [`count_whole_documents`].
 ///
@@ -130,13 +130,13 @@ pub struct CountConfig {
 
 impl CountConfig {
     /// Returns the most bytes that one pre-token may have: an eighth of the limit of memory, and at least
-    /// [`LEAST_LONGEST`]. The divisor allows for copies: a pre-token is carried until its end is known, and is then
+    /// [`MIN_LONGEST_PRETOKEN`]. The divisor allows for copies: a pre-token is carried until its end is known, and is then
     /// in a table, in a run on disk, and where runs are merged and written.
     fn longest_pretoken(&self) -> usize {
         const COPIES: u64 = 8;
-        self.limit
-            .as_ref()
-            .map_or(usize::MAX, |limit| u64_to_usize((limit.tables.0 / COPIES).max(LEAST_LONGEST)))
+        self.limit.as_ref().map_or(usize::MAX, |limit| {
+            u64_to_usize((limit.table_bytes.0 / COPIES).max(MIN_LONGEST_PRETOKEN))
+        })
     }
 
     /// Returns the factor of the counts of a source.
@@ -147,7 +147,7 @@ impl CountConfig {
 
 /// Distinct pre-tokens with their counts, and facts about the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CorpusCounts {
     /// The pre-tokens, in order of first appearance in the corpus.
     pub pretokens: PretokenCounts,
     /// Facts about the text.
@@ -191,17 +191,17 @@ pub enum Prepared<'a> {
 
 /// Largest factor by which preparation may lengthen a text. Positions in a prepared corpus are spaced by this factor,
 /// so that each byte of a prepared text has its own.
-const MOST_GROWTH: u64 = 1 << 10;
+const MAX_GROWTH: u64 = 1 << 10;
 
 /// Returns the position of a text in a prepared corpus, given the bytes of the original corpus before it.
 fn prepared_position(bytes_before: u64) -> u64 {
-    bytes_before.saturating_mul(MOST_GROWTH)
+    bytes_before.saturating_mul(MAX_GROWTH)
 }
 
-/// Checks that a text has not become more than [`MOST_GROWTH`] times as long. `prepared` is its length afterwards, in
+/// Checks that a text has not become more than [`MAX_GROWTH`] times as long. `prepared` is its length afterwards, in
 /// bytes.
 fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
-    let most = MOST_GROWTH;
+    let most = MAX_GROWTH;
     if prepared > to_u64(text.len()).saturating_mul(most) {
         Err(CountError::GrewTooMuch { most }.into())
     } else {
@@ -270,9 +270,9 @@ impl From<PretokenExceedsLimit> for Error {
 
 /// Returns the start of a pre-token for messages, and its length if it has more than 40 bytes.
 fn shown(pretoken: &[u8]) -> String {
-    const MOST: usize = 40;
-    let start = String::from_utf8_lossy(&pretoken[..pretoken.len().min(MOST)]);
-    if pretoken.len() > MOST {
+    const MAX: usize = 40;
+    let start = String::from_utf8_lossy(&pretoken[..pretoken.len().min(MAX)]);
+    if pretoken.len() > MAX {
         format!("{start:?}… ({} bytes)", pretoken.len())
     } else {
         format!("{start:?}")
@@ -281,7 +281,7 @@ fn shown(pretoken: &[u8]) -> String {
 
 impl From<hash::IndexFull> for CountError {
     fn from(_: hash::IndexFull) -> CountError {
-        CountError::TooManyPretokens { most: hash::MOST_ENTRIES }
+        CountError::TooManyPretokens { most: hash::MAX_ENTRIES }
     }
 }
 

@@ -11,10 +11,10 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 use super::documents::{CorpusChunk, CorpusChunks};
 use super::facts::FactCollector;
 use super::fold::fold;
-use super::spill::{CountedPretokens, Counts, SpillFile};
+use super::spill::{CountStorage, SpillFile, SpillableCounts};
 use super::table::PretokenTable;
 use super::{
-    CountConfig, Counted, MemoryLimit, Prepare, Prepared, PretokenExceedsLimit, check_growth,
+    CorpusCounts, CountConfig, MemoryLimit, Prepare, Prepared, PretokenExceedsLimit, check_growth,
     prepared_position,
 };
 use crate::base::int::{ByteCount, Count, to_u64, to_usize, u64_to_usize};
@@ -33,23 +33,23 @@ const PRETOKENS_PER_CHECK: usize = 4 << 10;
 
 /// Minimum share of the memory limit for each thread (2 MiB). If the limit is too small to give all threads that much,
 /// fewer threads count: a smaller table would be written out after every few windows of text.
-const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
+const MIN_THREAD_BYTES: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
 /// Minimum size of a table (2 MiB), however small the limit is. In a smaller table, empty slots would take most of the
 /// space, so it would be written out after every few pre-tokens.
-const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
+const MIN_TABLE_BYTES: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
-/// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_within_limit`].
+/// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_spilling`].
 ///
 /// # Errors
-/// Those of [`count_within_limit`] and [`Counts::into_counted`].
+/// Those of [`count_spilling`] and [`SpillableCounts::into_corpus_counts`].
 pub fn count_pretokens(
     documents: Documents<'_>,
     splitter: &dyn Splitter,
     config: &CountConfig,
     observer: &dyn Observer,
-) -> Result<Counted> {
-    count_within_limit(documents, splitter, config, observer)?.into_counted(observer)
+) -> Result<CorpusCounts> {
+    count_spilling(documents, splitter, config, observer)?.into_corpus_counts(observer)
 }
 
 /// Counts the pre-tokens of documents, on as many threads as the current rayon pool has.
@@ -72,29 +72,29 @@ pub fn count_pretokens(
 /// - A count exceeds 2⁶⁴ − 1.
 /// - A sorted run cannot be written.
 /// - The observer stops the run.
-pub fn count_within_limit(
+pub fn count_spilling(
     documents: Documents<'_>,
     splitter: &dyn Splitter,
     config: &CountConfig,
     observer: &dyn Observer,
-) -> Result<Counts> {
+) -> Result<SpillableCounts> {
     let (mut shards, facts) = count_chunks(documents, splitter, config, observer)?;
     let pretokens = match &config.limit {
         Some(limit) if shards.iter().any(|shard| shard.runs.is_some()) => {
             shards.par_iter_mut().try_for_each(Shard::spill)?;
             let runs: Vec<SpillFile> = shards.into_iter().filter_map(|shard| shard.runs).collect();
-            let number: usize = runs.iter().map(SpillFile::len).sum();
+            let run_count: usize = runs.iter().map(SpillFile::len).sum();
             observer.noted(&format!(
-                "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
-                limit.scratch.display(),
+                "pre-tokens were written to {} in {run_count} sorted runs ({} in total): the memory limit leaves {} for them",
+                limit.spill_folder.display(),
                 ByteCount(runs.iter().map(SpillFile::bytes).sum()),
-                limit.tables,
+                limit.table_bytes,
             ));
-            CountedPretokens::OnDisk(runs, limit.clone())
+            CountStorage::OnDisk(runs, limit.clone())
         }
-        _ => CountedPretokens::InMemory(fold(shards.into_iter().map(|shard| shard.table).collect())?),
+        _ => CountStorage::InMemory(fold(shards.into_iter().map(|shard| shard.table).collect())?),
     };
-    Ok(Counts { pretokens, facts })
+    Ok(SpillableCounts { pretokens, facts })
 }
 
 /// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
@@ -112,19 +112,19 @@ fn count_chunks<'a>(
     observer: &'a dyn Observer,
 ) -> Result<(Vec<Shard<'a>>, FactCollector)> {
     let chunks = CorpusChunks::new(documents, splitter, config);
-    let threads = threads(config.limit.as_ref(), LEAST_SHARE);
+    let threads = threads(config.limit.as_ref(), MIN_THREAD_BYTES);
     let queue = Mutex::new(ChunkQueue { chunks, taken: 0 });
     let work = || {
         let mut shard = Shard::new(splitter, config, observer, threads);
         shard.run(&queue).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
-        let start = |_| thread::Builder::new().spawn_scoped(scope, work);
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
         // If the system starts no thread, the current one does all of the work.
-        let Ok(threads) = spawn_up_to(threads, start) else { return vec![work()] };
-        let outcome =
+        let Ok(threads) = spawn_up_to(threads, spawn) else { return vec![work()] };
+        let join =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        threads.into_iter().map(outcome).collect()
+        threads.into_iter().map(join).collect()
     });
     let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).chunks.into_facts();
     let (mut shards, mut failures) = (Vec::new(), Vec::new());
@@ -143,12 +143,12 @@ fn count_chunks<'a>(
     Ok((shards, facts))
 }
 
-/// Returns the number of threads: that of the current rayon pool, or fewer, so that each has at least `least` bytes
+/// Returns the number of threads: that of the current rayon pool, or fewer, so that each has at least `min_bytes` bytes
 /// of the limit.
-fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
-    let shares = limit.and_then(|limit| u64_to_usize(limit.tables.0).checked_div(least));
-    let most = shares.unwrap_or(usize::MAX);
-    rayon::current_num_threads().min(most).max(1)
+fn threads(limit: Option<&MemoryLimit>, min_bytes: usize) -> usize {
+    let shares = limit.and_then(|limit| u64_to_usize(limit.table_bytes.0).checked_div(min_bytes));
+    let max_threads = shares.unwrap_or(usize::MAX);
+    rayon::current_num_threads().min(max_threads).max(1)
 }
 
 /// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
@@ -180,6 +180,14 @@ impl ChunkQueue<'_> {
     }
 }
 
+/// Where a document is in the input. Source and unit are numbers, from 0.
+#[derive(Clone, Copy, Default)]
+struct DocumentPlace {
+    source: usize,
+    unit: usize,
+    row: u64,
+}
+
 /// The state of one counting thread.
 struct Shard<'a> {
     /// Splits texts into pre-tokens.
@@ -188,8 +196,8 @@ struct Shard<'a> {
     config: &'a CountConfig,
     /// Receives the bytes that were counted, and is asked whether to stop.
     observer: &'a dyn Observer,
-    /// The source of the current text, and its unit and row, for errors.
-    document: (usize, (usize, u64)),
+    /// The place of the current text, for errors.
+    document: DocumentPlace,
     /// The maximum size of the table in bytes, and the folder to which a full table is written.
     limit: Option<(usize, &'a Path)>,
     /// The counts since the last sorted run was written.
@@ -211,13 +219,13 @@ impl<'a> Shard<'a> {
         threads: usize,
     ) -> Shard<'a> {
         let share = |limit: &'a MemoryLimit| {
-            ((u64_to_usize(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch)
+            ((u64_to_usize(limit.table_bytes.0) / threads).max(MIN_TABLE_BYTES), &*limit.spill_folder)
         };
         Shard {
             splitter,
             config,
             observer,
-            document: (0, (0, 0)),
+            document: DocumentPlace::default(),
             limit: config.limit.as_ref().map(share),
             table: PretokenTable::new(),
             runs: None,
@@ -228,12 +236,12 @@ impl<'a> Shard<'a> {
 
     /// Writes the table to disk as a sorted run, if a limit is set.
     fn spill(&mut self) -> Result<()> {
-        let Some((most, scratch)) = self.limit else { return Ok(()) };
+        let Some((max_bytes, spill_folder)) = self.limit else { return Ok(()) };
         let runs = match &mut self.runs {
             Some(runs) => runs,
-            none => none.insert(SpillFile::create(scratch)?),
+            slot @ None => slot.insert(SpillFile::create(spill_folder)?),
         };
-        self.table.drain_sorted(most, |sorted| runs.write(sorted))
+        self.table.drain_sorted(max_bytes, |sorted| runs.write(sorted))
     }
 
     /// Counts chunks until the queue is empty.
@@ -257,7 +265,8 @@ impl<'a> Shard<'a> {
         let mut position = chunk.position;
         chunk.whole_documents().for_each(|document| self.facts.record_document(chunk.source, document));
         for (number, text) in chunk.texts().enumerate() {
-            self.document = (chunk.source, chunk.row(number));
+            let (unit, row) = chunk.row(number);
+            self.document = DocumentPlace { source: chunk.source, unit, row };
             if let Some(prepare) = config.prepare.as_deref() {
                 self.count_prepared(prepare, text, chunk.weight, position)?;
                 position += to_u64(text.len());
@@ -332,13 +341,13 @@ impl<'a> Shard<'a> {
         self.splitter.pretoken_ends_observed(&text[..length], &mut ends, self.observer)?;
         let longest = self.config.longest_pretoken();
         if length > longest && longest_pretoken(&ends) > longest {
-            let (source, position) = self.document;
-            return Err(PretokenExceedsLimit::new(source, position, self.config).into());
+            let DocumentPlace { source, unit, row } = self.document;
+            return Err(PretokenExceedsLimit::new(source, (unit, row), self.config).into());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.
         for ends in ends.chunks(PRETOKENS_PER_CHECK) {
-            if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
+            if self.limit.is_some_and(|(max_bytes, _)| self.table.is_full(max_bytes)) {
                 self.spill()?;
             }
             self.table.count(text, start, ends, weight, position)?;
@@ -365,7 +374,7 @@ mod tests {
     #[test]
     fn as_many_threads_count_as_have_their_share() {
         let limited = |tables, least| {
-            let limit = MemoryLimit { tables: ByteCount(tables), scratch: PathBuf::new() };
+            let limit = MemoryLimit { table_bytes: ByteCount(tables), spill_folder: PathBuf::new() };
             with_threads(4, || threads(Some(&limit), least))
         };
         assert_eq!([0, 9, 10, 25, 1000].map(|tables| limited(tables, 10)), [1, 1, 1, 2, 4]);

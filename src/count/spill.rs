@@ -15,35 +15,35 @@ use super::counts_file::CountsWriter;
 use super::facts::FactCollector;
 use super::pretokens::{BYTES_EACH, PretokenReader, sum_of_counts};
 use super::table::KeyArena;
-use super::{CorpusFacts, CountError, Counted, CountsInfo, MemoryLimit, PretokenCounts};
+use super::{CorpusCounts, CorpusFacts, CountError, CountsInfo, MemoryLimit, PretokenCounts};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 
 /// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
-/// from [`count_within_limit`](super::count_within_limit).
-pub struct Counts {
+/// from [`count_spilling`](super::count_spilling).
+pub struct SpillableCounts {
     /// The distinct pre-tokens with their total counts, or runs that are still to be merged.
-    pub(super) pretokens: CountedPretokens,
+    pub(super) pretokens: CountStorage,
     /// Statistics of the whole corpus.
     pub(super) facts: FactCollector,
 }
 
-impl fmt::Debug for Counts {
+impl fmt::Debug for SpillableCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counts").finish_non_exhaustive()
+        f.debug_struct("SpillableCounts").finish_non_exhaustive()
     }
 }
 
-/// Counted pre-tokens.
-pub(super) enum CountedPretokens {
+/// Where counted pre-tokens are stored.
+pub(super) enum CountStorage {
     /// In memory.
     InMemory(PretokenCounts),
     /// In runs sorted by bytes, one file per thread.
     OnDisk(Vec<SpillFile>, MemoryLimit),
 }
 
-/// The contents of a counts file, as [`Counts::write`] wrote it.
+/// The contents of a counts file, as [`SpillableCounts::write`] wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenCounts {
     /// Number of distinct pre-tokens.
@@ -54,12 +54,12 @@ pub struct WrittenCounts {
     pub facts: CorpusFacts,
 }
 
-impl Counts {
+impl SpillableCounts {
     /// Returns the number of sorted runs on disk; 0 if the memory sufficed.
     pub fn spills(&self) -> u64 {
         match &self.pretokens {
-            CountedPretokens::InMemory(_) => 0,
-            CountedPretokens::OnDisk(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
+            CountStorage::InMemory(_) => 0,
+            CountStorage::OnDisk(runs, _) => runs.iter().map(|runs| to_u64(runs.len())).sum(),
         }
     }
 
@@ -68,25 +68,26 @@ impl Counts {
     /// # Errors
     /// The pre-tokens exceed the limit of memory, a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the
     /// observer stops the run.
-    pub fn into_counted(self, observer: &dyn Observer) -> Result<Counted> {
-        let Counts { pretokens, mut facts } = self;
+    pub fn into_corpus_counts(self, observer: &dyn Observer) -> Result<CorpusCounts> {
+        let SpillableCounts { pretokens, mut facts } = self;
         let pretokens = match pretokens {
-            CountedPretokens::InMemory(pretokens) => pretokens,
-            CountedPretokens::OnDisk(runs, limit) => {
+            CountStorage::InMemory(pretokens) => pretokens,
+            CountStorage::OnDisk(runs, limit) => {
                 collected(by_first(runs, &limit, observer)?, &limit, observer)?
             }
         };
         facts.record_bytes(pretokens.all_bytes());
-        Ok(Counted { pretokens, facts: facts.finish() })
+        Ok(CorpusCounts { pretokens, facts: facts.finish() })
     }
 
-    /// Writes a counts file with the same bytes as [`write_counts`](super::write_counts), also if the pre-tokens are on disk.
+    /// Writes a counts file with the same bytes as [`write_counts`](super::write_counts), also if the pre-tokens are on
+    /// disk.
     ///
     /// **Memory:** the limit, and about 40 MB.
     ///
     /// # Errors
-    /// Those of [`write_counts`](super::write_counts), a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the observer stops the
-    /// run.
+    /// Those of [`write_counts`](super::write_counts), a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the
+    /// observer stops the run.
     pub fn write(
         self,
         out: impl Write + Send,
@@ -94,19 +95,19 @@ impl Counts {
         info: &CountsInfo,
         observer: &dyn Observer,
     ) -> Result<WrittenCounts> {
-        let Counts { pretokens, mut facts } = self;
+        let SpillableCounts { pretokens, mut facts } = self;
         let mut writer = CountsWriter::begin(out, path, info, observer)?;
         match pretokens {
-            CountedPretokens::InMemory(pretokens) => {
+            CountStorage::InMemory(pretokens) => {
                 facts.record_bytes(pretokens.all_bytes());
                 writer.push_all(&pretokens)?;
             }
-            CountedPretokens::OnDisk(runs, limit) => {
+            CountStorage::OnDisk(runs, limit) => {
                 let (runs, order) = match info.ordered {
                     true => (vec![by_first(runs, &limit, observer)?], RunOrder::First),
                     false => (runs, RunOrder::Bytes),
                 };
-                let memory = (u64_to_usize(limit.tables.0), &*limit.scratch);
+                let memory = (u64_to_usize(limit.table_bytes.0), &*limit.spill_folder);
                 merge_runs(runs, order, memory, observer, |pretoken, count, _| {
                     facts.record_bytes(pretoken);
                     writer.push(pretoken, count)
@@ -120,16 +121,22 @@ impl Counts {
 
 /// Merges runs that are sorted by bytes, and sorts the result into runs by first position.
 fn by_first(runs: Vec<SpillFile>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<SpillFile> {
-    let mut sorted = SpillFile::create(&limit.scratch)?;
-    let memory = u64_to_usize(limit.tables.0);
+    let mut sorted = SpillFile::create(&limit.spill_folder)?;
+    let memory = u64_to_usize(limit.table_bytes.0);
     let mut waiting = FirstOrderSorter::default();
-    merge_runs(runs, RunOrder::Bytes, (memory / 4, &limit.scratch), observer, |pretoken, count, first| {
-        if waiting.bytes() > memory / 2 {
-            waiting.spill(&mut sorted)?;
-        }
-        waiting.push(pretoken, count, first);
-        Ok(())
-    })?;
+    merge_runs(
+        runs,
+        RunOrder::Bytes,
+        (memory / 4, &limit.spill_folder),
+        observer,
+        |pretoken, count, first| {
+            if waiting.bytes() > memory / 2 {
+                waiting.spill(&mut sorted)?;
+            }
+            waiting.push(pretoken, count, first);
+            Ok(())
+        },
+    )?;
     waiting.spill(&mut sorted)?;
     Ok(sorted)
 }
@@ -169,18 +176,25 @@ impl FirstOrderSorter {
 /// Collects the pre-tokens of runs that are sorted by first position.
 fn collected(runs: SpillFile, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PretokenCounts> {
     let mut pretokens = PretokenCounts::new();
-    let memory = u64_to_usize(limit.tables.0);
-    merge_runs(vec![runs], RunOrder::First, (memory / 4, &limit.scratch), observer, |pretoken, count, _| {
-        pretokens.push(pretoken, count);
-        Ok(pretokens.check_fits(BYTES_EACH, limit.tables)?)
-    })?;
+    let memory = u64_to_usize(limit.table_bytes.0);
+    merge_runs(
+        vec![runs],
+        RunOrder::First,
+        (memory / 4, &limit.spill_folder),
+        observer,
+        |pretoken, count, _| {
+            pretokens.push(pretoken, count);
+            Ok(pretokens.check_fits(BYTES_EACH, limit.table_bytes)?)
+        },
+    )?;
     Ok(pretokens)
 }
 
 /// Bytes (256 KiB) of the write buffer of a run.
 const WRITE_BUFFER: usize = 1 << 18;
 
-/// Most bytes of an encoded number. Numbers are written with seven bits per byte, the lowest bits first (LEB128).
+/// Maximum number of bytes of an encoded number. Numbers are written with seven bits per byte, the lowest bits first
+/// (LEB128).
 const MAX_NUMBER_BYTES: usize = 10;
 
 /// Sorted runs of pre-tokens in one unnamed temporary file. The system removes the file however the program ends.
@@ -398,9 +412,9 @@ impl RunReader<'_> {
     }
 }
 
-/// Most bytes (1 MiB) of the buffer of one reader.
+/// Maximum number of bytes (1 MiB) of the buffer of one reader.
 const MAX_READ_BUFFER: usize = 1 << 20;
-/// Fewest bytes (16 KiB) of the buffer of one reader.
+/// Minimum number of bytes (16 KiB) of the buffer of one reader.
 const MIN_READ_BUFFER: usize = 16 << 10;
 
 /// Sorted runs that are merged at a time however little memory is allowed.
@@ -419,7 +433,7 @@ pub(super) enum RunOrder {
 }
 
 /// Merges sorted runs like [`merge`]. If the runs are too many for the memory, it merges groups of them to files in
-/// `scratch` first.
+/// `spill_folder` first.
 ///
 /// **Memory:** `memory`, but at least 256 kB.
 ///
@@ -428,19 +442,19 @@ pub(super) enum RunOrder {
 pub(super) fn merge_runs(
     mut runs: Vec<SpillFile>,
     order: RunOrder,
-    (memory, scratch): (usize, &Path),
+    (memory, spill_folder): (usize, &Path),
     observer: &dyn Observer,
     take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
     let at_once = (memory / MIN_READ_BUFFER).max(MIN_RUNS_AT_ONCE);
     loop {
-        let number: usize = runs.iter().map(SpillFile::len).sum();
-        let each = (memory / number.clamp(1, at_once)).clamp(MIN_READ_BUFFER, MAX_READ_BUFFER);
+        let run_count: usize = runs.iter().map(SpillFile::len).sum();
+        let each = (memory / run_count.clamp(1, at_once)).clamp(MIN_READ_BUFFER, MAX_READ_BUFFER);
         let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
-        if number <= at_once {
+        if run_count <= at_once {
             return merge(readers, order, observer, take);
         }
-        let mut sums = SpillFile::create(scratch)?;
+        let mut sums = SpillFile::create(spill_folder)?;
         while readers.peek().is_some() {
             sums.write_with(|run| {
                 let group = readers.by_ref().take(at_once);

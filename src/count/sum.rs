@@ -171,12 +171,12 @@ fn multiplied(pretoken: &[u8], count: Count, weight: u64) -> Result<Count> {
     Ok(count.checked_mul(weight).ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?)
 }
 
-/// Most files that are open at a time. Operating systems allow more.
-const MOST_OPEN: usize = if cfg!(test) { 3 } else { 200 };
+/// Maximum number of files that are open at a time. Operating systems allow more.
+const MAX_OPEN: usize = if cfg!(test) { 3 } else { 200 };
 
 /// Passes each distinct pre-token of the files and its total count to `take`, sorted by bytes.
 ///
-/// More than [`MOST_OPEN`] files are summed in groups first. The sums of the groups are all in memory, within
+/// More than [`MAX_OPEN`] files are summed in groups first. The sums of the groups are all in memory, within
 /// `limit`.
 fn sum_by_bytes(
     files: &[WeightedFile],
@@ -185,11 +185,11 @@ fn sum_by_bytes(
     mut take: impl FnMut(&[u8], Count) -> Result<()>,
 ) -> Result<()> {
     let take = |pretoken: &[u8], count: Count, _: u64| take(pretoken, count);
-    if files.len() <= MOST_OPEN {
+    if files.len() <= MAX_OPEN {
         return merge(readers(files, limit)?.into_iter(), RunOrder::Bytes, observer, take);
     }
     let (mut left, mut sums) = (limit, Vec::new());
-    for files in files.chunks(MOST_OPEN) {
+    for files in files.chunks(MAX_OPEN) {
         let sum = held_by_bytes(files, (BYTES_EACH_SORTED, left), observer)?;
         left = ByteCount(left.0.saturating_sub(sum.memory(BYTES_EACH_SORTED)));
         sums.push(Sorted::new(sum));
@@ -442,13 +442,13 @@ mod tests {
 
             let path = folder.path().join("sum");
             let file = File::create(&path).expect("a writable folder");
-            let said = write_sum(&written, file, &path, ANY, &Silent).expect("small counts");
+            let written = write_sum(&written, file, &path, ANY, &Silent).expect("small counts");
             let expected = WrittenSum {
                 pretokens: to_u64(order.len()),
                 pretoken_bytes: order.iter().map(|pretoken| to_u64(pretoken.len())).sum(),
                 info: sum.info.clone(),
             };
-            prop_assert_eq!(said, expected);
+            prop_assert_eq!(written, expected);
             prop_assert_eq!(read_counts(&path).expect("a right file"), sum);
             Ok(())
         });

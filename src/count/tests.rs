@@ -12,7 +12,7 @@ use crate::base::test_support::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::{Batch, Documents, texts};
-use crate::split::{Named, SplitPattern, Splitter};
+use crate::split::{NamedPattern, SplitPattern, Splitter};
 
 /// A document and the number of its source.
 type Document = (usize, Option<Vec<u8>>);
@@ -291,7 +291,7 @@ proptest! {
 const FITS: usize = 1 << 20;
 
 fn within(tables: u64, boundary: Boundary, folder: &tempfile::TempDir) -> CountConfig {
-    let limit = MemoryLimit { tables: ByteCount(tables), scratch: folder.path().to_owned() };
+    let limit = MemoryLimit { table_bytes: ByteCount(tables), spill_folder: folder.path().to_owned() };
     CountConfig { limit: Some(limit), boundary, ..CountConfig::default() }
 }
 
@@ -325,7 +325,7 @@ fn a_pretoken_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
                 let text = [&b" "[..], &vec![b'a'; length]].concat();
                 let all_at_once = || texts([b"one word".to_vec(), text.clone()]);
                 for documents in [in_parts(&text), all_at_once()] {
-                    let outcome = count_within_limit(documents, &*splitter, &config, &Silent);
+                    let outcome = count_spilling(documents, &*splitter, &config, &Silent);
                     let Err(error) = outcome else {
                         assert!(fits, "{name}, {boundary:?}, {length}");
                         continue;
@@ -365,18 +365,23 @@ fn count_of_all(documents: Documents<'_>) -> usize {
     count_whole_documents(documents, &CountConfig::default(), &Silent).expect("no limit").pretokens.len()
 }
 
-fn limited(tables: u64, scratch: &std::path::Path) -> CountConfig {
-    let limit = MemoryLimit { tables: ByteCount(tables), scratch: scratch.to_path_buf() };
+fn limited(tables: u64, spill_folder: &std::path::Path) -> CountConfig {
+    let limit = MemoryLimit { table_bytes: ByteCount(tables), spill_folder: spill_folder.to_path_buf() };
     CountConfig { limit: Some(limit), ..CountConfig::default() }
 }
 
-fn counts(documents: &[Document], size: usize, threads: usize, config: &CountConfig) -> Result<Counts> {
+fn counts(
+    documents: &[Document],
+    size: usize,
+    threads: usize,
+    config: &CountConfig,
+) -> Result<SpillableCounts> {
     let (parts, splitter) = (stream(batches(documents, size)), splitter("gpt2"));
-    with_threads(threads, || count_within_limit(parts, splitter.as_ref(), config, &Silent))
+    with_threads(threads, || count_spilling(parts, splitter.as_ref(), config, &Silent))
 }
 
-fn written(counts: Counts, ordered: bool) -> (Vec<u8>, WrittenCounts) {
-    let pattern = SplitPattern::Named(Named::Gpt2);
+fn written(counts: SpillableCounts, ordered: bool) -> (Vec<u8>, WrittenCounts) {
+    let pattern = SplitPattern::Named(NamedPattern::Gpt2);
     let info = CountsInfo { pattern, ordered, ..CountsInfo::default() };
     let mut file = Vec::new();
     let written = counts.write(&mut file, "counts.parquet".as_ref(), &info, &Silent);
@@ -408,9 +413,9 @@ fn a_limit_of_memory_changes_nothing() {
         let none = CountConfig { specials, ..CountConfig::default() };
         let some = CountConfig { limit: limited(tables, folder.path()).limit, ..none.clone() };
         let counts = |config| counts(&documents, size, threads, config).expect("room on the disk");
-        let expected = counts(&none).into_counted(&Silent).expect("no limit");
+        let expected = counts(&none).into_corpus_counts(&Silent).expect("no limit");
         prop_assert_eq!(
-            counts(&some).into_counted(&Silent).map_err(|error| error.kind()),
+            counts(&some).into_corpus_counts(&Silent).map_err(|error| error.kind()),
             match tables {
                 0 if counts(&some).spills() > 0 => Err(ErrorKind::Memory),
                 _ => Ok(expected.clone()),
@@ -430,7 +435,7 @@ fn a_limit_holds_within_a_document_that_is_split_at_once() {
     let splitter = crate::split::splitter(&pattern).expect("a regular expression");
     let counts = |config: &CountConfig| {
         let parts = stream(batches(&documents, usize::MAX));
-        with_threads(1, || count_within_limit(parts, splitter.as_ref(), config, &Silent)).expect("counts")
+        with_threads(1, || count_spilling(parts, splitter.as_ref(), config, &Silent)).expect("counts")
     };
     let some = counts(&limited(limit, folder.path()));
     assert!(some.spills() > 3, "{} spills of one document", some.spills());
@@ -440,14 +445,14 @@ fn a_limit_holds_within_a_document_that_is_split_at_once() {
 #[test]
 fn what_does_not_fit_goes_to_disk() {
     let folder = tempfile::tempdir().expect("a folder");
-    let scratch = folder.path().join("made/when/needed");
+    let spill_folder = folder.path().join("made/when/needed");
     let (many, few) = (words(60_000, 50_000), words(60_000, 50));
     let spills = |documents: &[Document], tables| {
-        let counts = counts(documents, 9_000, 2, &limited(tables, &scratch)).expect("room on the disk");
+        let counts = counts(documents, 9_000, 2, &limited(tables, &spill_folder)).expect("room on the disk");
         counts.spills()
     };
     assert_eq!(spills(&few, 3_000_000), 0);
-    assert!(!scratch.exists());
+    assert!(!spill_folder.exists());
     assert!(spills(&many, 3_000_000) > 2);
     assert!(spills(&many, 0) > spills(&many, 3_000_000));
     assert_eq!(spills(&many, 30_000_000), 0);
@@ -461,9 +466,9 @@ fn what_does_not_fit_goes_to_disk() {
 #[test]
 fn a_scratch_folder_that_cannot_be_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let scratch = folder.path().join("file");
-    fs::write(&scratch, "").expect("a file");
-    let error = counts(&words(20_000, 10_000), 9_000, 2, &limited(0, &scratch)).expect_err("no folder");
+    let spill_folder = folder.path().join("file");
+    fs::write(&spill_folder, "").expect("a file");
+    let error = counts(&words(20_000, 10_000), 9_000, 2, &limited(0, &spill_folder)).expect_err("no folder");
     assert_eq!(error.kind(), ErrorKind::Failed);
     assert!(error.to_string().contains("file"), "{error}");
 }
@@ -477,7 +482,7 @@ fn counts_that_overflow_across_runs_are_an_error() {
     let one = counts(&documents[..1], 1_000, 1, &config).expect("small counts");
     assert!(one.spills() > 1);
     let both = counts(&documents, 1_000, 1, &config);
-    let error = both.and_then(|counts| counts.into_counted(&Silent)).expect_err("500 times and more");
+    let error = both.and_then(|counts| counts.into_corpus_counts(&Silent)).expect_err("500 times and more");
     assert!(error.to_string().contains("does not fit in 64 bits"), "{error}");
 }
 
@@ -493,6 +498,7 @@ impl Observer for Stopping {
 fn merging_can_be_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let counts = counts(&words(20_000, 10_000), 9_000, 2, &limited(0, folder.path()));
-    let error = counts.expect("room on the disk").into_counted(&Stopping).err().map(|error| error.kind());
+    let error =
+        counts.expect("room on the disk").into_corpus_counts(&Stopping).err().map(|error| error.kind());
     assert_eq!(error, Some(ErrorKind::Interrupted));
 }

@@ -105,11 +105,11 @@ impl EncodeFacts {
     }
 }
 
-/// Encodes documents on all threads and passes the results to `take` in document order.
+/// Encodes documents on all threads and passes the results to `sink` in document order.
 ///
 /// Each batch must hold whole documents: pass batches that are read from files through
 /// [`collected_documents`](crate::source::collected_documents) first. `unit_name` returns the name of a unit, given its
-/// source and its index, for error messages. A batch's bytes are reported to the observer after `take` has returned.
+/// source and its index, for error messages. A batch's bytes are reported to the observer after `sink` has returned.
 /// Several threads share a document of 2 MiB or more, unless normalizing changes it, an added token occurs in it, one
 /// of its bytes has no token, or the vocabulary neither splits text nor allows backtracking.
 ///
@@ -139,7 +139,7 @@ impl EncodeFacts {
 ///
 /// # Errors
 /// - Those of [`Worker::encode`], with the unit and the row.
-/// - Errors from reading `documents`, and errors that `take` returns.
+/// - Errors from reading `documents`, and errors that `sink` returns.
 /// - [`ErrorKind::Interrupted`] if the observer asks to stop.
 /// - [`ErrorKind::Usage`] if a batch holds only part of a document.
 pub fn encode_batches(
@@ -147,9 +147,9 @@ pub fn encode_batches(
     encoder: &Encoder,
     unit_name: impl Fn(usize, usize) -> String + Sync,
     observer: &dyn Observer,
-    take: impl FnMut(TokenBatch) -> Result<()>,
+    sink: impl FnMut(TokenBatch) -> Result<()>,
 ) -> Result<EncodeFacts> {
-    encode_in_chunks(documents, encoder, CHUNK_BYTES, unit_name, observer, take)
+    encode_in_chunks(documents, encoder, CHUNK_BYTES, unit_name, observer, sink)
 }
 
 /// A work item of one thread.
@@ -162,7 +162,7 @@ enum WorkItem {
 
 /// The result of one work item.
 enum EncodedItem {
-    /// The rows of a batch, ready for `take`, and their counts.
+    /// The rows of a batch, and their counts.
     Batch(TokenBatch, EncodeFacts),
     /// The tokens of a chunk. The chunks of a document become one [`TokenBatch`] when a `Stitcher` has joined all of
     /// them.
@@ -226,7 +226,7 @@ pub(super) fn encode_in_chunks(
     chunk_bytes: usize,
     unit_name: impl Fn(usize, usize) -> String + Sync,
     observer: &dyn Observer,
-    mut take: impl FnMut(TokenBatch) -> Result<()>,
+    mut sink: impl FnMut(TokenBatch) -> Result<()>,
 ) -> Result<EncodeFacts> {
     let mut facts = EncodeFacts::default();
     let items = documents.flat_map(|batch| {
@@ -237,8 +237,8 @@ pub(super) fn encode_in_chunks(
         let work = parts.into_iter().flatten().flat_map(|part| work_items(encoder, part, chunk_bytes));
         work.map(Ok).chain(error)
     });
-    let in_row = |wrong: Error, chunk: &DocumentChunk| {
-        wrong.at(row_name(&unit_name, &chunk.batch, chunk.batch.first_row))
+    let in_row = |error: Error, chunk: &DocumentChunk| {
+        error.at(row_name(&unit_name, &chunk.batch, chunk.batch.first_row))
     };
     let encode = |worker: &mut Worker<'_>, item: WorkItem| {
         observer.checkpoint()?;
@@ -249,33 +249,33 @@ pub(super) fn encode_in_chunks(
             }
             WorkItem::Chunk(chunk) => {
                 let encoded =
-                    worker.chunk(chunk.text(), chunk.range.clone()).map_err(|wrong| in_row(wrong, &chunk))?;
+                    worker.chunk(chunk.text(), chunk.range.clone()).map_err(|error| in_row(error, &chunk))?;
                 EncodedItem::Chunk(chunk, encoded)
             }
         })
     };
     let mut stitcher = encoder.stitcher();
-    let take = |encoded| {
-        let (batch, one) = match encoded {
+    let deliver = |encoded| {
+        let (batch, batch_facts) = match encoded {
             EncodedItem::Batch(batch, facts) => (batch, facts),
             EncodedItem::Chunk(chunk, encoded) => {
                 stitcher.push(encoder.tables(), chunk.text(), chunk.range.start, encoded);
                 if !chunk.is_last() {
-                    let within = encoder.limits.check_tokens(stitcher.len());
-                    return within.map_err(|wrong| in_row(wrong, &chunk));
+                    let checked = encoder.limits.check_tokens(stitcher.len());
+                    return checked.map_err(|error| in_row(error, &chunk));
                 }
                 let ids = encoder.stitched(mem::replace(&mut stitcher, encoder.stitcher()));
-                encoder.limits.check_tokens(ids.len()).map_err(|wrong| in_row(wrong, &chunk))?;
+                encoder.limits.check_tokens(ids.len()).map_err(|error| in_row(error, &chunk))?;
                 chunk.document(ids)
             }
         };
-        take(batch)?;
-        facts.add(&one);
-        observer.advanced(Stage::Encode, one.text_bytes);
+        sink(batch)?;
+        facts.add(&batch_facts);
+        observer.advanced(Stage::Encode, batch_facts.text_bytes);
         observer.checkpoint()
     };
-    let ahead = 2 * rayon::current_num_threads();
-    pools::ordered(items, ahead, || encoder.observed_worker(observer), encode, take)?;
+    let max_in_flight = 2 * rayon::current_num_threads();
+    pools::ordered(items, max_in_flight, || encoder.observed_worker(observer), encode, deliver)?;
     Ok(facts)
 }
 
@@ -335,14 +335,14 @@ fn encode_documents(
     let text_bytes: usize = batch.documents.lengths().map(to_usize).sum();
     let mut output = worker.output(worker.reserve_ids(text_bytes));
     let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
-    let specials = worker.specials();
+    let specials_before = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {
         match document {
             Some(text) => {
-                let in_row = |wrong: Error| wrong.at(row_name(unit_name, &batch, row));
+                let in_row = |error: Error| error.at(row_name(unit_name, &batch, row));
                 worker
                     .document(text, &mut output)
-                    .and_then(|()| check_tokens(worker, text, &output))
+                    .and_then(|()| check_long_document(worker, text, &output))
                     .map_err(in_row)?;
                 facts.text_bytes += to_u64(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
@@ -359,7 +359,7 @@ fn encode_documents(
     let (mut ids, ends) = worker.finish(output);
     worker.release_unused(&mut ids, text_bytes);
     facts.tokens = to_u64(ids.len());
-    facts.specials = worker.specials() - specials;
+    facts.specials = worker.specials() - specials_before;
     let Batch { source, unit, first_row, columns, .. } = batch;
     let text_bytes = facts.text_bytes;
     let tokens = TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns };
@@ -370,7 +370,7 @@ fn encode_documents(
 /// batch, so all tokens of `output` are its own.
 ///
 /// Shorter documents are not checked, since they can share `output` with other documents.
-fn check_tokens(worker: &Worker<'_>, text: &[u8], output: &PendingOutput<'_>) -> Result<()> {
+fn check_long_document(worker: &Worker<'_>, text: &[u8], output: &PendingOutput<'_>) -> Result<()> {
     if to_u64(text.len()) <= ITEM_BYTES { Ok(()) } else { worker.check_tokens(output.ids.len()) }
 }
 

@@ -4,9 +4,9 @@ use crate::base::huge_pages;
 use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
 use crate::split::{SHORT, ShortPretoken};
 
-/// Most tokens of a pre-token that the cache stores.
+/// Maximum number of tokens of a pre-token that the cache stores.
 pub(super) const IDS: usize = 7;
-/// Most tokens that a slot stores unpacked, 4 bytes each. Up to [`IDS`] are packed if their ids fit in
+/// Maximum number of tokens that a slot stores unpacked, 4 bytes each. Up to [`IDS`] are packed if their ids fit in
 /// [`PACKED_BITS`] bits.
 pub(super) const PLAIN: usize = 4;
 /// Bits of an id that is packed. [`IDS`] such ids, and two bits for their number, fill the 128 bits of a slot's
@@ -270,8 +270,8 @@ impl PretokenCache {
         u64_to_usize(slots[0].high >> COUNT_AT)
     }
 
-    /// The packed tokens of a pre-token and their number. Call it directly after [`get`](PretokenCache::get), which moves
-    /// a hit to the first slot.
+    /// The packed tokens of a pre-token and their number. Call it directly after [`get`](PretokenCache::get), which
+    /// moves a hit to the first slot.
     pub(super) fn get_packed(&self, pretoken: ShortPretoken, line: usize) -> Option<([TokenId; IDS], usize)> {
         let CacheLine([slot, _]) = &self.lines[line];
         if slot.is(pretoken) { slot.unpack() } else { None }

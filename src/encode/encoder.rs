@@ -118,9 +118,9 @@ pub struct Encoder {
 /// Limits that the memory limit implies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DocumentLimits {
-    /// Most bytes of a pre-token, where text is split.
+    /// Maximum number of bytes of a pre-token, where text is split.
     longest_pretoken: usize,
-    /// Most tokens of a document.
+    /// Maximum number of tokens of a document.
     most_tokens: usize,
 }
 
@@ -244,9 +244,9 @@ impl Encoder {
     #[must_use]
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PRETOKEN: u64 = 1 << 20;
-        const MOST_TOKENS: u64 = 2 << 20;
+        const MAX_TOKENS: u64 = 2 << 20;
         let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
-        let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MOST_TOKENS));
+        let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MAX_TOKENS));
         Encoder { limits: DocumentLimits { longest_pretoken, most_tokens }, ..self }
     }
 

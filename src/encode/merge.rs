@@ -227,7 +227,8 @@ const INSIDE: u32 = 1 << 31;
 /// Token ids, and lengths of texts to merge, are below this, since [`INSIDE`] takes the highest bit.
 pub(super) const LIMIT: usize = 1 << 31;
 
-/// Most slots (16 MiB) and heap entries (32 MiB) that are kept allocated from text to text; more are freed after use.
+/// Maximum number of slots (16 MiB) and heap entries (32 MiB) that are kept allocated from text to text; more are freed
+/// after use.
 const KEPT: usize = 1 << 22;
 
 /// Heap entries between two checks of the observer: some tens of milliseconds.

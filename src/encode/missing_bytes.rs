@@ -13,8 +13,8 @@ use crate::vocab::Vocabulary;
 /// range.
 const CHUNK: usize = 4 << 10;
 
-/// Most byte ranges that are searched one by one. With more, looking up each byte in a table is faster.
-const MOST_RANGES: usize = 8;
+/// Maximum number of byte ranges that are searched one by one. With more, looking up each byte in a table is faster.
+const MAX_RANGES: usize = 8;
 
 /// What to do with text that contains a byte without a token: see
 /// [`missing_bytes`](crate::vocab::Vocabulary::missing_bytes).
@@ -109,7 +109,7 @@ impl MissingByteTable {
     /// Position of the first missing byte in a text.
     ///
     /// `None` if every byte of the text has a token. Reads the text up to the chunk with that byte: once per range of
-    /// missing bytes, or once in all if there are more than [`MOST_RANGES`].
+    /// missing bytes, or once in all if there are more than [`MAX_RANGES`].
     pub(super) fn first_in(&self, text: &[u8]) -> Option<usize> {
         let at = text.chunks(CHUNK).position(|chunk| self.any_in(chunk))? * CHUNK;
         text[at..].iter().position(|&byte| self.is_missing[usize::from(byte)]).map(|within| at + within)
@@ -117,7 +117,7 @@ impl MissingByteTable {
 
     /// Whether a chunk has a missing byte.
     fn any_in(&self, chunk: &[u8]) -> bool {
-        if self.ranges.len() > MOST_RANGES {
+        if self.ranges.len() > MAX_RANGES {
             return chunk.iter().any(|&byte| self.is_missing[usize::from(byte)]);
         }
         // No branch per byte, so that the compiler compares many bytes at once.

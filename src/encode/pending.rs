@@ -11,10 +11,10 @@ use crate::base::int::{TokenId, u64_to_usize};
 /// Most pre-tokens that are added between two checks of whether pending output is full.
 pub(super) const PRETOKENS_PER_CHECK: usize = 64;
 
-/// Most new pre-tokens that wait in pending output. With more, the holes are filled at the next check.
+/// Maximum number of new pre-tokens that wait in pending output. With more, the holes are filled at the next check.
 const NEW: usize = 256;
-/// Most holes, and most ends of documents, that pending output has. With more, the holes are filled at the next
-/// check.
+/// Maximum number of holes, and of ends of documents, that pending output has. With more, the holes are filled at the
+/// next check.
 const HOLES: usize = 1024;
 
 /// Entries of the table that finds a new pre-token which occurs again soon, as many do. It is indexed by hash.
@@ -65,8 +65,8 @@ struct Hole {
 impl<'t> PendingOutput<'t> {
     /// Pending output that continues after `ids`.
     pub(super) fn new(ids: TokenIds, mut memory: PendingBuffers) -> PendingOutput<'t> {
-        // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PRETOKENS_PER_CHECK` pre-tokens,
-        // can follow before the next check of whether the output is full.
+        // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PRETOKENS_PER_CHECK`
+        // pre-tokens, can follow before the next check of whether the output is full.
         memory.room.resize(TOKENS + PRETOKENS_PER_CHECK * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
         let (ends, pending_ends, holes, new) = Default::default();
@@ -115,8 +115,8 @@ impl<'t> PendingOutput<'t> {
         self.known += 1;
     }
 
-    /// Appends tokens if they fit and leave space for those of `PRETOKENS_PER_CHECK` more pre-tokens. Returns whether they
-    /// did.
+    /// Appends tokens if they fit and leave space for those of `PRETOKENS_PER_CHECK` more pre-tokens. Returns whether
+    /// they did.
     ///
     /// If it returns `false`, nothing was appended. The caller then fills the holes and appends the tokens to `ids`.
     pub(super) fn put(&mut self, tokens: &[TokenId]) -> bool {

@@ -285,8 +285,8 @@ const FIRST: u8 = 0xCC;
 static STABLE: LazyLock<Vec<bool>> =
     LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(is_stable)).collect());
 
-/// Most bytes of a normalized text for each byte of the text, besides [`ROOM`]. Without a limit, replacing strings
-/// by longer ones again and again could fill the memory.
+/// Maximum number of bytes of a normalized text for each byte of the text, besides [`ROOM`]. Without a limit, replacing
+/// strings by longer ones again and again could fill the memory.
 const GROWTH: usize = 64;
 /// Bytes (1 MiB) that a normalized text may have however short the text was, since a replacement can be long.
 const ROOM: usize = 1 << 20;

@@ -19,7 +19,7 @@ use crate::count::PretokenCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::Batch;
-use crate::split::{Named, SplitPattern, Splitter};
+use crate::split::{NamedPattern, SplitPattern, Splitter};
 use crate::train::{self, Merges, TrainConfig};
 use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
@@ -38,11 +38,11 @@ pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
 
 /// A vocabulary with the merges that training learns from a text.
 pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
-    trained_beside(&[], text, split)
+    trained_with_specials(&[], text, split)
 }
 
 /// The same, with special tokens.
-pub(super) fn trained_beside(specials: &[String], text: &[u8], split: SplitPattern) -> Vocabulary {
+pub(super) fn trained_with_specials(specials: &[String], text: &[u8], split: SplitPattern) -> Vocabulary {
     let mut pretokens = PretokenCounts::new();
     if !text.is_empty() {
         pretokens.push(text, Count::ONE);
@@ -277,7 +277,9 @@ fn workers_that_need_the_tables_wait_for_one_to_build_them() {
 /// Backtracking is prepared from the documented amount of expected text on, and not below it.
 #[test]
 fn tables_for_much_text_are_built_beforehand() {
-    for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {
+    for (split, least) in
+        [(SplitPattern::None, 16 * 256), (SplitPattern::Named(NamedPattern::Gpt2), 8 * 16 * 256)]
+    {
         let vocabulary = Arc::new(trained(b"", split));
         for (bytes, method) in [(least - 1, encoder::LITTLE_TEXT), (least, Method::Backtracking)] {
             let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid");
@@ -381,7 +383,7 @@ fn a_long_document_encodes_as_its_pretokens_do() {
         })
         .collect();
     let text = text.as_bytes();
-    for named in [Named::Gpt2, Named::Gpt4, Named::Cl100k, Named::O200k] {
+    for named in [NamedPattern::Gpt2, NamedPattern::Gpt4, NamedPattern::Cl100k, NamedPattern::O200k] {
         let vocabulary = trained(&text[..300], SplitPattern::Named(named));
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut ends = vec![0];
@@ -409,7 +411,7 @@ fn a_megabyte_of_anything_ends() {
     const SIZE: usize = 1_000_000;
     let letters: Vec<u8> = (0..SIZE).map(|_| b"etaoinshrdlu"[random() % 12]).collect();
     for text in [vec![b'a'; SIZE], vec![b' '; SIZE], b"ab c".repeat(SIZE / 4), letters] {
-        for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
+        for split in [SplitPattern::None, SplitPattern::Named(NamedPattern::Gpt2)] {
             let vocabulary = trained(&text[..2_000], split);
             let encoder = prepared(&vocabulary, EncodeConfig::default());
             let mut worker = encoder.worker();
@@ -541,7 +543,7 @@ mod missing_bytes {
         let parts = |unknown: Option<bool>| VocabularyParts {
             tokens: tokens.clone(),
             merges: vec![merge(0, 1, 2, 0), merge(1, 0, 5, 1)],
-            split: SplitPattern::Named(Named::Gpt2),
+            split: SplitPattern::Named(NamedPattern::Gpt2),
             unknown: unknown.map(|fuse| UnknownToken {
                 text: "<unk>".to_owned(),
                 id: Some(TokenId::new(3)),
@@ -1023,7 +1025,7 @@ mod tokenizer {
     fn with_specials() -> Tokenizer {
         let learned = train::reference::learn_merges(&PretokenCounts::new(), &TrainConfig::new(0));
         let specials = ["<end>".to_owned()];
-        let split = SplitPattern::Named(Named::Gpt4);
+        let split = SplitPattern::Named(NamedPattern::Gpt4);
         let vocabulary = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, split);
         tokenizer(vocabulary.expect("legal"))
     }
@@ -1145,7 +1147,8 @@ mod tokenizer {
     /// Each format is read from its file and from its folder.
     #[test]
     fn tokenizers_are_read_from_files_of_every_format() {
-        let made = trained(b"the cat sat on the mat, the cat ate the rat", SplitPattern::Named(Named::Gpt2));
+        let made =
+            trained(b"the cat sat on the mat, the cat ate the rat", SplitPattern::Named(NamedPattern::Gpt2));
         let expected = tokenizer(made.clone()).encode("the rat").expect("encodes");
         for format in Format::ALL {
             let folder = tempfile::tempdir().expect("a folder");
@@ -1275,7 +1278,7 @@ fn ids_of_more_than_two_bytes_are_kept() {
 fn rows_without_text_make_no_room_for_those_after_them() {
     let eos = Some(TokenId::new(256));
     let special = ["<|end|>".to_owned()];
-    let vocabulary = trained_beside(&special, b"", SplitPattern::None);
+    let vocabulary = trained_with_specials(&special, b"", SplitPattern::None);
     let encoder = prepared(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() });
     let mut texts = vec![Some(Vec::new()); 1 << 20];
     texts[0] = Some(b"a".to_vec());
@@ -1291,12 +1294,12 @@ fn chunks_of_long_documents_change_nothing() {
         vec(proptest::option::weighted(0.9, text()), 1..8),
         1..40usize,
         any::<bool>(),
-        proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
+        proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(NamedPattern::Gpt2)]),
         any::<bool>(),
     );
     one_case_in(4, &inputs, |(mut texts, chunk_bytes, bos, split, found)| {
         let learned_from = texts.iter().flatten().flatten().copied().collect::<Vec<u8>>();
-        let vocabulary = trained_beside(&["<s>".to_owned()], &learned_from, split);
+        let vocabulary = trained_with_specials(&["<s>".to_owned()], &learned_from, split);
         // Some texts have none of the tokens that are searched for, and some have one.
         for text in texts.iter_mut().flatten().step_by(2) {
             text.splice(text.len() / 2..text.len() / 2, *b"<s>");
@@ -1341,7 +1344,7 @@ fn a_long_pretoken_encodes_as_its_merges_do() {
     one_case_in(4, &inputs, |(runs, split)| {
         let pretoken: Vec<u8> =
             runs.iter().flat_map(|&(letter, run)| std::iter::repeat_n(b"abc"[letter], run)).collect();
-        let split = if split { SplitPattern::Named(Named::Gpt2) } else { SplitPattern::None };
+        let split = if split { SplitPattern::Named(NamedPattern::Gpt2) } else { SplitPattern::None };
         let vocabulary = trained(&pretoken[..500], split);
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut expected = Vec::new();
@@ -1361,7 +1364,7 @@ fn a_long_pretoken_encodes_as_its_merges_do() {
 #[test]
 fn chunks_end_at_safe_split_points() {
     let text = b"ab cd efghijklmn op";
-    let vocabulary = trained(text, SplitPattern::Named(Named::Gpt2));
+    let vocabulary = trained(text, SplitPattern::Named(NamedPattern::Gpt2));
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     assert_eq!(encoder.chunks(text, 4), [0..2, 2..5, 5..16, 16..19]);
 }
@@ -1487,7 +1490,7 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
         if state >> 63 == 0 { b'a' } else { b'b' }
     };
     let text: Vec<u8> = (0..900_000).map(|_| letter()).collect();
-    for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
+    for split in [SplitPattern::None, SplitPattern::Named(NamedPattern::Gpt2)] {
         let vocabulary = trained(&text[..2_000], split.clone());
         let by_longest_matches = prepared(&vocabulary, EncodeConfig::default());
         let merging = Encoder::new(vocabulary, EncodeConfig::default()).expect("valid").worth(usize::MAX);

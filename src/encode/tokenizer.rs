@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::observer::Silent;
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
-/// Most texts of a batch that a thread takes at a time.
+/// Maximum number of texts of a batch that a thread takes at a time.
 const TEXTS_AT_A_TIME: usize = 256;
 
 /// Encodes texts to token ids and decodes ids to text: a vocabulary with everything that encoding needs.

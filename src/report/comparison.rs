@@ -178,7 +178,7 @@ impl Comparison {
     }
 }
 
-/// The most bytes per token that any tokenizer reaches on this text.
+/// The maximum of the bytes per token of the tokenizers on this text.
 fn best(part: &ComparedText) -> f64 {
     part.tokens.iter().map(|&tokens| to_f64(part.text_bytes) / to_f64(tokens.max(1))).fold(0.0, f64::max)
 }

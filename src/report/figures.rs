@@ -112,7 +112,7 @@ pub struct TrainingFacts {
     pub tokens_before: u64,
     /// Tokens after the last merge.
     pub tokens_after: u64,
-    /// Least count at which a pair was merged.
+    /// Minimum count at which a pair was merged.
     pub min_frequency: u64,
     /// The rule that chose between equally good pairs.
     pub tie_break: String,

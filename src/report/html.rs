@@ -9,7 +9,7 @@ use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
     ShownToken, StageCost, charts,
 };
-use crate::base::int::counted;
+use crate::base::int::with_unit;
 use crate::base::integrity::HTML_CHECKSUM;
 
 /// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
@@ -181,7 +181,7 @@ impl Fact {
 impl Token {
     /// Formats a token. The id and the length in bytes are its title.
     fn of(token: &ShownToken) -> Token {
-        let title = format!("id {}, {}", token.id, counted(token.bytes, "byte"));
+        let title = format!("id {}, {}", token.id, with_unit(token.bytes, "byte"));
         Token { text: token.visible(), title, special: token.special }
     }
 }
@@ -375,18 +375,18 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
 type OfSource<'a> = (&'a str, [(&'static str, u64); 3], (&'static str, f64));
 
 impl<'a> BySource<'a> {
-    /// A table of a `list` of the report; `None` unless it has several sources. `told` returns the figures of a
+    /// A table of a `list` of the report; `None` unless it has several sources. `figures_of` returns the figures of a
     /// source.
     fn of<S>(
         title: &'static str,
         list: &str,
         labels: [&'static str; 4],
         sources: &'a [S],
-        told: impl Fn(&'a S) -> OfSource<'a>,
+        figures_of: impl Fn(&'a S) -> OfSource<'a>,
     ) -> Option<BySource<'a>> {
         let row = |(at, source)| {
             let key = |name| format!("{list}.{at}.{name}");
-            let (uri, counts, (name, number)) = told(source);
+            let (uri, counts, (name, number)) = figures_of(source);
             let [one, two, three] = counts.map(|(name, count)| Fact::count("", key(name), count));
             (uri, [one, two, three, Fact::number("", key(name), number)])
         };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::encoding::shown;
+use super::encoding::shown_token;
 use super::extend::load_as_needed;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::Plan;
@@ -61,7 +61,7 @@ pub fn compare(
         let mut tally = ComparisonSums::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         pools::ordered(
-            inputs.whole(inputs.sampled(ReadBy::Readers)),
+            inputs.join_parts(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
             |workers, batch| ComparedBatch::of(&batch, workers, &known, &inputs),
@@ -268,7 +268,11 @@ impl LoadedTokenizer {
             path: self.path.display().to_string(),
             vocabulary: to_u64(self.encoder.vocabulary().ordinary().count()),
             used: to_u64(tokens.len()),
-            longest: tokens.iter().take(SHOWN).map(|&(id, _)| shown(self.encoder.vocabulary(), id)).collect(),
+            longest: tokens
+                .iter()
+                .take(SHOWN)
+                .map(|&(id, _)| shown_token(self.encoder.vocabulary(), id))
+                .collect(),
         }
     }
 }
@@ -302,7 +306,7 @@ fn different(words: Map<Box<[u8]>, u64>, known: &[LoadedTokenizer]) -> Result<Ve
         tokens: tokens
             .iter()
             .zip(known)
-            .map(|(ids, known)| ids.iter().map(|&id| shown(known.encoder.vocabulary(), id)).collect())
+            .map(|(ids, known)| ids.iter().map(|&id| shown_token(known.encoder.vocabulary(), id)).collect())
             .collect(),
     };
     Ok(found.into_iter().map(compared).collect())

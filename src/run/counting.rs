@@ -20,9 +20,9 @@ use crate::base::atomic_file::{self};
 use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
-    CorpusFacts, CountConfig, Counted, Counts, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
-    WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters, count_whole_documents,
-    read_counts_info, sum_counts, write_sum,
+    CorpusCounts, CorpusFacts, CountConfig, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
+    SpillableCounts, WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters,
+    count_whole_documents, read_counts_info, sum_counts, write_sum,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -94,7 +94,7 @@ pub fn count_only(
     check_outside(plan, path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let counts = count_within_limit(
+        let counts = count_sample_spilling(
             plan,
             settings,
             &inputs,
@@ -246,7 +246,11 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
 ///
 /// # Errors
 /// A file cannot be read, does not match the plan, or does not fit the memory.
-pub(super) fn read_counts_files(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
+pub(super) fn read_counts_files(
+    plan: &Plan,
+    train: &TrainPlan,
+    observer: &dyn Observer,
+) -> Result<CorpusCounts> {
     observer.started(Stage::Count, None);
     let limit = match plan.counts[..] {
         [_] => memory_of_tables(plan.memory, plan.threads),
@@ -261,7 +265,7 @@ pub(super) fn read_counts_files(plan: &Plan, train: &TrainPlan, observer: &dyn O
         return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training again"));
     }
     let facts = facts(&pretokens);
-    Ok(Counted { pretokens, facts })
+    Ok(CorpusCounts { pretokens, facts })
 }
 
 /// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
@@ -302,7 +306,7 @@ pub(super) fn count_mixture(
     inputs: &Inputs<'_>,
     folder: &Path,
     observer: &dyn Observer,
-) -> Result<Counted> {
+) -> Result<CorpusCounts> {
     std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let mut facts = CorpusFacts::default();
     let mut weighted = Vec::new();
@@ -332,7 +336,7 @@ pub(super) fn count_mixture(
         .chain(specials.flat_map(|text| text.bytes()))
         .collect();
     facts.distinct_bytes = to_u64(bytes.len());
-    Ok(Counted { pretokens, facts })
+    Ok(CorpusCounts { pretokens, facts })
 }
 
 /// Removes stored counts of sources that no longer belong to the mixture.
@@ -393,7 +397,7 @@ impl StoredCounts {
             "format": spec.format,
             "documents": spec.documents,
             "on_bad_input": spec.on_bad_input,
-            "limit": plan.limits[number],
+            "limit": plan.source_samples[number],
             "split": train.split,
             "boundary": train.boundary,
             "special_tokens": train.specials,
@@ -424,10 +428,10 @@ impl StoredCounts {
     ) -> Result<CorpusFacts> {
         let left_out = inputs.skipped_rows().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
-        let scratch = self.counts.parent().unwrap_or(Path::new("."));
+        let spill_folder = self.counts.parent().unwrap_or(Path::new("."));
         // The sum applies the weights.
         let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
-        let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer);
+        let counts = count_documents(inputs.limited(number), config, plan, train, spill_folder, observer);
         let counts = counts.map_err(|error| inputs.with_place(error))?;
         inputs.check_stamps()?;
         observer.finished(Stage::Count);
@@ -471,13 +475,13 @@ pub(super) fn count_sample(
     inputs: &Inputs<'_>,
     prepare: Option<Arc<dyn Prepare>>,
     observer: &dyn Observer,
-) -> Result<Counted> {
+) -> Result<CorpusCounts> {
     if train.split != SplitPattern::None {
-        let counts = count_within_limit(plan, train, inputs, prepare, &train.output, observer)?;
-        return counts.into_counted(observer);
+        let counts = count_sample_spilling(plan, train, inputs, prepare, &train.output, observer)?;
+        return counts.into_corpus_counts(observer);
     }
     let documents = prepared(inputs, ReadBy::Readers, &prepare);
-    let limit = Some(MemoryLimit { tables: plan.memory, scratch: train.output.clone() });
+    let limit = Some(MemoryLimit { table_bytes: plan.memory, spill_folder: train.output.clone() });
     let config = CountConfig { limit, ..count_config(plan, train, prepare)? };
     observer.started(Stage::Count, inputs.sampled_bytes());
     let counted = count_whole_documents(documents, &config, observer)?;
@@ -486,22 +490,22 @@ pub(super) fn count_sample(
 }
 
 /// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
-/// `scratch`.
+/// `spill_folder`.
 ///
 /// # Errors
 /// Errors of reading, counting and writing. An error of a document is completed with its place.
-pub(super) fn count_within_limit(
+pub(super) fn count_sample_spilling(
     plan: &Plan,
     train: &TrainPlan,
     inputs: &Inputs<'_>,
     prepare: Option<Arc<dyn Prepare>>,
-    scratch: &Path,
+    spill_folder: &Path,
     observer: &dyn Observer,
-) -> Result<Counts> {
+) -> Result<SpillableCounts> {
     observer.started(Stage::Count, inputs.sampled_bytes());
     let documents = prepared(inputs, ReadBy::Takers, &prepare);
     let config = CountConfig { weights: plan.weights.clone(), ..count_config(plan, train, prepare)? };
-    let counts = count_documents(documents, config, plan, train, scratch, observer);
+    let counts = count_documents(documents, config, plan, train, spill_folder, observer);
     let counts = counts.map_err(|error| inputs.with_place(error))?;
     observer.finished(Stage::Count);
     Ok(counts)
@@ -510,11 +514,11 @@ pub(super) fn count_within_limit(
 /// The documents of the sample. They are joined from their parts if they must be prepared.
 fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
     let documents = inputs.sampled(by);
-    if prepare.is_some() { inputs.whole(documents) } else { documents }
+    if prepare.is_some() { inputs.join_parts(documents) } else { documents }
 }
 
 /// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
-/// `scratch`.
+/// `spill_folder`.
 ///
 /// # Errors
 /// Errors of reading, counting and writing, or the split pattern cannot be used.
@@ -523,14 +527,14 @@ pub(super) fn count_documents(
     config: CountConfig,
     plan: &Plan,
     train: &TrainPlan,
-    scratch: &Path,
+    spill_folder: &Path,
     observer: &dyn Observer,
-) -> Result<Counts> {
-    let tables = memory_of_tables(plan.memory, plan.threads);
-    let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
+) -> Result<SpillableCounts> {
+    let table_bytes = memory_of_tables(plan.memory, plan.threads);
+    let limit = Some(MemoryLimit { table_bytes, spill_folder: spill_folder.to_path_buf() });
     let config = CountConfig { limit, ..config };
     let splitter = splitter(&train.split)?;
-    crate::count::count_within_limit(documents, &*splitter, &config, observer)
+    crate::count::count_spilling(documents, &*splitter, &config, observer)
 }
 
 /// How documents are counted. If text is prepared, that also finds the special tokens.

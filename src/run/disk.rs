@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::BinaryViewArray;
 
 use super::RunError;
-use super::encoding::{dataset_config, encoder, takes_all};
+use super::encoding::{dataset_config, encoder, encodes_all};
 use super::inputs::Inputs;
 use super::plan::{EncodePlan, Plan, TrainPlan};
 use super::training::{LearnConfig, learn};
@@ -99,15 +99,15 @@ fn measured(
 ) -> Result<Option<u64>> {
     let Excerpt { parts, text_bytes: found, is_all } = Excerpt::read(inputs, observer)?;
     // Sources may declare more text than was found when all of it was read.
-    let everything = match (text_bytes, found) {
-        (Some(said), Some(found)) if is_all => Some(said.min(found)),
-        (said, found) => said.or(found),
+    let total = match (text_bytes, found) {
+        (Some(declared), Some(found)) if is_all => Some(declared.min(found)),
+        (declared, found) => declared.or(found),
     };
-    let (Some(everything), false) = (everything, parts.is_empty()) else { return Ok(None) };
+    let (Some(total), false) = (total, parts.is_empty()) else { return Ok(None) };
     let bytes = |vocabulary: &Arc<Vocabulary>, parts: &[Batch]| -> Result<Option<u64>> {
         let text: u64 = parts.iter().map(Batch::text_bytes).sum();
         let written = written_bytes(plan, encode, inputs, vocabulary, parts)?;
-        Ok(if text == everything { Some(written) } else { scaled(written, text, everything) })
+        Ok(if text == total { Some(written) } else { scaled(written, text, total) })
     };
     if let Some(vocabulary) = given {
         return bytes(vocabulary, &parts);
@@ -196,14 +196,14 @@ pub(super) fn check_free(
 ) -> Result<()> {
     let Some(free) = free_space(&plan.output) else { return Ok(()) };
     let room = free.saturating_add(held);
-    let everything = takes_all(encode, inputs);
+    let is_complete = encodes_all(encode, inputs);
     let text_bytes = inputs.text_bytes();
     if at_most(encode, inputs, text_bytes).is_some_and(|most| most <= room) {
         return Ok(());
     }
     let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
     // The estimate is for all of the text, and the share of a sample is not known.
-    need.measured &= everything;
+    need.measured &= is_complete;
     let folder = || plan.output.clone();
     match compare(need, room) {
         FreeSpace::Enough => Ok(()),
@@ -256,7 +256,7 @@ fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) ->
 ///
 /// Counting needs further space there if the counts exceed the memory. That need is not known in advance, so it is
 /// left out. Without a figure from the system there is no note.
-pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
+pub(super) fn note_free_space(train: &TrainPlan, observer: &dyn Observer) {
     /// Bytes per token in all formats and the training record.
     const BYTES_PER_TOKEN: u64 = 64;
     let need = to_u64(train.vocab_size()).saturating_mul(BYTES_PER_TOKEN);

@@ -11,7 +11,7 @@ use super::RunError;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::plan::{EncodePlan, EncodedDocuments, Plan};
 use super::state::JobState;
-use crate::base::int::{ByteCount, TokenId, counted, to_u64, u64_to_usize};
+use crate::base::int::{ByteCount, TokenId, to_u64, u64_to_usize, with_unit};
 use crate::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -32,7 +32,7 @@ pub(super) struct Encoded {
     /// Totals of all data files, including those that an earlier run wrote.
     pub(super) contents: RowTotals,
     /// Bytes of text that an earlier run encoded.
-    pub(super) reused: u64,
+    pub(super) reused_bytes: u64,
     /// The documents that the report shows.
     pub(super) samples: Vec<SampleDocument>,
 }
@@ -58,7 +58,7 @@ pub(super) fn encode(
     observer: &dyn Observer,
 ) -> Result<Encoded> {
     let encoder = encoder(encode, vocabulary)?;
-    let everything = takes_all(encode, inputs);
+    let is_complete = encodes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
     for UnsupportedColumn { column, what, by_card } in
         columns_datasets_cannot_read(&*output_schema(&config.columns)?)
@@ -81,20 +81,21 @@ pub(super) fn encode(
         ));
     }
     let writer = DatasetWriter::create(folder, config, observer)?;
-    let text_bytes = inputs.text_bytes().filter(|_| everything);
-    let reused = writer.reused().text_bytes;
-    let left = text_bytes.map(|all| all.saturating_sub(reused));
-    observer.started(Stage::Encode, left);
-    tell_reused(writer.reused(), observer);
-    let encoder = encoder.expecting(ByteCount(left.unwrap_or(0))).within(inputs.memory());
-    let findings =
-        DocumentSamples::new(everything.then_some(inputs.skipped_rows()), &writer.reused().remarks);
-    let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
-    for span in work.writer.missing() {
-        work.encode(span)?;
+    let text_bytes = inputs.text_bytes().filter(|_| is_complete);
+    let reused_bytes = writer.reused().text_bytes;
+    let remaining = text_bytes.map(|all| all.saturating_sub(reused_bytes));
+    observer.started(Stage::Encode, remaining);
+    note_reused(writer.reused(), observer);
+    let encoder = encoder.expecting(ByteCount(remaining.unwrap_or(0))).within(inputs.memory());
+    let shown_documents =
+        ShownDocuments::new(is_complete.then_some(inputs.skipped_rows()), &writer.reused().remarks);
+    let mut span_encoder =
+        SpanEncoder { inputs, is_complete, vocabulary, encoder: &encoder, observer, writer, shown_documents };
+    for span in span_encoder.writer.missing() {
+        span_encoder.encode(span)?;
     }
-    let Work { writer, findings, .. } = work;
-    let (manifest, contents) = if everything {
+    let SpanEncoder { writer, shown_documents, .. } = span_encoder;
+    let (manifest, contents) = if is_complete {
         let identities = inputs.identities_now()?;
         writer.finish(|source, unit| Ok(identities[source][unit].clone()))
     } else {
@@ -102,9 +103,9 @@ pub(super) fn encode(
         writer.finish(|_, _| Ok(inputs.as_one_identity(&state.inputs)))
     }?;
     observer.finished(Stage::Encode);
-    tell_why_nothing(&contents, everything, observer);
-    tell_bare(encode, to_u64(vocabulary.id_limit()), &contents, observer);
-    Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
+    note_empty_input(&contents, is_complete, observer);
+    note_bin_format(encode, to_u64(vocabulary.id_limit()), &contents, observer);
+    Ok(Encoded { manifest, contents, reused_bytes, samples: shown_documents.finish() })
 }
 
 /// Checks that one output can hold the new split beside its existing splits, before anything is removed.
@@ -113,7 +114,7 @@ pub(super) fn encode(
 /// - The splits differ in tokenizer, format, packing, columns, or the treatment of special tokens.
 /// - The plan names a token that the vocabulary lacks.
 /// - A file of another split cannot be read.
-pub(super) fn check_splits(
+pub(super) fn check_dataset_splits(
     plan: &Plan,
     encode: &EncodePlan,
     vocabulary: &Arc<Vocabulary>,
@@ -135,7 +136,7 @@ pub(super) fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Resu
 }
 
 /// Whether all documents are encoded, in the order of the sources, and not only a sample of them.
-pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
+pub(super) fn encodes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
     encode.documents == EncodedDocuments::All || inputs.sample_is_everything()
 }
 
@@ -153,11 +154,11 @@ pub(super) fn dataset_config(
     inputs: &Inputs<'_>,
     job: String,
 ) -> Result<DatasetConfig> {
-    let everything = takes_all(encode, inputs);
+    let is_complete = encodes_all(encode, inputs);
     Ok(DatasetConfig {
         job,
-        plan: file_plan(encode, inputs, everything)?,
-        units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
+        plan: file_plan(encode, inputs, is_complete)?,
+        units: if is_complete { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
         columns: inputs.columns()?,
         ids: to_u64(encoder.vocabulary().id_limit()),
         compression: encode.compression,
@@ -170,8 +171,8 @@ pub(super) fn dataset_config(
 }
 
 /// If there were no documents, or only null ones, tells the observer the probable cause.
-fn tell_why_nothing(contents: &RowTotals, everything: bool, observer: &dyn Observer) {
-    if contents.documents == 0 && !everything {
+fn note_empty_input(contents: &RowTotals, is_complete: bool, observer: &dyn Observer) {
+    if contents.documents == 0 && !is_complete {
         observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
     } else if contents.documents == 0 {
         observer.noted("the input has no documents: check that it is the right input");
@@ -181,7 +182,7 @@ fn tell_why_nothing(contents: &RowTotals, everything: bool, observer: &dyn Obser
 }
 
 /// Tells the observer about properties of a `.bin` file that its readers may not expect.
-fn tell_bare(encode: &EncodePlan, ids: u64, contents: &RowTotals, observer: &dyn Observer) {
+fn note_bin_format(encode: &EncodePlan, ids: u64, contents: &RowTotals, observer: &dyn Observer) {
     if encode.format != OutputFormat::Bin {
         return;
     }
@@ -202,11 +203,11 @@ fn tell_bare(encode: &EncodePlan, ids: u64, contents: &RowTotals, observer: &dyn
 }
 
 /// Tells the observer how much of an earlier run is kept.
-fn tell_reused(reused: &Reused, observer: &dyn Observer) {
+fn note_reused(reused: &Reused, observer: &dyn Observer) {
     let &Reused { files, row_groups, text_bytes, .. } = reused;
     if text_bytes > 0 {
-        let whole = counted(to_u64(files), "data file");
-        let begun = counted(to_u64(row_groups), "row group");
+        let whole = with_unit(to_u64(files), "data file");
+        let begun = with_unit(to_u64(row_groups), "row group");
         let there = match (files, row_groups) {
             (0, _) => begun,
             (_, 0) => whole,
@@ -222,11 +223,11 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
 /// The state of encoding.
 ///
 /// The documents that the output still lacks are encoded span by span, in order. Every batch must be given to
-/// `findings` before it is written: its remarks are then stored with its rows, and a resumed run can read them.
-struct Work<'a> {
+/// `shown_documents` before it is written: its remarks are then stored with its rows, and a resumed run can read them.
+struct SpanEncoder<'a> {
     inputs: &'a Inputs<'a>,
     /// Whether all documents are encoded, in the order of the sources.
-    everything: bool,
+    is_complete: bool,
     /// The tokenizer, to show tokens in remarks.
     vocabulary: &'a Vocabulary,
     encoder: &'a Encoder,
@@ -234,10 +235,10 @@ struct Work<'a> {
     /// Writes the data files, and its journal stores the remarks.
     writer: DatasetWriter<'a>,
     /// Collects the documents that the report shows, and the skipped rows.
-    findings: DocumentSamples<'a>,
+    shown_documents: ShownDocuments<'a>,
 }
 
-impl Work<'_> {
+impl SpanEncoder<'_> {
     /// Encodes one span of the documents that is missing in the output.
     ///
     /// The documents of a sample can come from any unit at any time, so their rows are numbered through the whole
@@ -246,29 +247,29 @@ impl Work<'_> {
     /// # Errors
     /// A document cannot be read or encoded, a file cannot be written, or the observer asks to stop.
     fn encode(&mut self, span: DocumentSpan) -> Result<()> {
-        let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
+        let SpanEncoder { inputs, is_complete, vocabulary, encoder, observer, .. } = *self;
         let DocumentSpan { from, documents, .. } = self.writer.begin(span)?;
-        self.findings.go_to(from.source, from.unit);
-        let all = match everything {
+        self.shown_documents.set_unit(from.source, from.unit);
+        let all = match is_complete {
             true => inputs.all_from(from.source, from.unit),
             false => inputs.sampled(ReadBy::Readers),
         };
-        let documents = stretch(inputs.whole(all), from.row, documents);
+        let documents = skip_and_take(inputs.join_parts(all), from.row, documents);
         // The file of a sampled row is not known.
-        let name = |source, unit| match everything {
+        let name = |source, unit| match is_complete {
             true => inputs.unit_name(source, unit),
             false => inputs.sample_name(source),
         };
         let mut position = from.row;
         encode_batches(documents, encoder, name, observer, |batch| {
-            let remarks = self.findings.hear(
+            let remarks = self.shown_documents.observe_batch(
                 &batch,
                 |source| inputs.units_of(source),
                 name,
-                |id| shown(vocabulary, id),
+                |id| shown_token(vocabulary, id),
             );
             remarks.into_iter().for_each(|remark| self.writer.remark(remark));
-            if everything {
+            if is_complete {
                 return self.writer.write(batch);
             }
             let row = position;
@@ -284,8 +285,8 @@ impl Work<'_> {
 ///
 /// # Errors
 /// The name of the split is not allowed: see [`is_split_name`](crate::sink::is_split_name).
-fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Result<FilePlan> {
-    if everything && inputs.text_bytes().is_some() {
+fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, is_complete: bool) -> Result<FilePlan> {
+    if is_complete && inputs.text_bytes().is_some() {
         FilePlan::of_units(&inputs.units(), &encode.split_name, encode.file_text_bytes.0)
     } else {
         FilePlan::rolling(&encode.split_name, encode.file_text_bytes.0)
@@ -338,36 +339,36 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
 /// A token in readable form.
 ///
 /// An id without a token is shown with no bytes.
-pub fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
+pub fn shown_token(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
     match vocabulary.special(id) {
         Some(special) => ShownToken::special(id, &special.text),
         None => ShownToken::new(id, vocabulary.bytes(id).unwrap_or_default()),
     }
 }
 
-/// Number of documents that the report shows.
-const SAMPLES: usize = 6;
+/// Maximum number of documents that the report shows.
+const MAX_SHOWN_DOCUMENTS: usize = 6;
 
 /// Number of tokens to show from the start of each document.
-const SAMPLE_TOKENS: usize = 60;
+const SHOWN_TOKENS: usize = 60;
 /// Number of tokens to show from the end of a document that has more.
-const SAMPLE_END_TOKENS: usize = 4;
+const SHOWN_END_TOKENS: usize = 4;
 
 /// Collects the documents that the report shows with their tokens, and the skipped rows of each unit. Documents that an
 /// earlier run encoded are included.
 ///
-/// The remarks that [`hear`](DocumentSamples::hear) returns hold everything that a resumed run needs to make the same
-/// report. At most [`SAMPLES`] documents are kept, with at most [`SAMPLE_TOKENS`] + [`SAMPLE_END_TOKENS`] tokens
-/// each.
-pub(super) struct DocumentSamples<'a> {
+/// The remarks that [`observe_batch`](ShownDocuments::observe_batch) returns have everything that a resumed run needs
+/// to make the same report. At most [`MAX_SHOWN_DOCUMENTS`] documents are kept, with at most [`SHOWN_TOKENS`] +
+/// [`SHOWN_END_TOKENS`] tokens each.
+pub(super) struct ShownDocuments<'a> {
     /// The rows that were skipped, if units are encoded in order; `None` for a sample.
     skipped_rows: Option<&'a SkippedRows>,
     /// The unit of the next documents, by source and number.
     unit: (usize, usize),
     /// The documents to show, in the order in which they were encoded.
-    samples: Vec<DocumentSample>,
+    documents: Vec<ShownDocument>,
     /// The skipped rows of each finished unit that has some.
-    left_out: Vec<SkippedUnitRows>,
+    skipped_units: Vec<SkippedUnitRows>,
 }
 
 /// A remark in the journal of the output: what a resumed run must know of documents that it does not encode again.
@@ -377,7 +378,8 @@ pub(super) struct DocumentSamples<'a> {
 #[serde(rename_all = "kebab-case")]
 enum DocumentRemark {
     /// A document to show.
-    DocumentSample(DocumentSample),
+    #[serde(rename = "document-sample")]
+    ShownDocument(ShownDocument),
     /// The skipped rows of a finished unit.
     UnitSkips(SkippedUnitRows),
 }
@@ -386,7 +388,7 @@ enum DocumentRemark {
 ///
 /// The place is the key: a document that is encoded again is not shown twice.
 #[derive(Clone, Serialize, Deserialize)]
-struct DocumentSample {
+struct ShownDocument {
     source: usize,
     unit: usize,
     row: u64,
@@ -402,26 +404,26 @@ struct SkippedUnitRows {
     rows: UnitSkips,
 }
 
-impl<'a> DocumentSamples<'a> {
+impl<'a> ShownDocuments<'a> {
     /// Starts from the remarks of an earlier run; there are none for a new output.
     ///
     /// Unknown remarks are ignored.
-    pub(super) fn new(skipped_rows: Option<&'a SkippedRows>, remarks: &[Value]) -> DocumentSamples<'a> {
-        let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    pub(super) fn new(skipped_rows: Option<&'a SkippedRows>, remarks: &[Value]) -> ShownDocuments<'a> {
+        let (mut documents, mut skipped_units) = (Vec::new(), Vec::new());
         for remark in remarks {
             match DocumentRemark::deserialize(remark) {
-                Ok(DocumentRemark::DocumentSample(sample)) => samples.push(sample),
-                Ok(DocumentRemark::UnitSkips(unit)) => left_out.push(unit),
+                Ok(DocumentRemark::ShownDocument(document)) => documents.push(document),
+                Ok(DocumentRemark::UnitSkips(unit)) => skipped_units.push(unit),
                 // This should not happen: a journal of another version of the program has another key and counts as
                 // empty.
                 Err(_) => {}
             }
         }
-        DocumentSamples { skipped_rows, unit: (0, 0), samples, left_out }
+        ShownDocuments { skipped_rows, unit: (0, 0), documents, skipped_units }
     }
 
     /// Announces that the next documents are of this unit or later ones.
-    pub(super) fn go_to(&mut self, source: usize, unit: usize) {
+    pub(super) fn set_unit(&mut self, source: usize, unit: usize) {
         self.unit = (source, unit);
     }
 
@@ -430,7 +432,7 @@ impl<'a> DocumentSamples<'a> {
     ///
     /// Batches must come in the order of the input. When a batch of a later unit comes, all units before it are
     /// complete, and their skipped rows become remarks.
-    pub(super) fn hear(
+    pub(super) fn observe_batch(
         &mut self,
         batch: &TokenBatch,
         units: impl Fn(usize) -> usize,
@@ -442,14 +444,14 @@ impl<'a> DocumentSamples<'a> {
             let (source, unit) = self.unit;
             let rows = skipped_rows.in_unit(source, unit);
             if rows.count > 0 {
-                let left_out = SkippedUnitRows { source, unit, rows };
-                remarks.push(DocumentRemark::UnitSkips(left_out.clone()));
-                self.left_out.push(left_out);
+                let skipped_unit = SkippedUnitRows { source, unit, rows };
+                remarks.push(DocumentRemark::UnitSkips(skipped_unit.clone()));
+                self.skipped_units.push(skipped_unit);
             }
             self.unit = if unit + 1 < units(source) { (source, unit + 1) } else { (source + 1, 0) };
         }
-        let samples = self.show(batch, name, show);
-        remarks.extend(samples.iter().cloned().map(DocumentRemark::DocumentSample));
+        let new_documents = self.show(batch, name, show);
+        remarks.extend(new_documents.iter().cloned().map(DocumentRemark::ShownDocument));
         remarks.iter().map(|remark| serde_json::to_value(remark).expect("plain data")).collect()
     }
 
@@ -459,21 +461,24 @@ impl<'a> DocumentSamples<'a> {
         batch: &TokenBatch,
         name: impl Fn(usize, usize) -> String,
         show: impl Fn(TokenId) -> ShownToken,
-    ) -> &[DocumentSample] {
+    ) -> &[ShownDocument] {
         let (source, unit) = (batch.source, batch.unit);
-        let before = self.samples.len();
+        let known = self.documents.len();
         for (row, span) in (batch.first_row..).zip(batch.spans()) {
-            if self.samples.len() >= SAMPLES {
+            if self.documents.len() >= MAX_SHOWN_DOCUMENTS {
                 break;
             }
             let Some(span) = span.filter(|span| !span.is_empty()) else { continue };
             let place = (source, unit, row);
-            if self.samples[..before].iter().any(|known| (known.source, known.unit, known.row) == place) {
+            if self.documents[..known]
+                .iter()
+                .any(|document| (document.source, document.unit, document.row) == place)
+            {
                 continue;
             }
             let shown = |span| batch.ids.slice(span).iter().map(|&id| show(id)).collect();
-            let first = span.end.min(span.start + SAMPLE_TOKENS);
-            let last = span.end.saturating_sub(SAMPLE_END_TOKENS).max(first);
+            let first = span.end.min(span.start + SHOWN_TOKENS);
+            let last = span.end.saturating_sub(SHOWN_END_TOKENS).max(first);
             let document = SampleDocument {
                 unit: name(source, unit),
                 row,
@@ -481,37 +486,37 @@ impl<'a> DocumentSamples<'a> {
                 first: shown(span.start..first),
                 last: shown(last..span.end),
             };
-            self.samples.push(DocumentSample { source, unit, row, shown: document });
+            self.documents.push(ShownDocument { source, unit, row, shown: document });
         }
-        &self.samples[before..]
+        &self.documents[known..]
     }
 
     /// Adds the rows that an earlier run skipped to the skipped rows of this run, and returns the documents to show: in
     /// the order of the input, or of the sample if there is one.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(skipped_rows) = self.skipped_rows {
-            for SkippedUnitRows { source, unit, rows } in &self.left_out {
+            for SkippedUnitRows { source, unit, rows } in &self.skipped_units {
                 skipped_rows.restore(*source, *unit, rows);
             }
-            self.samples.sort_by_key(|sample| (sample.source, sample.unit, sample.row));
+            self.documents.sort_by_key(|document| (document.source, document.unit, document.row));
         }
-        self.samples.into_iter().map(|sample| sample.shown).collect()
+        self.documents.into_iter().map(|document| document.shown).collect()
     }
 }
 
 /// Skips `skip` documents and passes on at most `take` further ones. Batches must hold complete documents.
 ///
 /// Nothing is read after the last document that is taken. Errors are passed on.
-pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
-    let mut left = take.unwrap_or(u64::MAX);
+pub(super) fn skip_and_take(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
+    let mut remaining = take.unwrap_or(u64::MAX);
     Box::new(std::iter::from_fn(move || {
-        while left > 0 {
+        while remaining > 0 {
             match documents.next()? {
                 Ok(batch) => {
                     let from = skip.min(to_u64(batch.len()));
-                    let rows = left.min(to_u64(batch.len()) - from);
+                    let rows = remaining.min(to_u64(batch.len()) - from);
                     skip -= from;
-                    left -= rows;
+                    remaining -= rows;
                     if rows > 0 {
                         return Some(Ok(batch.slice(u64_to_usize(from), u64_to_usize(rows))));
                     }
@@ -540,7 +545,7 @@ mod tests {
         for (skip, take) in [(0, None), (2, None), (3, Some(4)), (5, Some(0)), (9, None), (1, Some(99))] {
             let batches = [batch(0, 3), batch(3, 2), batch(5, 4)];
             let documents: Documents<'_> = Box::new(batches.into_iter().map(Ok));
-            let rows: Vec<u64> = stretch(documents, skip, take)
+            let rows: Vec<u64> = skip_and_take(documents, skip, take)
                 .map(|batch| batch.expect("no error"))
                 .flat_map(|batch| batch.first_row..batch.first_row + to_u64(batch.len()))
                 .collect();

@@ -2,7 +2,7 @@
 
 use std::iter::repeat;
 
-use super::encoding::{Encoded, added_tokens, shown};
+use super::encoding::{Encoded, added_tokens, shown_token};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::recipe::word;
@@ -112,7 +112,7 @@ impl ReportParts<'_> {
     fn training(&self, trained: &Trained) -> TrainingFacts {
         let Trained { learned, vocabulary, .. } = trained;
         let config = self.plan.train.as_ref().map(|train| (&train.config, train.boundary));
-        let show = |id| shown(vocabulary, id);
+        let show = |id| shown_token(vocabulary, id);
         let counts = trained.counts();
         let merges = vocabulary.merges().iter().zip(&counts);
         TrainingFacts {
@@ -179,8 +179,8 @@ impl ReportParts<'_> {
             text_bytes: facts.text_bytes,
             tokens: facts.tokens,
             added_tokens: documents * to_u64(a_document),
-            bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
-            eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
+            bos: added.bos.map(|token| shown_token(self.vocabulary, token.id)),
+            eos: added.eos.map(|token| shown_token(self.vocabulary, token.id)),
             special: encode.special.name().to_owned(),
             missing_bytes: (encode.missing_bytes != MissingBytes::Error)
                 .then(|| encode.missing_bytes.name().to_owned()),
@@ -250,10 +250,10 @@ fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     let longer = vocabulary.merges().iter().map(|merge| merge.result);
     VocabularyFacts {
         tokens: to_u64(vocabulary.tokens().count()),
-        special_tokens: vocabulary.specials().map(|special| shown(vocabulary, special.id)).collect(),
+        special_tokens: vocabulary.specials().map(|special| shown_token(vocabulary, special.id)).collect(),
         token_lengths,
-        first_tokens: longer.take(SHOWN).map(|id| shown(vocabulary, id)).collect(),
-        longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown(vocabulary, id)).collect(),
+        first_tokens: longer.take(SHOWN).map(|id| shown_token(vocabulary, id)).collect(),
+        longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown_token(vocabulary, id)).collect(),
     }
 }
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::RunError;
 use super::plan::{Plan, TrainPlan};
-use super::resources::{UnitName, held, longest_read, memory_for_documents};
+use super::resources::{UnitName, longest_read, memory_for_documents, refuse_long_documents};
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::base::integrity::hex;
 use crate::count::PretokenExceedsLimit;
@@ -63,9 +63,9 @@ pub struct Inputs<'a> {
     sources: Vec<Arc<dyn Source>>,
     /// The address of each source.
     uris: Vec<String>,
-    /// The part that is taken of each source. `sample` then selects from all of them together.
-    limits: Vec<SampleConfig>,
-    /// Selects documents from all sources together, after the limits.
+    /// What is taken of each source. `sample` then selects from all of these documents together.
+    source_samples: Vec<SampleConfig>,
+    /// Selects from the documents that are taken of all sources.
     sample: SampleConfig,
     /// Number of threads of the plan.
     threads: usize,
@@ -129,24 +129,24 @@ impl<'a> Inputs<'a> {
             open(&SourceSpec { columns: columns.to_vec(), longest_read, ..spec.clone() }, number)
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
-        tell_twice(plan, &sources, context.observer);
-        warn_of_idle_settings(plan, sources.iter().map(|source| &**source), context.observer);
+        note_files_read_twice(plan, &sources, context.observer);
+        note_unused_settings(plan, sources.iter().map(|source| &**source), context.observer);
         for (spec, source) in plan.sources.iter().zip(&sources) {
-            warn_of_other_splits(spec, &**source, context.observer);
+            note_other_splits(spec, &**source, context.observer);
         }
         let skipped_rows = Arc::clone(&context.skipped_rows);
         let inputs = Inputs {
             observer: context.observer,
             sources,
             uris: plan.sources.iter().map(|spec| spec.uri.clone()).collect(),
-            limits: plan.limits.clone(),
+            source_samples: plan.source_samples.clone(),
             sample: plan.sample,
             threads: plan.threads,
             memory,
             skipped_rows,
             identities: OnceLock::new(),
         };
-        inputs.tell_beside(context.observer);
+        inputs.note_source_findings(context.observer);
         Ok(inputs)
     }
 
@@ -154,7 +154,7 @@ impl<'a> Inputs<'a> {
     ///
     /// Each call reads the input again from the beginning. Errors of reading are items.
     pub fn documents(&self) -> Documents<'static> {
-        self.whole(self.sampled(ReadBy::Readers))
+        self.join_parts(self.sampled(ReadBy::Readers))
     }
 
     /// The place of a document of the sample, for messages. `row` is its index in the batch.
@@ -183,15 +183,15 @@ impl<'a> Inputs<'a> {
     /// selects from them.
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
         let threads = self.readers(&self.sources, read_by);
-        if self.limits.iter().all(SampleConfig::is_everything) {
+        if self.source_samples.iter().all(SampleConfig::is_everything) {
             let documents = source::in_order(self.sources.clone(), threads);
             return match self.sample.is_everything() {
                 true => documents,
-                false => sample(self.whole(documents), &self.sample),
+                false => sample(self.join_parts(documents), &self.sample),
             };
         }
-        let limits = self.limits.clone();
-        let limited = self.sources.clone().into_iter().zip(limits);
+        let source_samples = self.source_samples.clone();
+        let limited = self.sources.clone().into_iter().zip(source_samples);
         let memory = self.memory;
         let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads, memory));
         sample(Box::new(limited), &self.sample)
@@ -201,15 +201,15 @@ impl<'a> Inputs<'a> {
     /// sample of the plan does not apply, only the limit of the source.
     pub(super) fn limited(&self, source: usize) -> Documents<'static> {
         let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
-        up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads, self.memory)
+        up_to(Arc::clone(&self.sources[source]), &self.source_samples[source], threads, self.memory)
     }
 
     /// Joins the parts of documents that are divided among batches.
     ///
     /// A document that exceeds the memory for documents is an error item ([`ErrorKind::Memory`]).
-    pub(super) fn whole(&self, documents: Documents<'static>) -> Documents<'static> {
+    pub(super) fn join_parts(&self, documents: Documents<'static>) -> Documents<'static> {
         let sources = self.sources.clone();
-        whole(documents, Arc::new(move |source, unit| unit_name(&sources, source, unit)), self.memory)
+        joined_parts(documents, Arc::new(move |source, unit| unit_name(&sources, source, unit)), self.memory)
     }
 
     /// Bytes of memory for documents that are held.
@@ -241,7 +241,7 @@ impl<'a> Inputs<'a> {
 
     /// Whether the sample is all of the input, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
-        self.limits.iter().chain([&self.sample]).all(SampleConfig::is_everything)
+        self.source_samples.iter().chain([&self.sample]).all(SampleConfig::is_everything)
     }
 
     /// Bytes of text in all documents; `None` if that is not known, exactly or closely, before reading.
@@ -258,7 +258,7 @@ impl<'a> Inputs<'a> {
     /// It is `None` too if the source has a limit.
     pub(super) fn bytes_of(&self, source: usize) -> Option<u64> {
         let all = declared_sum(self.sources[source].units().iter().map(|unit| unit.text_bytes));
-        all.filter(|_| self.limits[source].is_everything())
+        all.filter(|_| self.source_samples[source].is_everything())
     }
 
     /// The units of each source. The order is that in which they are read. The result is a copy.
@@ -493,30 +493,30 @@ impl<'a> Inputs<'a> {
 
     /// Tells the observer about oddities in the set of files, about columns that files lack, and about text in which
     /// bytes were replaced. Each sentence is given only once.
-    fn tell_beside(&self, observer: &dyn Observer) {
+    fn note_source_findings(&self, observer: &dyn Observer) {
         let skipped_rows = &self.skipped_rows;
-        let told = skipped_rows
+        let notes = skipped_rows
             .file_notes()
             .into_iter()
             .chain(skipped_rows.missing_columns())
             .chain(skipped_rows.replaced());
-        told.for_each(|told| observer.noted(&told));
+        notes.for_each(|note| observer.noted(&note));
     }
 
     /// The number of rows or files that were skipped. Tells the observer about those that are listed, or else about
     /// the first.
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
-        self.tell_beside(observer);
+        self.note_source_findings(observer);
         let listed = self.skipped_rows.listed();
-        listed.iter().for_each(|incident| observer.noted(&format!("left out: {}", incident.problem)));
-        if let Some(first) = self.first_left_out().filter(|_| listed.is_empty()) {
+        listed.iter().for_each(|skipped| observer.noted(&format!("left out: {}", skipped.problem)));
+        if let Some(first) = self.first_skipped().filter(|_| listed.is_empty()) {
             observer.noted(&first);
         }
         self.skipped_rows.count()
     }
 
     /// A sentence about the first row or file that was skipped, if any was.
-    pub(super) fn first_left_out(&self) -> Option<String> {
+    pub(super) fn first_skipped(&self) -> Option<String> {
         self.skipped_rows.first().map(|first| format!("the first that was left out: {first}"))
     }
 
@@ -529,14 +529,14 @@ impl<'a> Inputs<'a> {
 /// Tells the observer about files that two sources contain, which are read twice.
 ///
 /// Each pair of sources gets one note at most. Paths are compared with symbolic links resolved.
-fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer) {
+fn note_files_read_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer) {
     let mut owners: HashMap<PathBuf, usize> = HashMap::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (number, source) in sources.iter().enumerate().filter(|_| sources.len() > 1) {
         for unit in source.units() {
             let path = fs::canonicalize(&unit.name).unwrap_or_else(|_| PathBuf::from(&unit.name));
             let first = *owners.entry(path).or_insert(number);
-            if first != number && told.insert((first, number)) {
+            if first != number && reported.insert((first, number)) {
                 let uri = |number: usize| shown_uri(&plan.sources[number].uri);
                 observer.noted(&format!(
                     "{} is read twice: by {} and by {}",
@@ -562,14 +562,14 @@ fn up_to(
         return documents;
     }
     let name = move |_, unit| unit_name(&[Arc::clone(&source)], 0, unit);
-    sample(whole(documents, Arc::new(name), memory), limit)
+    sample(joined_parts(documents, Arc::new(name), memory), limit)
 }
 
 /// Joins the parts of documents. A document that is too long for this amount of memory is an error. `name` gives the
 /// name of a unit for the message.
-fn whole(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
-    let held = held(documents, Arc::clone(&name), memory);
-    source::collected_documents_named(held, move |source, unit| name(source, unit))
+fn joined_parts(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
+    let checked = refuse_long_documents(documents, Arc::clone(&name), memory);
+    source::collected_documents_named(checked, move |source, unit| name(source, unit))
 }
 
 /// The name of a unit, for messages.
@@ -582,7 +582,7 @@ fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String 
 
 /// Tells the observer if the names of a source's files show that they are several splits of a dataset: all are read,
 /// even those for tests. A pattern gets no note, since it says which files are wanted.
-pub(super) fn warn_of_other_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn Observer) {
+pub(super) fn note_other_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn Observer) {
     let uri = spec.uri.as_str();
     if uri.contains(['*', '?', '[']) {
         return;
@@ -613,29 +613,30 @@ fn common_folder(names: &[&str]) -> usize {
 
 /// Tells the observer which settings have no effect. A setting is reported only if it has no effect on any source for
 /// which it is set: a flag is set for all inputs, and may concern only some of them.
-pub(super) fn warn_of_idle_settings<'a>(
+pub(super) fn note_unused_settings<'a>(
     plan: &Plan,
     sources: impl Iterator<Item = &'a dyn Source>,
     observer: &dyn Observer,
 ) {
     let formats: Vec<Option<Format>> = sources.map(Source::format).collect();
-    let idle = |stands: fn(&SourceSpec) -> bool, does_nothing: fn(&SourceSpec, Option<Format>) -> bool| {
-        let mut standing = plan.sources.iter().zip(&formats).filter(|(spec, _)| stands(spec)).peekable();
-        standing.peek().is_some() && standing.all(|(spec, &format)| does_nothing(spec, format))
+    let is_unused = |is_given: fn(&SourceSpec) -> bool,
+                     has_no_effect: fn(&SourceSpec, Option<Format>) -> bool| {
+        let mut specs = plan.sources.iter().zip(&formats).filter(|(spec, _)| is_given(spec)).peekable();
+        specs.peek().is_some() && specs.all(|(spec, &format)| has_no_effect(spec, format))
     };
-    let documents = idle(
+    let documents = is_unused(
         |spec| spec.documents != DocumentRule::default(),
         |_, format| format.is_some_and(|format| format != Format::Text),
     );
-    let column = idle(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
-    let template = idle(|spec| spec.template.is_some(), |_, format| format == Some(Format::Text));
-    let join = idle(
+    let column = is_unused(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
+    let template = is_unused(|spec| spec.template.is_some(), |_, format| format == Some(Format::Text));
+    let join = is_unused(
         |spec| spec.join.is_some(),
         |spec, _| !spec.template.as_ref().or(spec.column.as_ref()).is_some_and(|text| text.contains("[]")),
     );
-    let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
+    let stream = is_unused(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
     let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
-    for (idle, what) in [
+    for (is_unused, what) in [
         (documents, "`documents` has no effect: only plain text is cut into documents"),
         (column, "`column` has no effect: plain text has no columns"),
         (template, "`template` has no effect: plain text has no columns"),
@@ -643,23 +644,23 @@ pub(super) fn warn_of_idle_settings<'a>(
         (stream, "`stream` has no effect: it is for remote files only"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
     ] {
-        if idle {
+        if is_unused {
             observer.noted(what);
         }
     }
     if let Some(train) = plan.train.as_ref().filter(|train| !train.formats.contains(&vocab::Format::Hf)) {
-        tell_unnamed(train, observer);
+        note_lost_transformers_settings(train, observer);
     }
-    for key in &plan.idle {
+    for key in &plan.unused_keys {
         observer.noted(&format!("`{key}` has no effect: nothing is encoded"));
     }
 }
 
 /// Tells the observer which settings for `transformers` are lost because the tokenizer is not written in the format
 /// `hf`.
-fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
+fn note_lost_transformers_settings(train: &TrainPlan, observer: &dyn Observer) {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: _ } = &train.transformers;
-    let said = [
+    let given = [
         ("`bos`", train.bos.is_some()),
         ("`eos`", train.eos.is_some()),
         ("`pad`", pad.is_some()),
@@ -668,9 +669,9 @@ fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
         ("`model_max_length`", model_max_length.is_some()),
         ("`chat_template`", chat_template.is_some()),
     ];
-    let said: Vec<&str> = said.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect();
-    if !said.is_empty() {
-        let keys = said.join(", ");
+    let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
+    if !given.is_empty() {
+        let keys = given.join(", ");
         observer.noted(&format!("{keys} of training: no effect, since only the format `hf` can store this"));
     }
 }
@@ -684,7 +685,7 @@ pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> R
     } else {
         ("sample", TAKE_MORE)
     };
-    let help = inputs.first_left_out().unwrap_or_else(|| help.to_owned());
+    let help = inputs.first_skipped().unwrap_or_else(|| help.to_owned());
     Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
 }
 
@@ -723,7 +724,7 @@ mod tests {
             observer: &Silent,
             sources: vec![source],
             uris: vec![uri.to_owned()],
-            limits: vec![SampleConfig::default()],
+            source_samples: vec![SampleConfig::default()],
             sample: SampleConfig::default(),
             threads: 1,
             memory: ByteCount(1 << 30),

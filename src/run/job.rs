@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::RunError;
 use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
-use super::disk::{check_free, disk_need, tell_free};
+use super::disk::{check_free, disk_need, note_free_space};
 use super::encoding;
 use super::encoding::{Encoded, encode};
 use super::extend::load_named;
@@ -19,7 +19,7 @@ use super::tokenizer_files::{remove_others, tokenizer_files, write_tokenizer};
 use super::training::{
     Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
 };
-use crate::base::int::{counted, to_u64};
+use crate::base::int::{to_u64, with_unit};
 use crate::base::{atomic_file, folder_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
@@ -113,7 +113,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         check_replaced(settings, false, Some(&settings.output))?;
         let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
         folders.try_for_each(|folder| atomic_file::check_writable(folder))?;
-        tell_free(settings, context.observer);
+        note_free_space(settings, context.observer);
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let is_new = !settings.output.exists();
@@ -269,7 +269,7 @@ impl<'a> Job<'a> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
         Ok(Some(match names.len() {
             1 => format!("the data file {first}"),
-            many => format!("{}, {first} to {last},", counted(to_u64(many), "data file")),
+            many => format!("{}, {first} to {last},", with_unit(to_u64(many), "data file")),
         }))
     }
 
@@ -286,7 +286,14 @@ impl<'a> Job<'a> {
     /// - The manifest or a file of another split cannot be read, or is damaged.
     fn check_splits(&self) -> Result<()> {
         if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
-            encoding::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
+            encoding::check_dataset_splits(
+                self.plan,
+                settings,
+                given,
+                &self.inputs,
+                &self.folder,
+                &self.state,
+            )?;
         }
         let same = JobState::read(self.folder.path(), self.plan.split_name()).as_ref() == Some(&self.state);
         let Some(others) = self.folder.other_splits()?.filter(|_| self.plan.train.is_some() && !same) else {
@@ -444,7 +451,7 @@ impl<'a> Job<'a> {
                     return Err(error);
                 }
             };
-            let text_bytes = encoded.contents.text_bytes.saturating_sub(encoded.reused);
+            let text_bytes = encoded.contents.text_bytes.saturating_sub(encoded.reused_bytes);
             Ok((encoded, text_bytes))
         })?;
         Ok(Some(encoded))
@@ -467,7 +474,7 @@ impl<'a> Job<'a> {
     /// The space is too small by far ([`ErrorKind::DiskFull`]), or the folder cannot be read.
     fn check_free(&self) -> Result<()> {
         if let Some(train) = &self.plan.train {
-            tell_free(train, self.observer);
+            note_free_space(train, self.observer);
         }
         let Some(settings) = &self.plan.encode else { return Ok(()) };
         let names = split_files(self.folder.path(), self.plan.split_name())?;

@@ -60,13 +60,13 @@ pub use counting::complete_from_counts;
 pub use counting::{CountSummary, count_only, merge_counts};
 pub use disk::DiskNeed;
 #[doc(hidden)]
-pub use encoding::shown;
+pub use encoding::shown_token;
 #[doc(hidden)]
 pub use extend::complete_from_tokenizer;
 pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]
-pub use plan::MOST_THREADS;
+pub use plan::MAX_THREADS;
 pub use plan::{EncodePlan, Environment, Plan, SmallerPlan, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};

@@ -118,8 +118,10 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         (Some(all), Some(most)) => Some(all.min(most)),
         (all, most) => all.or(most),
     };
-    let limited =
-        sources.iter().zip(&plan.limits).map(|(source, most)| limit(source.text_bytes, most.max_bytes));
+    let limited = sources
+        .iter()
+        .zip(&plan.source_samples)
+        .map(|(source, sample)| limit(source.text_bytes, sample.max_bytes));
     let text_bytes = limit(declared_sum(limited), plan.sample.max_bytes);
     let everything = inputs.sample_is_everything();
     let encoded = plan.encode.as_ref().map(|encode| {

@@ -30,8 +30,8 @@ fn longest_document(memory: ByteCount) -> u64 {
     /// A document takes up to this number of times its size.
     const COPIES: u64 = 10;
     /// Documents of this size (4 MiB) are accepted whatever the limit.
-    const LEAST: u64 = 4 << 20;
-    (memory.0 / COPIES).max(LEAST)
+    const MIN: u64 = 4 << 20;
+    (memory.0 / COPIES).max(MIN)
 }
 
 /// Bytes of the largest line, page or message that is read within this memory. Its text is copied out of it.
@@ -39,8 +39,8 @@ pub(super) fn longest_read(memory: ByteCount) -> ByteCount {
     /// A read takes up to this number of times its size.
     const COPIES: u64 = 4;
     /// Reads of this size (16 MiB) are accepted whatever the limit.
-    const LEAST: u64 = 16 << 20;
-    ByteCount((memory.0 / COPIES).max(LEAST))
+    const MIN: u64 = 16 << 20;
+    ByteCount((memory.0 / COPIES).max(MIN))
 }
 
 /// The name of a file by source and unit, for messages.
@@ -53,7 +53,11 @@ pub(super) type UnitName = Arc<dyn Fn(usize, usize) -> String + Send + Sync>;
 ///
 /// # Errors
 /// A document has more bytes than the memory allows ([`ErrorKind::Memory`]).
-pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
+pub(super) fn refuse_long_documents(
+    documents: Documents<'static>,
+    name: UnitName,
+    memory: ByteCount,
+) -> Documents<'static> {
     let most = longest_document(memory);
     let mut begun = OpenDocument { row: 0, bytes: 0 };
     Box::new(documents.map(move |batch| {

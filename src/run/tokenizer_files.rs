@@ -9,7 +9,7 @@ use super::extend::STAGES;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::training::{Trained, vocabulary};
 use crate::base::atomic_file::{self, FileGroups};
-use crate::base::int::{counted, to_u64};
+use crate::base::int::{to_u64, with_unit};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::report::{HTML_NAME, JSON_NAME};
@@ -217,7 +217,7 @@ fn write_files(
             held.extend(others);
         } else {
             let (path, merges) = (folder.display(), before.counts.len());
-            let merges = counted(to_u64(merges), "merge");
+            let merges = with_unit(to_u64(merges), "merge");
             observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
             others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }

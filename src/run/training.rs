@@ -20,13 +20,15 @@ use super::resources::Costs;
 use super::resources::{check_memory, learning_memory, within_memory};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::count::{Boundary, CorpusFacts, CountConfig, Counted, count_pretokens, count_whole_documents};
+use crate::count::{
+    Boundary, CorpusCounts, CorpusFacts, CountConfig, count_pretokens, count_whole_documents,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::StageCost;
 use crate::sink::{Journal, OutputFolder};
 use crate::source::{Documents, SkippedRows, Unit, UnitSkips};
-use crate::split::{Named, SpecialFinder, SplitPattern, splitter};
+use crate::split::{NamedPattern, SpecialFinder, SplitPattern, splitter};
 use crate::train::{HistoryPoint, Learned, Merge, Merges, TrainConfig, learn_merges};
 use crate::vocab::{SpecialTokensAt, Vocabulary};
 use crate::{sink, vocab};
@@ -79,7 +81,7 @@ pub(super) fn train(
     }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
-    let Counted { pretokens, facts } = costs.stage("count", || {
+    let CorpusCounts { pretokens, facts } = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counting::read_counts_files(plan, train, observer)?,
             Some(folder) if prepare.is_none() && counting::is_mixture(plan, train, inputs) => {
@@ -191,7 +193,7 @@ impl LearnConfig {
     /// remaining tokens, which may be none.
     pub fn new(vocab_size: usize, specials: &[&str]) -> LearnConfig {
         LearnConfig {
-            split: SplitPattern::Named(Named::Gpt4),
+            split: SplitPattern::Named(NamedPattern::Gpt4),
             specials: specials.iter().map(|&text| text.to_owned()).collect(),
             specials_at: SpecialTokensAt::default(),
             boundary: Boundary::default(),
@@ -378,7 +380,7 @@ mod tests {
             assert_eq!(vocabulary.specials().next().map(|special| special.text.as_str()), Some("<s>"));
         };
         once(SplitPattern::None);
-        once(SplitPattern::Named(Named::Gpt4));
+        once(SplitPattern::Named(NamedPattern::Gpt4));
         let unusable = LearnConfig::new(300, &["a"]);
         assert!(learn(texts(["ab"]), &unusable, &Silent).is_err(), "it is a byte's token");
     }

@@ -17,7 +17,7 @@ use super::inputs::no_text;
 use super::plan::Plan;
 use super::recipe::{Given, Recipe};
 use crate::base::int::{Count, TokenId, to_u64, u64_to_usize};
-use crate::count::Counted;
+use crate::count::CorpusCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report;
@@ -193,7 +193,8 @@ pub fn verify_list(
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let prepare = preparation(vocabulary)?;
-        let Counted { pretokens, facts } = count_sample(plan, settings, &inputs, prepare, context.observer)?;
+        let CorpusCounts { pretokens, facts } =
+            count_sample(plan, settings, &inputs, prepare, context.observer)?;
         inputs.check_stamps()?;
         if pretokens.is_empty() {
             return Err(no_text(&inputs, |whole| RunError::NothingToReplayOn { whole }));

@@ -43,10 +43,10 @@ pub struct SampleConfig {
     pub seed: u64,
     /// Number of documents to skip.
     pub skip: u64,
-    /// Most documents to keep after these. `None` is no limit.
+    /// Maximum number of documents to keep after these. `None` is no limit.
     pub take: Option<u64>,
-    /// Most bytes of text. The sample ends before the first document that would exceed it. Null rows have none.
-    /// `None` is no limit.
+    /// Maximum number of bytes of text. The sample ends before the first document that would exceed it. Null rows have
+    /// none. `None` is no limit.
     pub max_bytes: Option<u64>,
 }
 
@@ -64,8 +64,9 @@ impl SampleConfig {
         every <= 1 && shuffle_buffer == 0 && skip == 0 && take.is_none() && max_bytes.is_none()
     }
 
-    /// Returns the most documents that need to leave the shuffle buffer. A shuffle that may stop there need not read
-    /// the rest. `None` if there is no limit; `max_bytes` does not count, since it depends on the texts that leave.
+    /// Returns the maximum number of documents that need to leave the shuffle buffer. A shuffle that may stop there
+    /// need not read the rest. `None` if there is no limit; `max_bytes` does not count, since it depends on the texts
+    /// that leave.
     fn most(&self) -> Option<u64> {
         self.take.map(|take| take.saturating_add(self.skip))
     }
@@ -240,8 +241,8 @@ mod tests {
     use super::*;
     use crate::base::random::SeededRandom;
 
-    /// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document is
-    /// null, and the second half has a second source.
+    /// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document
+    /// is null, and the second half has a second source.
     fn numbers(lengths: Vec<u64>) -> (Documents<'static>, Arc<AtomicU64>) {
         let read = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&read);

@@ -17,8 +17,8 @@ use crate::base::random::SeededRandom;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
 
-/// Most documents of a batch that leaves the buffer. Together with [`DEFAULT_BATCH_BYTES`] it bounds the memory of
-/// later stages.
+/// Maximum number of documents of a batch that leaves the buffer. Together with [`DEFAULT_BATCH_BYTES`] it bounds the
+/// memory of later stages.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A document in the buffer. The text is a copy, so that one document of a batch does not keep the whole batch in

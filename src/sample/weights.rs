@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind};
 
-/// Most decimal places of a weight. Weights are stored in units of 10⁻⁶, so that no rounding takes place.
+/// Maximum number of decimal places of a weight. Weights are stored in units of 10⁻⁶, so that no rounding takes place.
 const PLACES: usize = 6;
 
 /// The weight of a source in a mixture: an exact decimal number above 0, with at most 12 digits before the point and

@@ -6,9 +6,9 @@ use super::hf_features::HfFeatures;
 use super::layout::{CARD_FILE, DATA_FOLDER, FilePlan, split_of};
 use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
-use super::schema::{Declaration, DeclaredToken, FileSpec, OutputFormat};
+use super::schema::{Declaration, DeclaredToken, FileSpec, OWN_COLUMNS, OutputFormat};
 use crate::base::atomic_file;
-use crate::base::int::{ByteCount, counted, ratio};
+use crate::base::int::{ByteCount, ratio, with_unit};
 use crate::encode::MissingBytes;
 use crate::error::Result;
 
@@ -69,7 +69,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
          Null documents are empty here.\n\
          \n\
          {ending}",
-        rows = counted(rows, "row"),
+        rows = with_unit(rows, "row"),
         text = ByteCount(sum(|file| file.text_bytes)),
         ending = ending(declaration, code),
     )
@@ -127,7 +127,7 @@ pub(super) fn card(
     let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
     // The size in memory as `datasets` computes it: ids, list offsets and lengths of 4 bytes each. It is not known
     // for other columns.
-    let in_memory = (spec.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
+    let in_memory = (spec.schema.fields().len() == OWN_COLUMNS).then_some(4 * (tokens + 2 * rows));
     // `datasets` requires either all three figures of a split or none.
     let mut names: Vec<&str> = data.iter().map(|file| split_of(&file.name)).collect();
     names.dedup();
@@ -173,9 +173,11 @@ pub(super) fn card(
         lines => format!("dataset_info:\n{lines}"),
     };
     let (content, null, what) = match &spec.packing {
-        None => {
-            (format!("{} with", counted(rows, "row")), "; null where the document is null", "passed through")
-        }
+        None => (
+            format!("{} with", with_unit(rows, "row")),
+            "; null where the document is null",
+            "passed through",
+        ),
         Some(Packing { length, .. }) => {
             let documents: u64 = data.iter().flat_map(|file| &file.units).map(|unit| unit.rows).sum();
             (
@@ -191,7 +193,8 @@ pub(super) fn card(
         "from datasets import load_dataset\n\n\
          tokens = load_dataset(\"path/to/this/folder\", split=\"{split_name}\")"
     );
-    let others: String = spec.schema.fields()[2..].iter().map(|field| row(field.name(), what)).collect();
+    let others: String =
+        spec.schema.fields()[OWN_COLUMNS..].iter().map(|field| row(field.name(), what)).collect();
     format!(
         r#"---
 configs:

@@ -13,7 +13,7 @@ use super::layout::{
     is_index, split_of,
 };
 use super::manifest::Manifest;
-use super::state::{FILE_JOURNAL, JOB_FILE, ROW_GROUP_JOURNAL, recorded_files, state_of};
+use super::state_folder::{FILE_JOURNAL, JOB_FILE, ROW_GROUP_JOURNAL, recorded_files, state_of};
 use crate::base::atomic_file;
 use crate::base::atomic_file::remove;
 use crate::base::folder_lock::{Claim, Heartbeat, IfHeld};
@@ -146,11 +146,11 @@ impl OutputFolder {
         refuse_links(path)?;
         refuse_foreign(path)?;
         let state = path.join(STATE_FOLDER);
-        let held = state.join("lock");
-        if !held.exists() {
+        let lock_path = state.join("lock");
+        if !lock_path.exists() {
             return atomic_file::check_writable(path);
         }
-        let (_lock, locked) = lock(path, &held)?;
+        let (_lock, locked) = lock(path, &lock_path)?;
         Claim::check(&state, locked)
     }
 

@@ -14,7 +14,7 @@ use super::error::SinkError;
 use super::file_reader::row_count;
 use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, split_of};
 use super::schema::Declaration;
-use super::state::recorded_files;
+use super::state_folder::recorded_files;
 use crate::base::hash::Set;
 use crate::base::int::to_u64;
 use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of, update_from};

@@ -13,7 +13,7 @@ mod packing;
 mod hf_features;
 mod schema;
 mod layout;
-mod state;
+mod state_folder;
 mod row_group;
 mod flat_file;
 mod parquet_file;
@@ -42,7 +42,7 @@ pub use schema::{
     OutputFormat, SEQ_LENGTHS, output_schema,
 };
 pub use shard::{RowGroupEncoders, ShardFacts, ShardWriter};
-pub(crate) use state::{Journal, holds_data, read_job, state_of, write_job};
+pub(crate) use state_folder::{Journal, holds_data, read_job, state_of, write_job};
 
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,7 @@ use parquet::schema::types::SchemaDescriptor;
 use super::error::write_failed;
 use super::packing::GROUP_IDS;
 use super::row_group::RowGroup;
-use super::schema::FileSpec;
+use super::schema::{FileSpec, OWN_COLUMNS};
 use crate::base::int::to_u64;
 use crate::base::integrity::HashingWriter;
 use crate::encode::TokenIds;
@@ -225,7 +225,7 @@ pub(super) fn encode_columns(
     encode_column(&fields[1], &lengths, &mut writers, &mut chunks)?;
     if let Some(first) = group.columns.first() {
         let columns: RecordBatch = arrow_select::concat::concat_batches(first.schema_ref(), &group.columns)?;
-        for (field, column) in fields[2..].iter().zip(columns.columns()) {
+        for (field, column) in fields[OWN_COLUMNS..].iter().zip(columns.columns()) {
             encode_column(field, column, &mut writers, &mut chunks)?;
         }
     }

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 use super::folder::OutputFolder;
 use super::manifest::OutputFile;
 use super::row_group::{Position, RowTotals};
-use super::state::Journal;
+use super::state_folder::Journal;
 use crate::base::atomic_file;
 use crate::base::integrity::{HashingWriter, hex, update_from};
 use crate::error::{Error, ErrorKind, Result};

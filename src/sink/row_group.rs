@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SinkError;
 use super::packing::{GROUP_IDS, GROUP_ROWS, PackRule, PackedRows, Packing};
-use super::schema::{FileSpec, SEQ_LENGTHS, element};
+use super::schema::{FileSpec, OWN_COLUMNS, SEQ_LENGTHS, element};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::Result;
@@ -132,7 +132,7 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
 /// # Errors
 /// A column is missing, has another number of rows, or does not fit its type.
 fn pass_through(batch: &TokenBatch, spec: &FileSpec) -> Result<Option<RecordBatch>> {
-    let fields = spec.schema.fields()[2..].to_vec();
+    let fields = spec.schema.fields()[OWN_COLUMNS..].to_vec();
     if fields.is_empty() || spec.packing.is_some() {
         return Ok(None);
     }

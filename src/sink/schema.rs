@@ -36,6 +36,9 @@ pub const LENGTH: &str = "length";
 /// The column with the lengths of the documents, or parts of documents, in a packed row: `list<element: int32>`.
 pub const SEQ_LENGTHS: &str = "seq_lengths";
 
+/// Number of columns that every output has before the pass-through columns or `seq_lengths`: `input_ids` and `length`.
+pub(super) const OWN_COLUMNS: usize = 2;
+
 /// The key in the file metadata for a [`Declaration`] in JSON.
 pub const DECLARATION_KEY: &str = "tokenmill";
 
@@ -201,10 +204,11 @@ pub struct DeclaredToken {
 /// Two columns have the same name, or one has a type that Parquet or its readers do not support
 /// ([`Usage`](crate::ErrorKind::Usage)).
 pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
-    let mut fields = vec![
+    let own: [FieldRef; OWN_COLUMNS] = [
         Arc::new(Field::new(INPUT_IDS, DataType::List(element()), true)),
         Arc::new(Field::new(LENGTH, DataType::Int32, true)),
     ];
+    let mut fields = own.to_vec();
     for column in columns {
         if fields.iter().any(|field| field.name() == column.name()) {
             return Err(SinkError::ColumnTwice { name: column.name().clone() }.into());
@@ -226,7 +230,7 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     let refused =
         |what: String, help: &'static str| Err(Error::from(SinkError::CannotPack { what }).with_help(help));
-    if documents.fields().len() > 2 {
+    if documents.fields().len() > OWN_COLUMNS {
         return refused("cannot keep the columns of documents".to_owned(), "leave the columns out");
     }
     if packing.length == 0 || packing.length > MAX_PACKED_LENGTH {

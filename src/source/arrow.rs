@@ -1,7 +1,7 @@
 //! Reads Arrow IPC data: a file is one unit, and its record batches are decoded one at a time.
 //!
-//! Files of Arrow's file format are read by the footer, which lists the positions of record batches: a damaged one can be
-//! skipped. The stream format, from files and pipes, is read from front to back, and an error ends it.
+//! Files of Arrow's file format are read by the footer, which lists the positions of record batches: a damaged one can
+//! be skipped. The stream format, from files and pipes, is read from front to back, and an error ends it.
 //!
 //! Both formats are read one message at a time. Memory grows with the data that can be read, not with the sizes that it
 //! declares, which may be wrong or hostile.
@@ -66,7 +66,7 @@ pub(super) fn open(path: &Path) -> Result<ArrowInput> {
     open().map_err(|cause| Error::io("read", path, cause))
 }
 
-/// ArrowReader of either format. `most` in [`new`](ArrowReader::new) is the largest message, in bytes, that it reads.
+/// A reader of either format. `most` in [`new`](ArrowReader::new) is the largest message, in bytes, that it reads.
 enum ArrowReader {
     File(IpcFile),
     Stream(IpcStream<BufReader<Box<dyn Read + Send>>>),

@@ -162,7 +162,8 @@ const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 
 
 /// The text of a compressed file. An empty file gives empty text, whatever compression its name says.
 ///
-/// **Memory:** the window that the file declares, at most `limit` or [`DEFAULT_WINDOW_BYTES`] bytes, whichever is larger.
+/// **Memory:** the window that the file declares, at most `limit` or [`DEFAULT_WINDOW_BYTES`] bytes, whichever is
+/// larger.
 ///
 /// # Errors
 /// The first frame of zstd needs a window that is larger. Later frames, and xz, fail when they are read.

@@ -436,13 +436,13 @@ const VIEW: usize = 16;
 /// use tokenmill::count::{CountConfig, count_pretokens};
 /// use tokenmill::encode::EncodeConfig;
 /// use tokenmill::observer::Silent;
-/// use tokenmill::split::{Named, SplitPattern, splitter};
+/// use tokenmill::split::{NamedPattern, SplitPattern, splitter};
 /// use tokenmill::train::{TrainConfig, learn_merges};
 /// use tokenmill::vocab::SpecialTokensAt;
 /// use tokenmill::{Tokenizer, Vocabulary, source};
 ///
 /// let texts = ["how much wood", "would a woodchuck chuck"];
-/// let pattern = SplitPattern::Named(Named::Gpt4);
+/// let pattern = SplitPattern::Named(NamedPattern::Gpt4);
 /// let counted =
 ///     count_pretokens(source::texts(texts), &*splitter(&pattern)?, &CountConfig::default(), &Silent)?;
 /// let learned = learn_merges(counted.pretokens, &TrainConfig::new(5), &Silent)?;
@@ -521,9 +521,9 @@ pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
 /// The number of rows for a batch of about `batch_bytes`, if `rows` rows have `bytes` bytes in total.
 pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
     /// Maximum number of rows in a batch, even if they are empty.
-    const MOST: u64 = 1 << 16;
+    const MAX: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);
-    u64_to_usize((batch_bytes / row_bytes).clamp(1, MOST))
+    u64_to_usize((batch_bytes / row_bytes).clamp(1, MAX))
 }
 
 #[cfg(test)]

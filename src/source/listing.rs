@@ -1,7 +1,7 @@
 //! Lists the files of a path, folder or glob, in byte order of their paths.
 //!
-//! A file's format follows from its name, after removing the extension of a compression (`.gz`, `.zst`, `.zstd`, `.bz2`,
-//! `.xz`, `.lz4`):
+//! A file's format follows from its name, after removing the extension of a compression (`.gz`, `.zst`, `.zstd`,
+//! `.bz2`, `.xz`, `.lz4`):
 //!
 //! | format | extensions |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | JSON, CSV, TSV | `.json`, `.csv`, `.tsv` |
 //! | text | `.txt`, `.text`, and any other name |
 //!
-//! Names also tell the splits of a dataset (`test`), and its shards (`train-00001-of-00007.parquet`). Missing shards are
-//! a common result of an interrupted copy, and would silently leave out a part of a dataset, so gaps are reported.
+//! Names also tell the splits of a dataset (`test`), and its shards (`train-00001-of-00007.parquet`). Missing shards
+//! are a common result of an interrupted copy, and would silently leave out a part of a dataset, so gaps are reported.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use super::content::{RangeRead, SourceFile};
 use super::error::SourceError;
 use super::{Compression, Format};
-use crate::base::int::counted;
+use crate::base::int::with_unit;
 use crate::error::{Error, Result};
 
 /// A local file. `format` takes precedence over the format that the name shows.
@@ -193,7 +193,7 @@ impl IgnoredFiles {
 
     /// Sentences about the files that were left out; none if none were.
     fn notes_on(&self, folder: &str) -> impl Iterator<Item = String> {
-        let files = counted(self.earlier, "file");
+        let files = with_unit(self.earlier, "file");
         let earlier = (self.earlier > 0).then(|| {
             format!("left out, because by {STATE} they are of an earlier dataset: {files} of {folder}")
         });
@@ -213,7 +213,7 @@ impl IgnoredFiles {
         (all > 0).then(|| {
             format!(
                 "{} of {folder} {were} left out, with names that show no format: {}",
-                counted(all, "file"),
+                with_unit(all, "file"),
                 shown.join(", ")
             )
         })
@@ -239,9 +239,9 @@ struct SavedFile {
 /// dataset that was saved there before.
 fn saved(folder: &Path) -> Option<BTreeSet<String>> {
     /// Maximum bytes that are read of the file, in case it is of another program.
-    const MOST_BYTES: u64 = 64 << 20;
+    const MAX_BYTES: u64 = 64 << 20;
     let mut text = Vec::new();
-    fs::File::open(folder.join(STATE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    fs::File::open(folder.join(STATE)).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     let saved: SavedDataset = serde_json::from_slice(&text).ok()?;
     Some(saved.files.into_iter().map(|file| file.filename).collect())
 }
@@ -387,7 +387,7 @@ fn sort(files: &mut [PathBuf]) {
 }
 
 /// Maximum number of digits of a shard number.
-const MOST_DIGITS: usize = 6;
+const MAX_DIGITS: usize = 6;
 
 /// The parts of a file name that all shards of a set share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -407,7 +407,7 @@ impl<'a> ShardSet<'a> {
         let (start, number) = before.rsplit_once('-')?;
         let (files, rest) = after.split_at_checked(number.len())?;
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let numbered = (1..=MOST_DIGITS).contains(&number.len())
+        let numbered = (1..=MAX_DIGITS).contains(&number.len())
             && digits(number)
             && digits(files)
             && !rest.starts_with(|c: char| c.is_ascii_digit());

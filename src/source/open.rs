@@ -1,4 +1,4 @@
-//! Opens sources by their URIs, and defines the settings for reading.
+//! Opens sources by their URIs, and defines the settings for reading. Files are opened by their format in `files`.
 
 use std::borrow::Cow;
 use std::fmt;

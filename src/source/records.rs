@@ -1,7 +1,7 @@
 //! Converts JSON in other layouts, CSV and TSV to JSON Lines.
 //!
-//! So all text formats with records share the reader of JSON Lines, with its rules for columns, templates, bad input and
-//! memory. Only numbering differs: messages count records instead of lines if a record need not be one line.
+//! So all text formats with records share the reader of JSON Lines, with its rules for columns, templates, bad input
+//! and memory. Only numbering differs: messages count records instead of lines if a record need not be one line.
 //!
 //! **JSON**: arrays of objects, and sequences of objects in any layout. The converter does not parse values. It tracks
 //! strings and the depth of brackets only, which takes constant memory however long a value is, and leaves checking to

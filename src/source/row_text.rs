@@ -12,8 +12,8 @@
 //! Null items are left out together with their separator. A row is null if none of its columns has a text.
 //!
 //! Text is always given as binary views, which share memory with the data of the file. The readers of Parquet and Arrow
-//! use this module in the same way: [`Projection::find`] on the file's schema, [`Projection::roots`] to read only the needed
-//! fields, and [`Projection::text_of`] for each record batch.
+//! use this module in the same way: [`Projection::find`] on the file's schema, [`Projection::roots`] to read only the
+//! needed fields, and [`Projection::text_of`] for each record batch.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::FileWatch;
 use super::{Batch, OnBadInput};
-use crate::base::int::{counted, to_u64};
+use crate::base::int::{to_u64, with_unit};
 use crate::base::pools::lock;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -46,7 +46,7 @@ pub struct UnitSkips {
     pub listed: Vec<String>,
 }
 
-/// The rows and files that a run skipped. All sources of a run share one object. UnitState a unit again replaces what
+/// The rows and files that a run skipped. All sources of a run share one object. Reading a unit again replaces what
 /// its previous reading found, so nothing is counted twice. Rows that were read ahead and not
 /// [taken](super::Source::taken) do not count.
 ///
@@ -174,7 +174,7 @@ impl SkippedRows {
         let sentence =
             |((source, column), (files, first)): (&(usize, String), &(BTreeSet<usize>, String))| {
                 let is_new = reported.insert((*source, column.clone()));
-                let files = counted(to_u64(files.len()), "file");
+                let files = with_unit(to_u64(files.len()), "file");
                 is_new
                     .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
             };

@@ -2,13 +2,13 @@
 //!
 //! Any file may be read as text, whatever its name, so a file of another kind would become one large nonsensical
 //! document. This module detects compressed data, Parquet and Arrow data, pictures, archives, text in UTF-16 or UTF-32,
-//! and pointers of Git LFS and git-annex, and gives an error that says what to do with each. Text that merely resembles a
-//! format must stay text: patterns are as long as the formats allow.
+//! and pointers of Git LFS and git-annex, and gives an error that says what to do with each. Text that merely resembles
+//! a format must stay text: patterns are as long as the formats allow.
 //!
 //! UTF-16 and UTF-32 are recognized without a byte order mark too, which many programs on Windows do not write. Such a
-//! file contains zero bytes, so reading it as text would give unusable training data without any error. The decision errs
-//! on the side of text in other encodings: a file counts as UTF-16 only if every code unit is a common character and
-//! enough of them belong to alphabets or East Asian scripts.
+//! file contains zero bytes, so reading it as text would give unusable training data without any error. The decision
+//! errs on the side of text in other encodings: a file counts as UTF-16 only if every code unit is a common character
+//! and enough of them belong to alphabets or East Asian scripts.
 
 use std::io::{self, Cursor, Read};
 use std::ptr;

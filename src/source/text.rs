@@ -36,7 +36,7 @@ use crate::base::pools::lock;
 use crate::error::{Error, Result};
 
 /// Maximum bytes of a block (1 MiB), so that it fits the private cache of a core.
-const MOST_BLOCK: u64 = 1 << 20;
+const MAX_BLOCK: u64 = 1 << 20;
 
 /// The documents of plain text.
 ///
@@ -78,7 +78,7 @@ impl TextDocuments {
         reading: ReadContext,
     ) -> TextDocuments {
         let boundaries = BoundaryFinder::new(rule);
-        let block_bytes = u64_to_usize(reading.batch_bytes.min(MOST_BLOCK)).max(boundaries.least_block());
+        let block_bytes = u64_to_usize(reading.batch_bytes.min(MAX_BLOCK)).max(boundaries.least_block());
         let is_one_document = *rule == DocumentRule::File;
         let blocks = BlockPool::new(block_bytes);
         TextDocuments {
@@ -261,7 +261,7 @@ impl BoundaryFinder {
         }
     }
 
-    /// The least number of bytes in a block with which a search makes progress.
+    /// The minimum number of bytes in a block with which a search makes progress.
     pub(super) fn least_block(&self) -> usize {
         match self {
             BoundaryFinder::Never | BoundaryFinder::Line => 8,

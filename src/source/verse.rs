@@ -384,10 +384,10 @@ const RHYMES: [&str; 16] =
 const SYLLABLE: usize = 3;
 
 /// Maximum number of syllables of a word.
-const MOST_SYLLABLES: usize = 5;
+const MAX_SYLLABLES: usize = 5;
 
-/// Number of words of [`MOST_SYLLABLES`] syllables.
-const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
+/// Number of words of [`MAX_SYLLABLES`] syllables.
+const WORDS: u64 = 1 << (8 * MAX_SYLLABLES);
 
 /// The text of a line. The buffer is longer than any line, so a word can be copied without a check.
 struct LineBuffer {

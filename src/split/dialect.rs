@@ -60,8 +60,8 @@ static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
     longer.flat_map(|(c, folded)| [c.to_string(), folded]).collect()
 });
 
-/// Most bytes of an expression (64 KiB). Reading an expression can take time quadratic in its length. The expressions
-/// of tokenizers have a few hundred bytes.
+/// Maximum number of bytes of an expression (64 KiB). Reading an expression can take time quadratic in its length. The
+/// expressions of tokenizers have a few hundred bytes.
 const LONGEST: usize = 1 << 16;
 
 /// Translates an expression from Oniguruma's dialect: `$`, which matches at the end of every line in Oniguruma,
@@ -537,7 +537,7 @@ fn times(repetition: &str) -> (u64, u64) {
 mod tests {
     use crate::error::ErrorKind;
     use crate::split::tests::{custom, named, pretokens};
-    use crate::split::{Named, SplitPattern, splitter};
+    use crate::split::{NamedPattern, SplitPattern, splitter};
 
     #[test]
     fn constructs_with_another_meaning_in_oniguruma_are_refused() {
@@ -640,7 +640,7 @@ mod tests {
             r"(?: *|a)+.",
             r"(?:a?|b){2,}.",
             r"(?:(?:a?|b)c*)+.",
-            Named::Cl100k.regex(),
+            NamedPattern::Cl100k.regex(),
         ] {
             let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
             assert_eq!(refused.kind(), ErrorKind::Usage);
@@ -680,14 +680,18 @@ mod tests {
                 Some(SplitPattern::Custom(regex.to_owned()))
             );
         }
-        let [(written, false)] = *SplitPattern::Named(Named::Cl100k).oniguruma().expect("it can be written")
+        let [(written, false)] =
+            *SplitPattern::Named(NamedPattern::Cl100k).oniguruma().expect("it can be written")
         else {
             panic!("one expression")
         };
         let written = custom(written);
         for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
             let text = text.as_bytes();
-            assert_eq!(pretokens(written.as_ref(), text), pretokens(named(Named::Cl100k).as_ref(), text));
+            assert_eq!(
+                pretokens(written.as_ref(), text),
+                pretokens(named(NamedPattern::Cl100k).as_ref(), text)
+            );
         }
     }
 

@@ -39,7 +39,7 @@ mod regex;
 pub(crate) mod byte_alphabet;
 
 pub(crate) use classes::class_ranges;
-pub use named::Named;
+pub use named::NamedPattern;
 pub use pattern::{SplitBehavior, SplitPattern, SplitStep, UnknownPattern};
 pub(crate) use regex::Matcher;
 #[doc(hidden)]
@@ -89,8 +89,8 @@ pub trait Splitter: Send + Sync {
         self.pretoken_ends_observed(text, ends, &Silent)
     }
 
-    /// Does the same as [`pretoken_ends`](Splitter::pretoken_ends), but can be stopped. A custom pattern can take minutes
-    /// for one text, so it asks `observer` before each search whether to stop.
+    /// Does the same as [`pretoken_ends`](Splitter::pretoken_ends), but can be stopped. A custom pattern can take
+    /// minutes for one text, so it asks `observer` before each search whether to stop.
     ///
     /// # Errors
     /// As for [`pretoken_ends`](Splitter::pretoken_ends), or the observer stops the run.
@@ -208,7 +208,7 @@ fn length32(text: &[u8]) -> Result<u32> {
 /// # Panics
 /// The splitter panics when it splits if this CPU does not have the instructions.
 #[doc(hidden)]
-pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitter> {
+pub fn splitter_by(pattern: NamedPattern, instructions: Instructions) -> Box<dyn Splitter> {
     Box::new(Scanner::new(pattern, instructions))
 }
 

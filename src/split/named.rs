@@ -3,22 +3,22 @@
 /// The named patterns. Each splits exactly like the regular expression that its origin publishes.
 ///
 /// ```
-/// use tokenmill::split::{Named, SplitPattern, splitter};
+/// use tokenmill::split::{NamedPattern, SplitPattern, splitter};
 ///
-/// let pretokens = |pattern: Named| -> Result<usize, tokenmill::Error> {
+/// let pretokens = |pattern: NamedPattern| -> Result<usize, tokenmill::Error> {
 ///     let mut ends = Vec::new();
 ///     splitter(&SplitPattern::Named(pattern))?.pretoken_ends(b"It's 2024", &mut ends)?;
 ///     Ok(ends.len())
 /// };
-/// assert_eq!(pretokens(Named::Gpt2)?, 3); // It 's ␣2024
-/// assert_eq!(pretokens(Named::Gpt4)?, 5); // It 's ␣ 202 4
-/// assert_eq!(pretokens(Named::O200k)?, 4); // It's ␣ 202 4
-/// assert_eq!(pretokens(Named::Qwen2)?, 7); // It 's ␣ 2 0 2 4
+/// assert_eq!(pretokens(NamedPattern::Gpt2)?, 3); // It 's ␣2024
+/// assert_eq!(pretokens(NamedPattern::Gpt4)?, 5); // It 's ␣ 202 4
+/// assert_eq!(pretokens(NamedPattern::O200k)?, 4); // It's ␣ 202 4
+/// assert_eq!(pretokens(NamedPattern::Qwen2)?, 7); // It 's ␣ 2 0 2 4
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Named {
+pub enum NamedPattern {
     /// GPT-2's pattern.
     Gpt2,
     /// GPT-4's pattern as Hugging Face, rustbpe and minbpe write it. Llama 3 uses the same.
@@ -100,38 +100,38 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r"|[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]+(?!(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])",
 );
 
-impl Named {
+impl NamedPattern {
     /// All named patterns.
-    pub const ALL: [Named; 7] = [
-        Named::Gpt2,
-        Named::Gpt4,
-        Named::Cl100k,
-        Named::O200k,
-        Named::Nanochat,
-        Named::Qwen2,
-        Named::DeepSeekV3,
+    pub const ALL: [NamedPattern; 7] = [
+        NamedPattern::Gpt2,
+        NamedPattern::Gpt4,
+        NamedPattern::Cl100k,
+        NamedPattern::O200k,
+        NamedPattern::Nanochat,
+        NamedPattern::Qwen2,
+        NamedPattern::DeepSeekV3,
     ];
 
     /// Returns the name, the expression, and the expressions of the origin's `tokenizer.json`.
     const fn published(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match self {
-            Named::Gpt2 => ("gpt2", GPT2, &[GPT2_PUBLISHED]),
-            Named::Gpt4 => ("gpt4", GPT4, &[GPT4]),
-            Named::Cl100k => ("cl100k", CL100K, &[CL100K_ONIGURUMA]),
-            Named::O200k => ("o200k", O200K, &[O200K]),
-            Named::Nanochat => ("nanochat", NANOCHAT, &[NANOCHAT]),
-            Named::Qwen2 => ("qwen2", QWEN2, &[QWEN2]),
-            Named::DeepSeekV3 => ("deepseek-v3", DEEPSEEK_V3_AT_ONCE, &DEEPSEEK_V3),
+            NamedPattern::Gpt2 => ("gpt2", GPT2, &[GPT2_PUBLISHED]),
+            NamedPattern::Gpt4 => ("gpt4", GPT4, &[GPT4]),
+            NamedPattern::Cl100k => ("cl100k", CL100K, &[CL100K_ONIGURUMA]),
+            NamedPattern::O200k => ("o200k", O200K, &[O200K]),
+            NamedPattern::Nanochat => ("nanochat", NANOCHAT, &[NANOCHAT]),
+            NamedPattern::Qwen2 => ("qwen2", QWEN2, &[QWEN2]),
+            NamedPattern::DeepSeekV3 => ("deepseek-v3", DEEPSEEK_V3_AT_ONCE, &DEEPSEEK_V3),
         }
     }
 
     /// Returns the name, as recipes write it.
     ///
     /// ```
-    /// use tokenmill::split::{Named, SplitPattern};
+    /// use tokenmill::split::{NamedPattern, SplitPattern};
     ///
-    /// assert_eq!(Named::DeepSeekV3.name(), "deepseek-v3");
-    /// assert_eq!("deepseek-v3".parse(), Ok(SplitPattern::Named(Named::DeepSeekV3)));
+    /// assert_eq!(NamedPattern::DeepSeekV3.name(), "deepseek-v3");
+    /// assert_eq!("deepseek-v3".parse(), Ok(SplitPattern::Named(NamedPattern::DeepSeekV3)));
     /// ```
     pub const fn name(self) -> &'static str {
         self.published().0
@@ -144,13 +144,13 @@ impl Named {
     }
 
     /// Returns the expressions of the origin's `tokenizer.json`, in Oniguruma's dialect. Applied in a row, each to
-    /// the pre-tokens of the previous one, they split like [`regex`](Named::regex).
+    /// the pre-tokens of the previous one, they split like [`regex`](NamedPattern::regex).
     ///
     /// ```
-    /// use tokenmill::split::Named;
+    /// use tokenmill::split::NamedPattern;
     ///
-    /// assert_eq!(Named::Qwen2.steps(), [Named::Qwen2.regex()]);
-    /// assert_eq!(Named::DeepSeekV3.steps().len(), 3); // numbers, Chinese and Japanese, the rest
+    /// assert_eq!(NamedPattern::Qwen2.steps(), [NamedPattern::Qwen2.regex()]);
+    /// assert_eq!(NamedPattern::DeepSeekV3.steps().len(), 3); // numbers, Chinese and Japanese, the rest
     /// ```
     pub const fn steps(self) -> &'static [&'static str] {
         self.published().2
@@ -160,21 +160,21 @@ impl Named {
     ///
     /// Programs publish the same pattern with other groups, and with possessive repetitions where these match alike.
     /// So an expression is compared alternative by alternative with all spellings that split alike.
-    pub(super) fn recognised(text: &str, dialect: Dialect) -> Option<Named> {
+    pub(super) fn recognised(text: &str, dialect: Dialect) -> Option<NamedPattern> {
         if text == DEEPSEEK_V3_AT_ONCE {
-            return Some(Named::DeepSeekV3);
+            return Some(NamedPattern::DeepSeekV3);
         }
         // Both mean something else in Oniguruma: there `{1,3}+` repeats the group of digits, and `$` ends every line.
         if dialect == Dialect::Oniguruma && [",2}+", ",3}+", "$"].iter().any(|part| text.contains(part)) {
             return None;
         }
-        let known: [(Named, &[Spellings]); 6] = [
-            (Named::O200k, &[&[O200K]]),
-            (Named::Gpt2, &GPT2_SPELLINGS),
-            (Named::Gpt4, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]),
-            (Named::Cl100k, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, CL100K_SPACE]),
-            (Named::Nanochat, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]),
-            (Named::Qwen2, &[CONTRACTION, WORD, ONE_DIGIT, PUNCTUATION, GPT4_SPACE]),
+        let known: [(NamedPattern, &[Spellings]); 6] = [
+            (NamedPattern::O200k, &[&[O200K]]),
+            (NamedPattern::Gpt2, &GPT2_SPELLINGS),
+            (NamedPattern::Gpt4, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]),
+            (NamedPattern::Cl100k, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, CL100K_SPACE]),
+            (NamedPattern::Nanochat, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]),
+            (NamedPattern::Qwen2, &[CONTRACTION, WORD, ONE_DIGIT, PUNCTUATION, GPT4_SPACE]),
         ];
         known.into_iter().find(|(_, alternatives)| is_spelling(text, alternatives)).map(|(named, _)| named)
     }
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn named_expressions_match_every_text() {
         let text: String = ('\0'..=char::MAX).collect();
-        for pattern in Named::ALL {
+        for pattern in NamedPattern::ALL {
             let regex = fancy_regex::Regex::new(pattern.regex()).expect("named patterns are right");
             let mut end = 0;
             for found in regex.find_iter(&text) {

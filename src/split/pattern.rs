@@ -8,7 +8,7 @@ use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dialect::{same_in_both, translated};
-use super::named::{Dialect, Named};
+use super::named::{Dialect, NamedPattern};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How text is split into pre-tokens.
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// Recipes and metadata write it as a name (`"gpt4"`) or as `{ regex = "…" }`.
 ///
 /// ```
-/// use tokenmill::split::{Named, SplitPattern};
+/// use tokenmill::split::{NamedPattern, SplitPattern};
 ///
-/// assert_eq!("gpt4".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
+/// assert_eq!("gpt4".parse(), Ok(SplitPattern::Named(NamedPattern::Gpt4)));
 /// // The published expression of a named pattern is recognised and gets the fast scanner.
-/// assert_eq!(SplitPattern::from_regex(Named::Gpt4.regex()), SplitPattern::Named(Named::Gpt4));
+/// assert_eq!(SplitPattern::from_regex(NamedPattern::Gpt4.regex()), SplitPattern::Named(NamedPattern::Gpt4));
 /// assert_eq!(SplitPattern::from_regex("[a-z]+").to_string(), "[a-z]+");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub enum SplitPattern {
     #[default]
     None,
     /// One of the named patterns.
-    Named(Named),
+    Named(NamedPattern),
     /// A regular expression: its matches and the text between them are the pre-tokens.
     ///
     /// Create it with [`from_regex`](SplitPattern::from_regex), which recognises the named patterns; these are split
@@ -52,14 +52,14 @@ impl SplitPattern {
     /// Whether the expression is valid is not checked here but by [`splitter`](super::splitter).
     ///
     /// ```
-    /// use tokenmill::split::{Named, SplitPattern};
+    /// use tokenmill::split::{NamedPattern, SplitPattern};
     ///
     /// // The spelling of minbpe.
     /// let regex = concat!(
     ///     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*",
     ///     r"|\s*[\r\n]|\s+(?!\S)|\s+"
     /// );
-    /// assert_eq!(SplitPattern::from_regex(regex), SplitPattern::Named(Named::Gpt4));
+    /// assert_eq!(SplitPattern::from_regex(regex), SplitPattern::Named(NamedPattern::Gpt4));
     /// ```
     pub fn from_regex(text: &str) -> SplitPattern {
         recognised(text, Dialect::Rust).unwrap_or_else(|| SplitPattern::Custom(text.to_owned()))
@@ -102,11 +102,11 @@ impl SplitPattern {
     /// named pattern if the steps are those of the pattern's origin.
     ///
     /// ```
-    /// use tokenmill::split::{Named, SplitPattern, SplitStep};
+    /// use tokenmill::split::{NamedPattern, SplitPattern, SplitStep};
     ///
     /// let step = |&regex: &&str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
-    /// let pattern = SplitPattern::from_steps(Named::DeepSeekV3.steps().iter().map(step).collect());
-    /// assert_eq!(pattern, SplitPattern::Named(Named::DeepSeekV3));
+    /// let pattern = SplitPattern::from_steps(NamedPattern::DeepSeekV3.steps().iter().map(step).collect());
+    /// assert_eq!(pattern, SplitPattern::Named(NamedPattern::DeepSeekV3));
     /// ```
     pub fn from_steps(mut steps: Vec<SplitStep>) -> SplitPattern {
         let same = |(step, known): (&SplitStep, &&str)| match &step.pattern {
@@ -116,10 +116,10 @@ impl SplitPattern {
         // Named patterns of one step match every text, so `covers` changes nothing. A single step of several does not
         // match every text, so there `covers` matters.
         let covers = steps.len() > 1 && steps.iter().any(|step| step.covers);
-        let is = |named: &Named| {
+        let is = |named: &NamedPattern| {
             !covers && named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same)
         };
-        if let Some(named) = Named::ALL.into_iter().find(is) {
+        if let Some(named) = NamedPattern::ALL.into_iter().find(is) {
             return SplitPattern::Named(named);
         }
         match &mut *steps {
@@ -178,7 +178,7 @@ fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
     if unsplit.contains(&text) {
         return Some(SplitPattern::None);
     }
-    Named::recognised(text, dialect).map(SplitPattern::Named)
+    NamedPattern::recognised(text, dialect).map(SplitPattern::Named)
 }
 
 /// Returns the expression with its line breaks as escapes. Some tokenizer files contain the line breaks themselves.
@@ -222,9 +222,9 @@ impl FromStr for SplitPattern {
     fn from_str(name: &str) -> Result<SplitPattern, UnknownPattern> {
         match name {
             "none" => Ok(SplitPattern::None),
-            "llama3" => Ok(SplitPattern::Named(Named::Gpt4)),
+            "llama3" => Ok(SplitPattern::Named(NamedPattern::Gpt4)),
             _ => {
-                let named = Named::ALL.into_iter().find(|named| named.name() == name);
+                let named = NamedPattern::ALL.into_iter().find(|named| named.name() == name);
                 named.map(SplitPattern::Named).ok_or_else(|| UnknownPattern { name: name.to_owned() })
             }
         }
@@ -421,13 +421,13 @@ mod tests {
             let steps = written.iter().map(|(regex, covers)| step(regex, *covers)).collect();
             assert_eq!(SplitPattern::from_steps(steps), pattern, "{name}");
         }
-        assert_eq!("llama3".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
+        assert_eq!("llama3".parse(), Ok(SplitPattern::Named(NamedPattern::Gpt4)));
         assert!("gpt5".parse::<SplitPattern>().is_err());
     }
 
     #[test]
     fn steps_are_recognised_or_split_one_after_the_other() {
-        for named in Named::ALL {
+        for named in NamedPattern::ALL {
             let mut steps: Vec<SplitStep> = named.steps().iter().map(|regex| step(regex, false)).collect();
             assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Named(named));
             let escaped = named.steps().iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n"));
@@ -445,7 +445,7 @@ mod tests {
         }
         assert_eq!(SplitPattern::from_steps(Vec::new()), SplitPattern::None);
         let starcoder =
-            SplitPattern::from_steps(vec![step(r"\p{N}", false), step(Named::Gpt2.regex(), false)]);
+            SplitPattern::from_steps(vec![step(r"\p{N}", false), step(NamedPattern::Gpt2.regex(), false)]);
         assert_eq!(starcoder.to_string(), r"\p{N} then gpt2");
         assert_eq!(starcoder.regex(), None);
         let splitter = splitter(&starcoder).expect("regular expressions");
@@ -461,7 +461,7 @@ mod tests {
         }
         for (written, pattern) in [
             ("split = \"none\"", SplitPattern::None),
-            ("split = \"o200k\"", SplitPattern::Named(Named::O200k)),
+            ("split = \"o200k\"", SplitPattern::Named(NamedPattern::O200k)),
             ("split = { regex = '\\w+' }", SplitPattern::Custom(r"\w+".to_owned())),
             ("split = { regex = '(?s).+' }", SplitPattern::None),
         ] {
@@ -484,7 +484,8 @@ mod tests {
 
     #[test]
     fn steps_are_written_and_read_back() {
-        let steps = vec![step(r"\p{N}", true), step(Named::Gpt2.regex(), false), step(r"\p{L}", false)];
+        let steps =
+            vec![step(r"\p{N}", true), step(NamedPattern::Gpt2.regex(), false), step(r"\p{L}", false)];
         let pattern = SplitPattern::from_steps(steps);
         let json = serde_json::to_string(&pattern).expect("patterns serialise");
         assert_eq!(serde_json::from_str::<SplitPattern>(&json).expect("and read back"), pattern, "{json}");

@@ -267,13 +267,13 @@ const STEPS_PER_TEXT: u64 = 200_000_000;
 /// Further backtracking steps per byte of a text.
 const STEPS_PER_BYTE: u64 = 2_000;
 
-/// Most instructions of a compiled expression. Published expressions have a few hundred. Subroutine calls are
-/// inlined, so a short expression can otherwise grow without bound.
-const MOST_INSTRUCTIONS: usize = 100_000;
+/// Maximum number of instructions of a compiled expression. Published expressions have a few hundred. Subroutine calls
+/// are inlined, so a short expression can otherwise grow without bound.
+const MAX_INSTRUCTIONS: usize = 100_000;
 
-/// Most bytes of one automaton, the default of the regex crate. The engine compiles each section between look-arounds
-/// to an automaton of its own. With more than [`LOOK_AROUNDS`] look-arounds, the limit per automaton falls so that
-/// all together keep within the same bound.
+/// Maximum number of bytes of one automaton, the default of the regex crate. The engine compiles each section between
+/// look-arounds to an automaton of its own. With more than [`LOOK_AROUNDS`] look-arounds, the limit per automaton falls
+/// so that all together keep within the same bound.
 const AUTOMATON_BYTES: usize = 10 << 20;
 /// Look-arounds up to which each automaton may have [`AUTOMATON_BYTES`].
 const LOOK_AROUNDS: usize = 4;
@@ -404,7 +404,7 @@ fn compile(pattern: &str, steps: usize) -> Result<Regex, Box<RegexError>> {
     Ok(RegexBuilder::new(pattern)
         .optimize(false)
         .backtrack_limit(steps)
-        .max_prog_size(MOST_INSTRUCTIONS)
+        .max_prog_size(MAX_INSTRUCTIONS)
         .delegate_size_limit(LOOK_AROUNDS * AUTOMATON_BYTES / LOOK_AROUNDS.max(look_arounds))
         // Needed for `\G` after an empty match.
         .allow_input_assertion_overrides(true)
@@ -423,8 +423,8 @@ fn checked(pattern: &str) -> Result<BoundedRegex> {
 
 /// Returns the error for text that an expression must match and does not. It quotes the first 40 characters.
 fn unmatched(pattern: &str, text: &str) -> Error {
-    const MOST_QUOTED: usize = 40;
-    SplitError::Unmatched { pattern: pattern.to_owned(), text: text.chars().take(MOST_QUOTED).collect() }
+    const MAX_QUOTED: usize = 40;
+    SplitError::Unmatched { pattern: pattern.to_owned(), text: text.chars().take(MAX_QUOTED).collect() }
         .into()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::base::int::{as_u64_halves, to_u64};
 
-/// Most bytes of a pre-token that fits into a [`ShortPretoken`]. Almost all pre-tokens are this short.
+/// Maximum number of bytes of a pre-token that fits into a [`ShortPretoken`]. Almost all pre-tokens are this short.
 pub(crate) const SHORT: usize = 15;
 
 /// Odd multipliers of [`ShortPretoken::hash`].

@@ -21,7 +21,7 @@ pub(super) fn pretokens<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t 
     pretokens
 }
 
-pub(super) fn named(pattern: Named) -> Box<dyn Splitter> {
+pub(super) fn named(pattern: NamedPattern) -> Box<dyn Splitter> {
     splitter(&SplitPattern::Named(pattern)).expect("named patterns are always right")
 }
 
@@ -78,7 +78,7 @@ const OTHERS: [&str; 4] = [
 ];
 
 struct Pair {
-    name: Named,
+    name: NamedPattern,
     scanner: Box<dyn Splitter>,
     /// The scanner with each instruction set.
     scanners: Vec<(Instructions, Box<dyn Splitter>)>,
@@ -87,7 +87,7 @@ struct Pair {
 }
 
 fn pairs() -> Vec<Pair> {
-    let pair = |name: Named| {
+    let pair = |name: NamedPattern| {
         let all = Instructions::ALL.into_iter().filter(|instructions| instructions.are_supported());
         let scanners = all.map(|instructions| (instructions, splitter_by(name, instructions))).collect();
         let mut oracles = vec![oracle(name.regex())];
@@ -96,7 +96,7 @@ fn pairs() -> Vec<Pair> {
         }
         Pair { name, scanner: named(name), scanners, oracles }
     };
-    Named::ALL.into_iter().map(pair).collect()
+    NamedPattern::ALL.into_iter().map(pair).collect()
 }
 
 fn agree(pairs: &[Pair], text: &[u8]) {
@@ -220,8 +220,8 @@ proptest! {
     #[test]
     fn the_tail_splitter_splits_as_the_look_ahead(text in text()) {
         thread_local!(static BOTH: Vec<(Lossy<TailSplitter>, Box<dyn Splitter>)> = {
-            let with_tail = Named::ALL.into_iter().filter(|name| *name != Named::DeepSeekV3);
-            let patterns = OTHERS.into_iter().chain(with_tail.map(Named::regex));
+            let with_tail = NamedPattern::ALL.into_iter().filter(|name| *name != NamedPattern::DeepSeekV3);
+            let patterns = OTHERS.into_iter().chain(with_tail.map(NamedPattern::regex));
             let tail = |pattern| Lossy(TailSplitter::new(pattern, false).expect("a tail of white space"));
             patterns.map(|pattern| (tail(pattern), oracle(pattern))).collect()
         });
@@ -366,9 +366,9 @@ proptest! {
         text.insert(at.min(text.len()), garbage);
         let text = text.concat();
         let custom = |regex: &str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
-        let gpt2 = SplitStep::new(SplitPattern::Named(Named::Gpt2), false);
+        let gpt2 = SplitStep::new(SplitPattern::Named(NamedPattern::Gpt2), false);
         let chain = SplitPattern::from_steps(vec![custom(LINES), custom(DIGITS), gpt2]);
-        let obvious = sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
+        let obvious = sequence(&[LINES, DIGITS, NamedPattern::Gpt2.regex()]);
         let chain = splitter(&chain).expect("valid");
         prop_assert_eq!(pretokens(chain.as_ref(), &text), pretokens(obvious.as_ref(), &text));
     }
@@ -376,16 +376,16 @@ proptest! {
 
 /// Compares splits by masks at the edges of blocks with the scalar scanner, which has no blocks.
 struct Edges {
-    scanners: Vec<(Named, Instructions, Box<dyn Splitter>)>,
-    scalars: Vec<(Named, Box<dyn Splitter>)>,
+    scanners: Vec<(NamedPattern, Instructions, Box<dyn Splitter>)>,
+    scalars: Vec<(NamedPattern, Box<dyn Splitter>)>,
 }
 
 impl Edges {
     fn new() -> Edges {
-        let scalars = Named::ALL.map(|name| (name, splitter_by(name, Instructions::Scalar))).into();
+        let scalars = NamedPattern::ALL.map(|name| (name, splitter_by(name, Instructions::Scalar))).into();
         let here =
             Instructions::ALL.into_iter().filter(|by| by.are_supported() && *by != Instructions::Scalar);
-        let all = here.flat_map(|by| Named::ALL.map(|name| (name, by, splitter_by(name, by))));
+        let all = here.flat_map(|by| NamedPattern::ALL.map(|name| (name, by, splitter_by(name, by))));
         Edges { scanners: all.collect(), scalars }
     }
 
@@ -488,7 +488,9 @@ fn no_steps_do_not_split() {
 fn a_text_of_4_gib_is_refused() {
     // The operating system provides no memory for zeros that are never read.
     let text = vec![0; 1 << 32];
-    for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {
+    for splitter in
+        [splitter(&SplitPattern::None).expect("no pattern"), named(NamedPattern::Gpt2), custom("a")]
+    {
         let refused = splitter.pretoken_ends(&text, &mut Vec::new()).expect_err("too long");
         assert_eq!(refused.kind(), ErrorKind::Failed);
     }

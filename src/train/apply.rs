@@ -531,7 +531,7 @@ impl<'a> Segment<'a> {
 }
 
 /// Whether a pair has enough occurrences to divide the work of merging it among threads.
-pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &KeptPairs<W>) -> bool {
+pub(super) fn is_worth_sharing<W: Weight + Default>(pair: PairId, pairs: &KeptPairs<W>) -> bool {
     pairs.listed(pair) >= 2 * MIN_SEGMENT
 }
 

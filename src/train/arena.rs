@@ -55,11 +55,11 @@ impl Default for FreeSpans {
 
 impl FreeSpans {
     /// Occurrences. Shorter spans are dropped: reusing them is not worth it.
-    const LEAST: u32 = 4;
+    const MIN: u32 = 4;
 
     /// Adds a free span.
     pub(super) fn put(&mut self, span: Span) {
-        if span.length >= FreeSpans::LEAST {
+        if span.length >= FreeSpans::MIN {
             let digits = digits(span.length);
             self.by_digits[digits].push(span);
             self.nonempty |= 1 << digits;

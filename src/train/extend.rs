@@ -49,7 +49,7 @@ pub fn extend_merges(
     observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
     let (corpus, log) = replay(&pretokens, base, config, Stage::Train, observer)?;
     drop(pretokens);
-    learn_on(corpus, log, observer)
+    continue_training(corpus, log, observer)
 }
 
 /// Continues training from sequences that a vocabulary has encoded: the merges of `base` come first, as given,
@@ -95,13 +95,17 @@ pub fn extend_sequences(
     observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
     let (corpus, log) = replayed(sequences, base, config)?;
     observer.advanced(Stage::Train, to_u64(base.len()));
-    learn_on(corpus, log, observer)
+    continue_training(corpus, log, observer)
 }
 
 /// Continues with lists of occurrences where the score and the tie rule allow it, otherwise by scores.
-fn learn_on(corpus: Corpus<CompactWeight>, log: MergeLog<'_>, observer: &dyn Observer) -> Result<Learned> {
-    if log.config.score == Score::Count && !log.config.tie_break.looks_at_bytes() {
-        learn::learn_on(corpus, log, &[], observer)
+fn continue_training(
+    corpus: Corpus<CompactWeight>,
+    log: MergeLog<'_>,
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    if log.config.score == Score::Count && !log.config.tie_break.compares_bytes() {
+        learn::continue_with_lists(corpus, log, &[], observer)
     } else {
         ScoreTrainer::new(corpus, log).run(observer)
     }

@@ -4,11 +4,11 @@
 //! into the queue. The text is counted once per round (see `Trainer::run`). Apart from that, the time grows with the
 //! number of merged occurrences, not with the length of the text.
 
-use super::apply::{MergeScratch, apply, is_long};
+use super::apply::{MergeScratch, apply, is_worth_sharing};
 use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
 use super::occurrences::find;
 use super::pairs::{KeepRule, KeptPairs, Pair};
-use super::queue::{PairQueue, RankPairs};
+use super::queue::{PairOrder, PairQueue};
 use super::scan::{self, Scanned};
 use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder};
 use super::unique_tail::UniqueTail;
@@ -61,7 +61,7 @@ pub fn learn_merges(
             return Ok(log.finish(tokens));
         };
         let corpus = Corpus::<UnitWeight>::of_scanned(text, tokens, &log.merges)?;
-        return learn_on(corpus, log, &[], observer);
+        return continue_with_lists(corpus, log, &[], observer);
     }
     if pretokens.iter().all(|(_, count)| count == Count::ONE) {
         learn_with_lists::<UnitWeight>(pretokens, config, observer)
@@ -78,17 +78,17 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     let corpus = Corpus::<W>::new(&pretokens)?;
-    let by_bytes = config.tie_break.looks_at_bytes();
+    let by_bytes = config.tie_break.compares_bytes();
     let bytes = if by_bytes { bytes_by_position(&pretokens) } else { Vec::new() };
     drop(pretokens);
     let log = MergeLog::new(config, corpus.tokens);
-    learn_on(corpus, log, &bytes, observer)
+    continue_with_lists(corpus, log, &bytes, observer)
 }
 
 /// Learns the remaining merges with occurrence lists, after those in `log`. In `corpus`, each token must span exactly
 /// one position. If the tie rule compares bytes, each token must be a single byte, and `bytes` has the byte at each
 /// position; otherwise `bytes` is not used.
-pub(super) fn learn_on<W: Weight + Default>(
+pub(super) fn continue_with_lists<W: Weight + Default>(
     corpus: Corpus<W>,
     log: MergeLog<'_>,
     bytes: &[u8],
@@ -121,13 +121,13 @@ struct TrainRound<W, K> {
 }
 
 /// Gives the [`PairQueue`] access to counts and tie-breaking keys.
-struct RankView<'a, W, O> {
+struct PairOrderView<'a, W, O> {
     pairs: &'a KeptPairs<W>,
     corpus: &'a Corpus<W>,
     order: &'a O,
 }
 
-impl<W: Weight + Default, O: TieOrder> RankPairs for RankView<'_, W, O> {
+impl<W: Weight + Default, O: TieOrder> PairOrder for PairOrderView<'_, W, O> {
     type Key = O::Key;
 
     fn count(&self, pair: PairId) -> u64 {
@@ -145,17 +145,17 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
     /// threshold, only when a round has no pair left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
         let config = self.log.config;
-        let last = config.min_frequency.get().max(2);
+        let final_threshold = config.min_frequency.get().max(2);
         let mut threshold = first_threshold(self.corpus.tokens, config);
         loop {
-            threshold = self.learn_to_threshold(threshold.max(last), observer)?;
-            if self.is_done() || threshold == last {
+            threshold = self.learn_to_threshold(threshold.max(final_threshold), observer)?;
+            if self.is_done() || threshold == final_threshold {
                 break;
             }
             threshold /= THRESHOLD_DIVISOR;
         }
         if config.min_frequency <= Count::ONE {
-            self.learn_unique(observer)?;
+            self.learn_single_occurrences(observer)?;
         }
         observer.finished(Stage::Train);
         Ok(self.log.finish(self.corpus.tokens))
@@ -172,7 +172,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         let threshold = pairs.keep.threshold;
         let mut queue = PairQueue::new(threshold);
         for id in pairs.ids() {
-            queue.push(id, &RankView { pairs: &pairs, corpus: &self.corpus, order: &self.order });
+            queue.push(id, &PairOrderView { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }
         let mut round = TrainRound { pairs, queue, scratch: MergeScratch::default() };
         // Several threads merge as long as steps are long enough to be divided. This thread merges the rest.
@@ -195,12 +195,12 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         scratch.max_segments = threads;
         let mut short_steps = 0;
         while !self.is_done() && short_steps < MAX_SHORT_STEPS {
-            let view = RankView { pairs, corpus: &self.corpus, order: &self.order };
+            let view = PairOrderView { pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
-            pairs.prefetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
-            short_steps = if threads == 1 || is_long(pair, pairs) { 0 } else { short_steps + 1 };
+            pairs.prefetch(std::array::from_fn(|distance| queue.upcoming(distance)), &self.corpus);
+            short_steps = if threads == 1 || is_worth_sharing(pair, pairs) { 0 } else { short_steps + 1 };
             self.merge(pair, pairs, scratch);
-            let view = RankView { pairs, corpus: &self.corpus, order: &self.order };
+            let view = PairOrderView { pairs, corpus: &self.corpus, order: &self.order };
             for &created in &scratch.created {
                 queue.push(created, &view);
             }
@@ -214,7 +214,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
 
     /// Merges the pairs that occur once, after all others. Tie rules that compare ids use [`UniqueTail`], which needs
     /// no queue; other rules run a round with threshold 1.
-    fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
+    fn learn_single_occurrences(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
             return self.learn_to_threshold(1, observer).map(drop);
         };

@@ -43,7 +43,7 @@ pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighte
 pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) -> ByteCount {
     // Tie rules by bytes use the loop for scores here, and hold the bytes of the text: 1 byte and an offset of
     // 8 per position.
-    let by_bytes = config.tie_break.looks_at_bytes();
+    let by_bytes = config.tie_break.compares_bytes();
     let more = if config.score == Score::Count && by_bytes {
         A_SCORED_POSITION + 9 - A_WEIGHTED_POSITION
     } else {

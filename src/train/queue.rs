@@ -35,7 +35,7 @@ pub(super) struct PairQueue<K> {
 
 /// What the queue needs to know about a pair. The trainer implements it, because it has the counts and the tie
 /// rule.
-pub(super) trait RankPairs {
+pub(super) trait PairOrder {
     /// Orders pairs of equal count: the pair with the smallest key is merged first.
     type Key: Ord + Copy;
 
@@ -61,14 +61,14 @@ impl<K: Ord + Copy> PairQueue<K> {
     }
 
     /// Files a pair under its current count, or drops it if that is below the threshold.
-    pub(super) fn push(&mut self, pair: PairId, rank: &impl RankPairs<Key = K>) {
-        let count = rank.count(pair);
+    pub(super) fn push(&mut self, pair: PairId, order: &impl PairOrder<Key = K>) {
+        let count = order.count(pair);
         if count < self.threshold {
             return;
         }
         if count >= self.level {
             debug_assert!(count == self.level, "a new pair is at most as frequent as its newer token");
-            self.created.push(Reverse((rank.key(pair), pair)));
+            self.created.push(Reverse((order.key(pair), pair)));
         } else if count < to_u64(LOW_LEVELS) {
             let level = u64_to_usize(count);
             self.low[level].push(pair);
@@ -79,23 +79,23 @@ impl<K: Ord + Copy> PairQueue<K> {
     }
 
     /// Removes and returns the pair with the greatest count; among equal counts, the one with the smallest key.
-    pub(super) fn pop(&mut self, rank: &impl RankPairs<Key = K>) -> Option<PairId> {
+    pub(super) fn pop(&mut self, order: &impl PairOrder<Key = K>) -> Option<PairId> {
         loop {
             let Some(pair) = self.pop_at_level() else {
-                self.next_level(rank)?;
+                self.next_level(order)?;
                 continue;
             };
-            if rank.count(pair) == self.level {
+            if order.count(pair) == self.level {
                 return Some(pair);
             }
-            self.push(pair, rank);
+            self.push(pair, order);
         }
     }
 
-    /// The pair that is likely to be returned after `after` others. A hint for prefetching: pairs can still
+    /// The pair that is likely to be returned after `distance` others. A hint for prefetching: pairs can still
     /// fall to a lower level or be created in between.
-    pub(super) fn upcoming(&self, after: usize) -> Option<PairId> {
-        self.sorted.len().checked_sub(after + 1).map(|at| self.sorted[at].1)
+    pub(super) fn upcoming(&self, distance: usize) -> Option<PairId> {
+        self.sorted.len().checked_sub(distance + 1).map(|at| self.sorted[at].1)
     }
 
     /// The next pair of the current level, by key.
@@ -113,7 +113,7 @@ impl<K: Ord + Copy> PairQueue<K> {
 
     /// Moves down to the next level that has pairs, and sorts those that still have that count. Returns `None`
     /// if no level has any.
-    fn next_level(&mut self, rank: &impl RankPairs<Key = K>) -> Option<()> {
+    fn next_level(&mut self, order: &impl PairOrder<Key = K>) -> Option<()> {
         let filed = match self.high.pop_last() {
             Some((level, filed)) => {
                 self.level = level;
@@ -127,10 +127,10 @@ impl<K: Ord + Copy> PairQueue<K> {
             }
         };
         for pair in filed {
-            if rank.count(pair) == self.level {
-                self.sorted.push((rank.key(pair), pair));
+            if order.count(pair) == self.level {
+                self.sorted.push((order.key(pair), pair));
             } else {
-                self.push(pair, rank);
+                self.push(pair, order);
             }
         }
         self.sorted.sort_unstable_by(|a, b| b.cmp(a));

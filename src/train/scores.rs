@@ -648,7 +648,7 @@ impl TieData {
             tokens: Vec::new(),
             positions: Vec::new(),
         };
-        if rule.looks_at_bytes() {
+        if rule.compares_bytes() {
             ties.lay_out(cells, merges);
         }
         ties

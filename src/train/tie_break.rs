@@ -46,7 +46,7 @@ pub enum TieBreak {
 
 impl TieBreak {
     /// Whether the rule compares the bytes of tokens. Training otherwise knows tokens by their ids alone.
-    pub(super) fn looks_at_bytes(self) -> bool {
+    pub(super) fn compares_bytes(self) -> bool {
         match self {
             TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
             TieBreak::BytesGreatest | TieBreak::BytesSmallest => true,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::format::OtherFileKind;
+use super::other_files::OtherFileKind;
 use super::{Format, Normalizer};
 use crate::base::int::{ByteCount, TokenId};
 use crate::error::{Error, ErrorKind, excerpt};

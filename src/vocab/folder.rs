@@ -5,10 +5,11 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::error::VocabError;
-use super::format::{Format, TOKENIZER, by_first_bytes, by_lines};
+use super::format::{Format, TOKENIZER};
 use super::formats::transformers::WriteOptions;
 use super::formats::{gpt2, tiktoken};
 use super::io::BYTE_ORDER_MARK;
+use super::other_files::{by_first_bytes, by_lines};
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Result};
 

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::error::VocabError;
 use super::format::Format;
-use super::{SpecialToken, format};
+use super::{SpecialToken, other_files};
 use crate::base::int::{TokenId, to_u64};
 use crate::error::{Error, Result};
 use crate::split::SplitPattern;
 
-/// Most bytes that a tokenizer file may have (256 MiB). The largest files in use have some tens of megabytes.
+/// Maximum size of a tokenizer file (256 MiB). The largest files in use have some tens of megabytes.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// What to assume where a tokenizer's files do not say it.
@@ -40,10 +40,10 @@ impl LoadOptions {
     ///
     /// # Errors
     /// The options ask for another one.
-    pub(super) fn same_split(&self, said: SplitPattern) -> Result<SplitPattern, VocabError> {
+    pub(super) fn same_split(&self, named: SplitPattern) -> Result<SplitPattern, VocabError> {
         match &self.split {
-            Some(wanted) if *wanted != said => Err(VocabError::OtherSplit),
-            _ => Ok(said),
+            Some(wanted) if *wanted != named => Err(VocabError::OtherSplit),
+            _ => Ok(named),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     if bytes.starts_with(BYTE_ORDER_MARK) {
         bytes.drain(..BYTE_ORDER_MARK.len());
     }
-    match format::by_first_bytes(&bytes) {
+    match other_files::by_first_bytes(&bytes) {
         Some(other) => Err(VocabError::OtherFileKind(other).in_file(path)),
         None => Ok(bytes),
     }

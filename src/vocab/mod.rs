@@ -76,6 +76,7 @@ mod format;
 mod formats;
 mod io;
 mod merge_list;
+mod other_files;
 #[cfg(feature = "data")]
 mod record;
 mod text_rules;

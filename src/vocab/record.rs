@@ -101,9 +101,9 @@ impl TrainingRecord {
 
 /// Refuses files that do not belong to the training record beside them.
 ///
-/// A missing or damaged record proves nothing and is no error. The same holds for files under names that [`write`](super::write)
-/// would not give by default, and for formats that the record does not list: such files were put there by somebody
-/// else.
+/// A missing or damaged record proves nothing and is no error. The same holds for files under names that
+/// [`write`](super::write) would not give by default, and for formats that the record does not list: such files were
+/// put there by somebody else.
 ///
 /// # Errors
 /// The record's fingerprint is that of another vocabulary.

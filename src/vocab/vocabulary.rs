@@ -363,8 +363,8 @@ impl Vocabulary {
     }
 }
 
-/// Most ids that a vocabulary may leave unused (2^20). Memory grows with the highest id, so a damaged file with one
-/// id near 2^32 would otherwise take gigabytes.
+/// Maximum number of ids that a vocabulary may leave unused (2^20). Memory grows with the highest id, so a damaged file
+/// with one id near 2^32 would otherwise take gigabytes.
 const MAX_HOLES: usize = 1 << 20;
 
 /// Tokens with their ids, in any order. Empty bytes are those of a token without bytes.

@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 
 use tokenmill::Count;
 use tokenmill::count::{CountsInfo, PretokenCounts, write_counts};
-use tokenmill::split::{Named, SplitPattern};
+use tokenmill::split::{NamedPattern, SplitPattern};
 
 use super::cases::{Becomes, ROWS};
 use super::parts::{PAGE_UNCOMPRESSED, Parts, SCHEMA};
@@ -143,7 +143,7 @@ pub(crate) fn zeros(bytes: usize) -> Vec<u8> {
 pub(crate) fn counts() -> Vec<u8> {
     let pretokens: Vec<Vec<u8>> = (0..ROWS).map(|row| format!("{row:02}").into_bytes()).collect();
     let pretokens: PretokenCounts = pretokens.iter().map(|pretoken| (&pretoken[..], Count::ONE)).collect();
-    let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
+    let info = CountsInfo { pattern: SplitPattern::Named(NamedPattern::Gpt2), ..CountsInfo::default() };
     let mut file = Vec::new();
     write_counts(&mut file, Path::new("counts"), &pretokens, &info, &tokenmill::observer::Silent).unwrap();
     file

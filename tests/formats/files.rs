@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder, SpecialPolicy};
 use tokenmill::observer::Silent;
-use tokenmill::split::{Named, SplitPattern};
+use tokenmill::split::{NamedPattern, SplitPattern};
 use tokenmill::vocab::{
     AddedToken, Format, LoadOptions, RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts,
     WriteOptions, compatibility_notes, load, read_transformers_settings, render,
@@ -27,7 +27,8 @@ fn rank_file(tokens: &[Vec<u8>]) -> String {
 }
 
 fn load_ranks(path: &Path) -> Result<Vocabulary> {
-    let options = LoadOptions { split: Some(SplitPattern::Named(Named::Gpt4)), ..LoadOptions::default() };
+    let options =
+        LoadOptions { split: Some(SplitPattern::Named(NamedPattern::Gpt4)), ..LoadOptions::default() };
     load(path, &options, &Silent)
 }
 
@@ -325,7 +326,7 @@ fn gpt2_files(folder: &Path, [vocabulary, merges]: [&str; 2], more: Value) {
             .map(|(id, token)| (TokenId::from_index(id), token.into()))
             .collect(),
         merges: ranked,
-        split: SplitPattern::Named(Named::Gpt2),
+        split: SplitPattern::Named(NamedPattern::Gpt2),
         ..VocabularyParts::default()
     };
     let plain = Vocabulary::new(parts).expect("merges of tokens there are");
@@ -406,7 +407,7 @@ fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
         assert_eq!(named.as_deref(), Some("<end>"), "{name}");
         let notes = notes.0.into_inner().expect("no panic");
         assert!(notes.is_empty(), "{name}: {notes:?}");
-        let qwen = vocabulary.split() == &SplitPattern::Named(Named::Qwen2)
+        let qwen = vocabulary.split() == &SplitPattern::Named(NamedPattern::Qwen2)
             && !vocabulary.rules().normalizers.is_empty();
         assert_eq!(qwen, name == "Qwen's split");
     }
@@ -535,7 +536,7 @@ fn special_tokens_of_files_that_do_not_say_them_are_named() {
     let path = folder.path().join("tokenizer.model");
     fs::write(&path, rank_file(&ranks(&["lo", "low"]))).expect("written");
     let options = |named: &[&str]| LoadOptions {
-        split: Some(SplitPattern::Named(Named::Gpt4)),
+        split: Some(SplitPattern::Named(NamedPattern::Gpt4)),
         special_tokens: named.iter().map(|text| SpecialToken::from(*text)).collect(),
         ..LoadOptions::default()
     };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use tokenmill::split::{Named, SplitPattern, SplitStep};
+use tokenmill::split::{NamedPattern, SplitPattern, SplitStep};
 use tokenmill::vocab::{
     AddedToken, Format, LoadOptions, SpecialTokensAt, Vocabulary, WriteOptions, load, render,
 };
@@ -51,7 +51,7 @@ fn step(pattern: SplitPattern, covers: bool) -> SplitStep {
 
 /// The pre-tokenizers of DeepSeek V3. `write` gives the JSON of each step.
 fn deepseek(write: &dyn Fn(&str) -> Value) -> Vec<Value> {
-    let steps = Named::DeepSeekV3.steps().iter().map(|step| write(step));
+    let steps = NamedPattern::DeepSeekV3.steps().iter().map(|step| write(step));
     steps.chain([byte_level(false, false)]).collect()
 }
 
@@ -59,14 +59,20 @@ fn deepseek(write: &dyn Fn(&str) -> Value) -> Vec<Value> {
 #[test]
 fn splits_of_real_files_are_understood() {
     let custom = |regex: &str| SplitPattern::Custom(regex.to_owned());
-    let gpt2 = SplitPattern::Named(Named::Gpt2);
+    let gpt2 = SplitPattern::Named(NamedPattern::Gpt2);
     let number = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
     let digits = |individual| json!({ "type": "Digits", "individual_digits": individual });
-    let llama3 = SplitPattern::Named(Named::Gpt4).regex().expect("one expression").to_owned();
+    let llama3 = SplitPattern::Named(NamedPattern::Gpt4).regex().expect("one expression").to_owned();
     let cases = [
         // Llama 3, and OLMo 2, which keeps only the matches of a pattern that matches everything.
-        (vec![split(&llama3, "Isolated", false), byte_level(false, false)], SplitPattern::Named(Named::Gpt4)),
-        (vec![split(&llama3, "Removed", true), byte_level(false, false)], SplitPattern::Named(Named::Gpt4)),
+        (
+            vec![split(&llama3, "Isolated", false), byte_level(false, false)],
+            SplitPattern::Named(NamedPattern::Gpt4),
+        ),
+        (
+            vec![split(&llama3, "Removed", true), byte_level(false, false)],
+            SplitPattern::Named(NamedPattern::Gpt4),
+        ),
         // StarCoder, and a variant that does not separate digits.
         (
             vec![digits(true), byte_level(false, true)],
@@ -101,16 +107,16 @@ fn splits_of_real_files_are_understood() {
             vec![split(r"\S+|\s", "Removed", true), byte_level(false, false)],
             SplitPattern::Steps(vec![step(custom(r"\S+|\s"), true)]),
         ),
-        (deepseek(&|step| split(step, "Isolated", false)), SplitPattern::Named(Named::DeepSeekV3)),
+        (deepseek(&|step| split(step, "Isolated", false)), SplitPattern::Named(NamedPattern::DeepSeekV3)),
         // The last step does not match characters other than letters, marks, punctuation, symbols and white
         // space. Here it removes them.
         (
-            deepseek(&|step| match step == Named::DeepSeekV3.steps()[2] {
+            deepseek(&|step| match step == NamedPattern::DeepSeekV3.steps()[2] {
                 true => split(step, "Removed", true),
                 false => split(step, "Isolated", false),
             }),
             SplitPattern::Steps(
-                Named::DeepSeekV3
+                NamedPattern::DeepSeekV3
                     .steps()
                     .iter()
                     .zip([false, false, true])

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 use tokenmill::observer::Silent;
-use tokenmill::split::{Named, SplitPattern, SplitStep};
+use tokenmill::split::{NamedPattern, SplitPattern, SplitStep};
 use tokenmill::vocab::{
     Format, LoadOptions, RankedMerge, SpecialTokensAt, TextRules, TrainingRecord, Vocabulary,
     VocabularyParts, WriteOptions, check, compatibility_notes, from_json, load, render, write,
@@ -178,13 +178,18 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     let custom = |regex: &str| SplitPattern::from_oniguruma(regex).expect(regex);
     let digits = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
     let step = |pattern| SplitStep::new(pattern, false);
-    let two = |first| SplitPattern::from_steps(vec![step(first), step(SplitPattern::Named(Named::Gpt2))]);
+    let two =
+        |first| SplitPattern::from_steps(vec![step(first), step(SplitPattern::Named(NamedPattern::Gpt2))]);
     for (split, prefix_space, said) in [
         (custom(mistral), false, ""),
         (custom(r"\p{L}+"), false, "does not open a tokenizer that has a custom split"),
         (two(custom(digits)), false, ""),
         (two(custom(r"\p{L}+")), false, "does not open a tokenizer that has a custom split"),
-        (SplitPattern::Named(Named::Gpt2), true, "does not open a tokenizer that adds a space before text"),
+        (
+            SplitPattern::Named(NamedPattern::Gpt2),
+            true,
+            "does not open a tokenizer that adds a space before text",
+        ),
     ] {
         let noted = caution_of(&with(split.clone(), prefix_space));
         assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");
@@ -193,7 +198,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
         let files = render(&with(split, false), Format::Hf, &WriteOptions::default()).expect("hf holds it");
         serde_json::from_slice::<serde_json::Value>(&files[0].1).expect("JSON")["pre_tokenizer"].take()
     };
-    assert_eq!(written(SplitPattern::Named(Named::Gpt2)), byte_level(true));
+    assert_eq!(written(SplitPattern::Named(NamedPattern::Gpt2)), byte_level(true));
     let starcoder = written(two(custom(digits)));
     let individual = json!({"type": "Digits", "individual_digits": true});
     assert_eq!(starcoder["pretokenizers"], json!([individual, byte_level(true)]));
@@ -222,7 +227,7 @@ fn a_gpt2_split_that_is_spelled_out_is_read_as_before() {
 /// Named split patterns are recognized when a file is read.
 #[test]
 fn every_pattern_with_a_name_is_read_back_from_every_format_that_holds_one() {
-    for named in Named::ALL {
+    for named in NamedPattern::ALL {
         let vocabulary = trained(&TEXTS, &[], SpecialTokensAt::End, named.name());
         for format in [Format::Hf, Format::Minbpe] {
             let again = there_and_back(&vocabulary, format).expect("byte ids in order");

@@ -166,8 +166,8 @@ const LONGEST_CHUNK: usize = if cfg!(test) { 64 } else { 4 << 10 };
 /// Shortest chunk of a long text, in bytes.
 const SHORTEST_CHUNK: usize = if cfg!(test) { 8 } else { 512 };
 
-/// Most candidate tokens that a text may try beyond four per token. A text that needs more is encoded alone: it
-/// may be a run, which [`Backtracker`] tries in another order, and the other texts need not wait.
+/// Maximum number of candidate tokens that a text may try beyond four per token. A text that needs more is encoded
+/// alone: it may be a run, which [`Backtracker`] tries in another order, and the other texts need not wait.
 const BUDGET: u32 = if cfg!(test) { 16 } else { 1 << 8 };
 
 /// Encodes several texts, or chunks of a long one, interleaved.
@@ -328,8 +328,8 @@ impl Interleaved {
 }
 
 impl LongestPrefixTrie {
-    /// The longest token at each of these positions, as [`find`](LongestPrefixTrie::find) gives it. The text must have as
-    /// many bytes after each position as the longest token has.
+    /// The longest token at each of these positions, as [`find`](LongestPrefixTrie::find) gives it. The text must have
+    /// as many bytes after each position as the longest token has.
     #[inline(never)]
     fn find_all<const N: usize>(&self, text: &[u8], at: [usize; N]) -> [(u32, u32); N] {
         let mut nodes = at.map(|at| self.second(text[at], text[at + 1]));

@@ -17,15 +17,15 @@ const IDS_AT: usize = 4;
 /// Bits of the hash of a pair of characters.
 const PAIR_BITS: u32 = 18;
 
-/// A character of at most [`MOST_BYTES`] bytes, as its code point, which is below [`CHARACTERS`]. In text that is
+/// A character of at most [`MAX_BYTES`] bytes, as its code point, which is below [`CHARACTERS`]. In text that is
 /// not UTF-8, surrogates and other bytes of the same form count as characters too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Character(usize);
 
-/// Number of code points of at most [`MOST_BYTES`] bytes.
+/// Number of code points of at most [`MAX_BYTES`] bytes.
 const CHARACTERS: usize = 1 << 16;
-/// Most bytes of a [`Character`]. No border is searched for beside longer ones.
-const MOST_BYTES: usize = 3;
+/// Maximum number of bytes of a [`Character`]. No border is searched for beside longer ones.
+const MAX_BYTES: usize = 3;
 
 /// The bytes of a character that a token contains at one of its ends: all of them, or some at the character's end
 /// or beginning.
@@ -54,7 +54,7 @@ impl Character {
 
     /// The character that a text ends with, if any.
     fn last(text: &[u8]) -> Option<Character> {
-        let inner = text.iter().rev().take(MOST_BYTES).take_while(|&&byte| is_inner(byte)).count();
+        let inner = text.iter().rev().take(MAX_BYTES).take_while(|&&byte| is_inner(byte)).count();
         let (character, length) = Character::first(&text[text.len().checked_sub(inner + 1)?..])?;
         (length == inner + 1).then_some(character)
     }
@@ -241,7 +241,7 @@ impl CharFacts {
 
     /// The tokens and their number.
     #[inline(always)]
-    fn tokens(self) -> ([TokenId; MOST_BYTES], usize) {
+    fn tokens(self) -> ([TokenId; MAX_BYTES], usize) {
         let id = |number| u64_to_usize(self.0 >> (IDS_AT + number * ID_BITS)) & ((1 << ID_BITS) - 1);
         (std::array::from_fn(|number| TokenId::new(truncate_to_u32(id(number)))), u64_to_usize(self.0 & 3))
     }

@@ -15,11 +15,11 @@ use crate::base::huge_pages;
 use crate::base::int::{to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::vocab::{RankedMerge, Vocabulary};
 
-/// Most intervals of incompatible tokens that are examined: `BUDGET` per token and `LEAST_BUDGET` more. This
+/// Maximum number of intervals of incompatible tokens that are examined: `BUDGET` per token and `MIN_BUDGET` more. This
 /// is eight times what learned vocabularies have.
 const BUDGET: usize = 256;
 /// Intervals that even a small vocabulary may have.
-const LEAST_BUDGET: usize = 1 << 20;
+const MIN_BUDGET: usize = 1 << 20;
 
 /// Tokens that all threads examine before their sets are numbered.
 const AT_A_TIME: usize = if cfg!(test) { 64 } else { 1 << 14 };
@@ -133,7 +133,7 @@ impl FollowOrder {
     pub(super) fn sets_after(&self) -> Option<(Vec<u32>, InternedLists<IncompatibleRange>)> {
         let mut sets = InternedLists::new(&[]);
         let mut sets_after = Vec::with_capacity(self.ends.len());
-        let budget = AtomicUsize::new(LEAST_BUDGET + BUDGET * self.ends.len());
+        let budget = AtomicUsize::new(MIN_BUDGET + BUDGET * self.ends.len());
         let tokens: Vec<u32> = (0..truncate_to_u32(self.ends.len())).collect();
         for tokens in tokens.chunks(AT_A_TIME) {
             let found: Vec<Option<FoundRanges>> =
@@ -250,10 +250,10 @@ const GROUP: u32 = 4096;
 /// Columns in a word: one bit each.
 const WORD: u32 = u64::BITS;
 
-/// Most groups (256 MiB). Only vocabularies of about a million tokens need more.
-const MOST_GROUPS: usize = 1 << 24;
-/// Most words (256 MiB). Only constructed vocabularies need more.
-const MOST_WORDS: usize = 1 << 25;
+/// Maximum number of groups (256 MiB). Only vocabularies of about a million tokens need more.
+const MAX_GROUPS: usize = 1 << 24;
+/// Maximum number of words (256 MiB). Only constructed vocabularies need more.
+const MAX_WORDS: usize = 1 << 25;
 
 /// Which pairs of tokens are compatible: a bit matrix that is looked up by row (left token) and column (right
 /// token).
@@ -304,7 +304,7 @@ impl CompatibleMatrix {
     ) -> Option<(CompatibleMatrix, Vec<u32>)> {
         let columns = columns(sets, numbers);
         let groups_a_row = to_usize(columns[numbers] / GROUP) + 1;
-        if sets.len().saturating_mul(groups_a_row) > MOST_GROUPS {
+        if sets.len().saturating_mul(groups_a_row) > MAX_GROUPS {
             return None;
         }
         let mut groups = Vec::with_capacity(sets.len() * groups_a_row);
@@ -330,7 +330,7 @@ impl CompatibleMatrix {
                 let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
                 groups.push(Group { kept: row.kept, first: truncate_to_u32(words.range(list).start) });
             }
-            if words.items() > MOST_WORDS {
+            if words.items() > MAX_WORDS {
                 return None;
             }
         }

@@ -10,7 +10,7 @@ use crate::base::int::{to_usize, truncate_to_u32};
 use crate::vocab::Vocabulary;
 
 /// Bytes examined per byte of text above which backtracking is slower than merging.
-const MOST_EXAMINED: u32 = 64;
+const MAX_EXAMINED: u32 = 64;
 
 /// A trie of the prefixes of all tokens. Prefixes are numbered in the order in which they first occur in the
 /// tokens by rank: first the empty one, then the single bytes.
@@ -92,11 +92,11 @@ impl TrieBuilder {
     /// follows the long one almost to its end. Only constructed vocabularies are like that. One example is `ab`,
     /// `aab`, `aaab` and so on: in a run of `a`, each search follows the longest token.
     pub(super) fn is_slow(&self) -> bool {
-        let long = |prefix: &&TriePrefix| prefix.is_token() && prefix.length > MOST_EXAMINED;
+        let long = |prefix: &&TriePrefix| prefix.is_token() && prefix.length > MAX_EXAMINED;
         self.prefixes.iter().filter(long).any(|prefix| {
             let text = self.spelled(prefix.parent);
             let (mut at, mut examined) = (0, 0);
-            while at < text.len() && examined <= to_usize(MOST_EXAMINED) * text.len() {
+            while at < text.len() && examined <= to_usize(MAX_EXAMINED) * text.len() {
                 let (prefix, length) = self.walk(&text[at..]);
                 at += to_usize(self.prefixes[to_usize(prefix)].token_length);
                 examined += length;

@@ -13,7 +13,7 @@ use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec, check_template};
 
 /// Number of threads, at most. More threads than any machine has cores slow each other down.
-pub const MOST_THREADS: u64 = 1024;
+pub const MAX_THREADS: u64 = 1024;
 
 /// Checks a recipe as a whole, and completes it with defaults. `environment` gives variables and defaults.
 ///
@@ -44,7 +44,7 @@ pub fn plan(recipe: &Recipe, environment: &Environment<'_>) -> Result<Plan, Mist
 }
 
 /// Bytes of the memory limit (1 MB), at least. The program itself takes more, so a lower value probably lacks a unit.
-const LEAST_MEMORY: ByteCount = ByteCount(1_000_000);
+const MIN_MEMORY: ByteCount = ByteCount(1_000_000);
 
 /// A recipe while it is checked. Each check returns a value to continue with, even if it finds a mistake.
 pub(super) struct Check<'a> {
@@ -72,12 +72,12 @@ impl Check<'_> {
             sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
             counts: recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect(),
             weights: scale_weights(&weights),
-            limits: recipe.sources.iter().map(limit).collect(),
+            source_samples: recipe.sources.iter().map(source_sample).collect(),
             sample: self.sample(&recipe.sample),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
             output,
-            idle: idle(recipe),
+            unused_keys: unused_keys(recipe),
             threads: self.threads(&recipe.run.threads),
             memory: self.memory(&recipe.run.memory),
             recipe_hash: String::new(),
@@ -97,8 +97,8 @@ impl Check<'_> {
         if recipe.sources.is_empty() && recipe.counts.is_empty() {
             self.missing("source", None, "no source of documents is given", "add [source] with a `uri`");
         }
-        let idle = recipe.train.is_none() && recipe.encode.is_none();
-        if idle && !matches!(self.origin, Origin::Flags(_)) && !self.is_wrong("encode") {
+        let nothing_to_do = recipe.train.is_none() && recipe.encode.is_none();
+        if nothing_to_do && !matches!(self.origin, Origin::Flags(_)) && !self.is_wrong("encode") {
             self.missing(
                 "train",
                 None,
@@ -255,19 +255,19 @@ impl Check<'_> {
         Some(given.value)
     }
 
-    /// Number of threads: by default the number in the environment. Reports 0 and more than [`MOST_THREADS`].
+    /// Number of threads: by default the number in the environment. Reports 0 and more than [`MAX_THREADS`].
     fn threads(&mut self, field: &Field<u64>) -> usize {
         let threads = self.at_least_one("threads", field);
-        if let Some(given) = field.as_ref().filter(|given| given.value > MOST_THREADS) {
-            let problem = format!("{} is more than {MOST_THREADS}", given.value);
+        if let Some(given) = field.as_ref().filter(|given| given.value > MAX_THREADS) {
+            let problem = format!("{} is more than {MAX_THREADS}", given.value);
             self.wrong("threads", given, &problem, "one for each core is enough");
         }
         threads.map_or(self.environment.threads, u64_to_usize)
     }
 
-    /// Memory limit in bytes: by default the limit in the environment. Reports less than [`LEAST_MEMORY`].
+    /// Memory limit in bytes: by default the limit in the environment. Reports less than [`MIN_MEMORY`].
     fn memory(&mut self, field: &Field<ByteCount>) -> ByteCount {
-        if let Some(given) = field.as_ref().filter(|given| given.value < LEAST_MEMORY) {
+        if let Some(given) = field.as_ref().filter(|given| given.value < MIN_MEMORY) {
             let problem = format!("is {}, but the program itself needs more", given.value);
             self.wrong("memory", given, &problem, "is a unit missing? Write it like 800MB or 8GB");
         }
@@ -304,19 +304,19 @@ impl Check<'_> {
 /// Keys for data files that the recipe sets although it writes none.
 ///
 /// Notes name them when the inputs are opened. They are no mistakes.
-fn idle(recipe: &Recipe) -> Vec<&'static str> {
+fn unused_keys(recipe: &Recipe) -> Vec<&'static str> {
     let OutputKeys { format, split_name, file_text_bytes, one_file, .. } = &recipe.output;
-    let said = [
+    let given = [
         ("format", format.is_some()),
         ("split_name", split_name.is_some()),
         ("file_text_bytes", file_text_bytes.is_some()),
         ("one_file", one_file.is_some()),
     ];
-    said.into_iter().filter(|(_, said)| *said && recipe.encode.is_none()).map(|(key, _)| key).collect()
+    given.into_iter().filter(|(_, given)| *given && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }
 
-/// The limit of a source. Only `take` and `max_bytes` apply to a source. A source without them is taken completely.
-fn limit(keys: &SourceKeys) -> SampleConfig {
+/// What is taken of a source. Only `take` and `max_bytes` apply to one source. Without them, it is taken completely.
+fn source_sample(keys: &SourceKeys) -> SampleConfig {
     SampleConfig {
         take: value_of(&keys.take),
         max_bytes: value_of(&keys.max_bytes).map(|ByteCount(bytes)| bytes),

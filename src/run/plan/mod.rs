@@ -25,7 +25,7 @@ use crate::train::TrainConfig;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
 #[doc(hidden)]
-pub use check::MOST_THREADS;
+pub use check::MAX_THREADS;
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 pub(super) use train::SMALLER_FOLDER;
@@ -42,10 +42,10 @@ pub struct Plan {
     /// The factor for the counts of each source or counts file: the smallest whole numbers in the given ratio. There
     /// is one weight for each source, or for each counts file if `counts` is not empty.
     pub weights: Vec<u64>,
-    /// The limit of each source: its first documents, up to a number of documents or bytes of text. The order is that
-    /// of `sources`. A source without a limit has the default, which takes everything.
-    pub limits: Vec<SampleConfig>,
-    /// Which of the documents within the limits are taken.
+    /// What is taken of each source: its first documents, up to a number of documents or bytes of text. The order is
+    /// that of `sources`. The default takes everything.
+    pub source_samples: Vec<SampleConfig>,
+    /// Which of the documents that are taken of the sources are used.
     pub sample: SampleConfig,
     /// What to learn; `None` if nothing is learned.
     pub train: Option<TrainPlan>,
@@ -54,7 +54,7 @@ pub struct Plan {
     /// The output folder. Empty for commands that write no folder.
     pub output: PathBuf,
     /// Keys that have no effect because they are for data files, and the run writes none.
-    pub idle: Vec<&'static str>,
+    pub unused_keys: Vec<&'static str>,
     /// Number of threads. The output does not depend on it.
     pub threads: usize,
     /// Memory limit in bytes. Counting spills to disk beyond it. Training and long documents beyond it are errors.
@@ -207,8 +207,8 @@ fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
         "train": plan.train.as_ref().map(train),
         "encode": plan.encode.as_ref().map(encode),
     });
-    if plan.limits.iter().any(|limit| !limit.is_everything()) {
-        canonical["limits"] = json!(plan.limits);
+    if plan.source_samples.iter().any(|sample| !sample.is_everything()) {
+        canonical["limits"] = json!(plan.source_samples);
     }
     if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
         canonical["pack"] = json!(pack);

@@ -8,12 +8,12 @@ use super::{SmallerPlan, TrainPlan};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::run::recipe::{BYTE_TOKENS, Command, Field, Given, Origin, Recipe, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
-use crate::split::{Named, SplitPattern, splitter};
+use crate::split::{NamedPattern, SplitPattern, splitter};
 use crate::train::{Merges, TrainConfig};
 use crate::vocab::{self, Format, TransformersConfig, Vocabulary, WriteOptions};
 
 /// Number of tokens in a vocabulary, at most (2³¹): ids are written as 32-bit signed integers.
-const MOST_TOKENS: u64 = 1 << 31;
+const MAX_TOKENS: u64 = 1 << 31;
 
 /// The beginning of the name of the folder for a smaller vocabulary. Its size follows.
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
@@ -141,7 +141,7 @@ impl Check<'_> {
     /// The split pattern, by default that of GPT-4. Reports a regular expression that cannot be used, and a count
     /// without a split.
     fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
-        let Some(given) = &keys.split else { return SplitPattern::Named(Named::Gpt4) };
+        let Some(given) = &keys.split else { return SplitPattern::Named(NamedPattern::Gpt4) };
         if given.value == SplitPattern::None && matches!(self.origin, Origin::Flags(Command::Count)) {
             let problem = "cannot be none: without a split there are no pre-tokens to count";
             self.wrong("split", given, problem, "name a split, or train from the text itself");
@@ -216,11 +216,11 @@ impl Check<'_> {
         }
     }
 
-    /// Reports a vocabulary with more than [`MOST_TOKENS`] tokens.
+    /// Reports a vocabulary with more than [`MAX_TOKENS`] tokens.
     fn vocabulary_fits(&mut self, key: &'static str, given: &Given<u64>, tokens: u64) {
-        if tokens > MOST_TOKENS {
+        if tokens > MAX_TOKENS {
             let problem = format!("is {}, more than 31-bit token ids can number", given.value);
-            self.wrong(key, given, &problem, &format!("a vocabulary has at most {MOST_TOKENS} tokens"));
+            self.wrong(key, given, &problem, &format!("a vocabulary has at most {MAX_TOKENS} tokens"));
         }
     }
 
@@ -251,9 +251,9 @@ impl Check<'_> {
     fn transformers(&mut self, keys: &TrainKeys) -> TransformersConfig {
         let model_max_length = self.at_least_one("model_max_length", &keys.model_max_length);
         if let Some(given) =
-            keys.model_max_length.as_ref().filter(|given| given.value > TransformersConfig::MOST_LENGTH)
+            keys.model_max_length.as_ref().filter(|given| given.value > TransformersConfig::MAX_LENGTH)
         {
-            let most = TransformersConfig::MOST_LENGTH;
+            let most = TransformersConfig::MAX_LENGTH;
             let problem =
                 format!("is {}, but other programs read numbers exactly only up to {most}", given.value);
             self.wrong("model_max_length", given, &problem, "leave it out if there is no limit");

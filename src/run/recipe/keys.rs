@@ -12,7 +12,7 @@ use crate::run::plan::EncodedDocuments;
 use crate::sample::Weight;
 use crate::sink::{Compression, OutputFormat, PackRule};
 use crate::source::{DocumentRule, OnBadInput};
-use crate::split::{Named, SplitPattern};
+use crate::split::{NamedPattern, SplitPattern};
 use crate::train::{Score, TieBreak};
 use crate::vocab::{SpecialToken, SpecialTokensAt};
 use crate::{source, vocab};
@@ -239,11 +239,23 @@ pub(super) fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>)
     (distance <= 1 + best.len() / 4 && distance < best.len()).then_some(best)
 }
 
+/// Implements [`Choice`]. A value without a name does not compile, unless it is listed after `unnamed`.
 macro_rules! choices {
-    ($($kind:ty { $($name:literal => $value:expr),+ $(,)? })+) => {
-        $(impl Choice for $kind {
-            const ALL: &'static [(&'static str, Self)] = &[$(($name, $value)),+];
-        })+
+    ($($kind:ty {
+        $($name:literal => $($value:ident)::+ $(($($field:ident)::+))?),+ $(,)?
+        $(; unnamed $unnamed:pat)?
+    })+) => {
+        $(
+            impl Choice for $kind {
+                const ALL: &'static [(&'static str, Self)] = &[$(($name, $($value)::+ $(($($field)::+))?)),+];
+            }
+
+            #[allow(unreachable_patterns, reason = "a value can have several names")]
+            const _: fn(&$kind) = |value| match value {
+                $($($value)::+ $(($($field)::+))?)|+ => {}
+                $($unnamed => {})?
+            };
+        )+
     };
 }
 
@@ -253,7 +265,8 @@ choices! {
         "json" => source::Format::Json, "csv" => source::Format::Csv, "tsv" => source::Format::Tsv, "text" => source::Format::Text,
     }
     DocumentRule {
-        "file" => DocumentRule::File, "line" => DocumentRule::Line, "paragraph" => DocumentRule::Paragraph,
+        "file" => DocumentRule::File, "line" => DocumentRule::Line, "paragraph" => DocumentRule::Paragraph;
+        unnamed DocumentRule::Separator(_)
     }
     OnBadInput {
         "fail" => OnBadInput::Fail, "skip" => OnBadInput::Skip, "quarantine" => OnBadInput::Quarantine,
@@ -261,14 +274,15 @@ choices! {
     }
     SplitPattern {
         "none" => SplitPattern::None,
-        "gpt2" => SplitPattern::Named(Named::Gpt2),
-        "gpt4" => SplitPattern::Named(Named::Gpt4),
-        "cl100k" => SplitPattern::Named(Named::Cl100k),
-        "o200k" => SplitPattern::Named(Named::O200k),
-        "nanochat" => SplitPattern::Named(Named::Nanochat),
-        "llama3" => SplitPattern::Named(Named::Gpt4),
-        "qwen2" => SplitPattern::Named(Named::Qwen2),
-        "deepseek-v3" => SplitPattern::Named(Named::DeepSeekV3),
+        "gpt2" => SplitPattern::Named(NamedPattern::Gpt2),
+        "gpt4" => SplitPattern::Named(NamedPattern::Gpt4),
+        "cl100k" => SplitPattern::Named(NamedPattern::Cl100k),
+        "o200k" => SplitPattern::Named(NamedPattern::O200k),
+        "nanochat" => SplitPattern::Named(NamedPattern::Nanochat),
+        "llama3" => SplitPattern::Named(NamedPattern::Gpt4),
+        "qwen2" => SplitPattern::Named(NamedPattern::Qwen2),
+        "deepseek-v3" => SplitPattern::Named(NamedPattern::DeepSeekV3);
+        unnamed SplitPattern::Custom(_) | SplitPattern::Steps(_)
     }
     Boundary { "document" => Boundary::Document, "join" => Boundary::Join }
     TieBreak {

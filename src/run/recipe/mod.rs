@@ -170,7 +170,7 @@ impl Recipe {
 
 /// Number of mistakes to report at once. The others are reported once these are corrected. Each mistake takes a pass
 /// over the recipe.
-const MOST_TOLD: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// A mistake in a recipe or in the flags of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,13 +202,13 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// Sorts the mistakes by place. Those without a place come last, in the given order. At most [`MOST_TOLD`] are
+    /// Sorts the mistakes by place. Those without a place come last, in the given order. At most [`MAX_LISTED`] are
     /// kept.
     ///
     /// `mistakes` must not be empty.
     pub(crate) fn new(origin: Origin, mut mistakes: Vec<Mistake>) -> Mistakes {
         debug_assert!(!mistakes.is_empty());
-        mistakes.truncate(MOST_TOLD);
+        mistakes.truncate(MAX_LISTED);
         mistakes.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
         Mistakes { origin, mistakes }
     }
@@ -220,7 +220,7 @@ impl Mistakes {
 
     /// Whether there may be further mistakes, because the search ended at the maximum number.
     pub fn may_be_more(&self) -> bool {
-        self.mistakes.len() == MOST_TOLD
+        self.mistakes.len() == MAX_LISTED
     }
 
     /// The path and the text of the recipe; `None` if the mistakes are in flags.
@@ -258,7 +258,7 @@ impl fmt::Display for Mistakes {
         match self.mistakes.len() - 1 {
             0 => Ok(()),
             1 => f.write_str(" (and one more mistake)"),
-            _ if self.may_be_more() => write!(f, " (and {} more mistakes, or more)", MOST_TOLD - 1),
+            _ if self.may_be_more() => write!(f, " (and {} more mistakes, or more)", MAX_LISTED - 1),
             more => write!(f, " (and {more} more mistakes)"),
         }
     }

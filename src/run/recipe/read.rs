@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::nearest;
 use super::{
-    Choice, EncodeKeys, Field, Given, MOST_TOLD, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys,
+    Choice, EncodeKeys, Field, Given, MAX_LISTED, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys,
     SampleKeys, SourceKeys, TrainKeys, named, names,
 };
 use crate::base::int::{ByteCount, Count};
@@ -20,7 +20,7 @@ use crate::train::{Powers, Score};
 use crate::vocab::SpecialToken;
 
 /// Number of places to report in a text that is not TOML. A text that was never meant as TOML is wrong in every line.
-const MOST_NO_TOML: usize = 10;
+const MAX_TOML_ERRORS: usize = 10;
 
 /// Reads the text of a recipe; `path` is its name for messages. Unknown sections and keys, and values of the wrong
 /// type, do not end reading: the returned recipe holds these mistakes until [`plan`](crate::run::plan()) checks it as
@@ -43,10 +43,10 @@ pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
     if !errors.is_empty() {
         let syntax =
             |error: &toml::de::Error| Mistake::new(None, error.span(), error.message().replace('\n', "; "));
-        let more = errors.len().saturating_sub(MOST_NO_TOML);
+        let more = errors.len().saturating_sub(MAX_TOML_ERRORS);
         let more =
             (more > 0).then(|| Mistake::new(None, None, format!("invalid TOML in {more} more places")));
-        let first = errors.iter().take(MOST_NO_TOML).map(syntax);
+        let first = errors.iter().take(MAX_TOML_ERRORS).map(syntax);
         return Err(Mistakes::new(recipe.origin, first.chain(more).collect()));
     }
     let mut mistakes = Vec::new();
@@ -201,7 +201,7 @@ struct RecipeSection<'m, 't, 'i> {
     table: RecipeTable<'t, 'i>,
     /// The keys that were asked for, in that order. Messages list them.
     known: Vec<&'static str>,
-    /// The mistakes of the whole recipe. At most [`MOST_TOLD`] are kept.
+    /// The mistakes of the whole recipe. At most [`MAX_LISTED`] are kept.
     mistakes: &'m mut Vec<Mistake>,
 }
 
@@ -222,10 +222,10 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
         Some((found.span(), found.get_ref()))
     }
 
-    /// Records the mistake of a value, unless there are [`MOST_TOLD`] already.
+    /// Records the mistake of a value, unless there are [`MAX_LISTED`] already.
     fn wrong(&mut self, key: &'static str, span: Range<usize>, wrong: WrongValue) {
         let message = format!("`{key}` {}", wrong.problem);
-        if self.mistakes.len() < MOST_TOLD {
+        if self.mistakes.len() < MAX_LISTED {
             self.mistakes.push(Mistake { help: wrong.help, ..Mistake::new(Some(key), Some(span), message) });
         }
     }
@@ -296,7 +296,7 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
             if self.known.contains(&name) {
                 continue;
             }
-            if self.mistakes.len() == MOST_TOLD {
+            if self.mistakes.len() == MAX_LISTED {
                 break;
             }
             let (message, all) = match self.name {

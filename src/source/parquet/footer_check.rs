@@ -19,10 +19,10 @@ use parquet::file::reader::ChunkReader;
 use crate::base::int::u64_to_usize;
 
 /// Maximum nesting levels of groups in a schema. The decoder takes stack space for each level.
-const MOST_LEVELS: usize = 100;
+const MAX_LEVELS: usize = 100;
 
 /// Maximum nesting levels of Thrift structures. Parquet's metadata has five.
-const MOST_STRUCTURES: usize = 32;
+const MAX_STRUCTURES: usize = 32;
 
 /// Checks the schema in a file's footer, and returns whether anything in the file is encrypted.
 ///
@@ -125,8 +125,8 @@ fn check_schema(footer: &mut Thrift<&[u8]>) -> Result<()> {
         while open.last() == Some(&0) {
             open.pop();
         }
-        if open.len() > MOST_LEVELS {
-            return Err(wrong(format!("its schema has more than {MOST_LEVELS} levels")));
+        if open.len() > MAX_LEVELS {
+            return Err(wrong(format!("its schema has more than {MAX_LEVELS} levels")));
         }
     }
     Ok(())
@@ -314,7 +314,7 @@ impl<R: Read> Thrift<R> {
     /// # Errors
     /// Structures are nested too deeply, or the data ends.
     fn fields(&mut self, level: usize, each: &mut Each<'_, R>) -> Result<()> {
-        if level > MOST_STRUCTURES {
+        if level > MAX_STRUCTURES {
             return Err(wrong("structures are nested too deeply"));
         }
         let mut id = 0_i64;
@@ -369,7 +369,7 @@ impl<R: Read> Thrift<R> {
     fn skip_item(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Err(wrong("it has a list of booleans")),
-            _ if level > MOST_STRUCTURES => Err(wrong("lists are nested too deeply")),
+            _ if level > MAX_STRUCTURES => Err(wrong("lists are nested too deeply")),
             _ => self.skip(kind, level),
         }
     }

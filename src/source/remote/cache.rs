@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Interrupted downloads continue where they ended, and the content is verified. A file gets its final name only after
-//! its hash was verified, in one atomic step. Before that, one process at a time appends to a partial file, under a lock
-//! that Python's library also uses. On file systems without locks, processes claim a folder instead.
+//! its hash was verified, in one atomic step. Before that, one process at a time appends to a partial file, under a
+//! lock that Python's library also uses. On file systems without locks, processes claim a folder instead.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +26,7 @@ use super::{Fetched, HubSettings, RemoteError};
 use crate::base::atomic_file::{self, TEMPORARY_PREFIX, publish_bytes, sync_folder};
 use crate::base::folder_lock::{self, Claim, Heartbeat, IfHeld};
 use crate::base::folder_of;
-use crate::base::int::{counted, to_u64};
+use crate::base::int::{to_u64, with_unit};
 use crate::base::integrity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -183,7 +183,7 @@ impl Cache {
             if !paths.is_empty() {
                 let is_whole = paths.iter().all(|path| ShardSet::of(path).is_some());
                 if !is_whole && wanted.path.as_ref() != paths.first() {
-                    let files = counted(to_u64(paths.len()), "file");
+                    let files = with_unit(to_u64(paths.len()), "file");
                     let unknown = "in the cache are used; the hub may have more";
                     noted(&format!("offline: {files} of {} {unknown}", wanted.uri));
                 }
@@ -300,13 +300,13 @@ pub(super) fn download(
         observer.advanced(Stage::Download, entry.bytes);
         return cache.link(etag, commit, &entry.path);
     };
-    let landing = FileDownload { http, url, entry, observer, what: &what };
-    let mut told = 0;
+    let download = FileDownload { http, url, entry, observer, what: &what };
+    let mut reported = 0;
     let mut tries = http.tries(&what);
     let mut reached = partial.bytes()?;
     let mut from_before = reached > 0;
     loop {
-        let outcome = landing.go_on(&mut partial, &mut told);
+        let outcome = download.resume(&mut partial, &mut reported);
         // A download that restarts from the beginning each time makes no progress.
         let now = partial.bytes()?;
         let progressed = now > reached;
@@ -353,18 +353,18 @@ struct FileDownload<'a> {
 }
 
 impl FileDownload<'_> {
-    /// Requests the missing bytes and writes them until the file is complete. `told` counts the bytes already
+    /// Requests the missing bytes and writes them until the file is complete. `reported` counts the bytes already
     /// reported.
     ///
     /// # Errors
     /// The connection fails or ends early, the hub has a different file, or the file cannot be written.
-    fn go_on(&self, partial: &mut PartialFile, told: &mut u64) -> Result<(), RequestError> {
+    fn resume(&self, partial: &mut PartialFile, reported: &mut u64) -> Result<(), RequestError> {
         let mut have = partial.bytes().map_err(RequestError::Final)?;
         if have > self.entry.bytes {
             partial.empty().map_err(RequestError::Final)?;
             have = 0;
         }
-        self.tell(have, told);
+        self.report_progress(have, reported);
         if have == self.entry.bytes {
             return Ok(());
         }
@@ -379,7 +379,7 @@ impl FileDownload<'_> {
                 return Err(RequestError::Final(broken(self.what, problem)));
             }
             partial.append(&block).map_err(RequestError::Final)?;
-            self.tell(have, told);
+            self.report_progress(have, reported);
         }
         if have < self.entry.bytes {
             return Err(RequestError::passing(format!(
@@ -419,10 +419,10 @@ impl FileDownload<'_> {
     }
 
     /// Reports progress. Bytes that are downloaded again are not counted again.
-    fn tell(&self, have: u64, told: &mut u64) {
-        if have > *told {
-            self.observer.advanced(Stage::Download, have - *told);
-            *told = have;
+    fn report_progress(&self, have: u64, reported: &mut u64) {
+        if have > *reported {
+            self.observer.advanced(Stage::Download, have - *reported);
+            *reported = have;
         }
     }
 }

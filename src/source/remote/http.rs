@@ -17,7 +17,7 @@ use ureq::http::{HeaderMap, Response, StatusCode};
 
 use super::{HubSettings, Patience, RemoteError};
 use crate::VERSION;
-use crate::base::int::{counted, to_u64};
+use crate::base::int::{to_u64, with_unit};
 use crate::base::secrets::without_secrets;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -120,8 +120,8 @@ impl Pace {
             kind: ErrorKind::Network,
             problem: format!(
                 "it has sent {} in {}",
-                counted(self.received, "byte"),
-                counted(self.waited.as_secs(), "second")
+                with_unit(self.received, "byte"),
+                with_unit(self.waited.as_secs(), "second")
             ),
             help: "check the network, and whether a proxy answers instead of the server",
         })
@@ -435,7 +435,7 @@ impl Retries<'_> {
             return Err(given_up(self.what, problem, asked));
         }
         if wait >= TOLD {
-            let seconds = counted(wait.as_secs(), "second");
+            let seconds = with_unit(wait.as_secs(), "second");
             let error = cannot_fetch(ErrorKind::Network, self.what, problem);
             noted(&format!("{error}; trying again in {seconds}"));
         }
@@ -487,19 +487,19 @@ pub(super) fn check_token(token: Option<&str>) -> Result<(), RequestError> {
 
 /// Classifies an error of the HTTP library. Errors are temporary unless no answer could change them.
 pub(super) fn connection_failure(cause: ureq::Error) -> RequestError {
-    let said = without_secrets(&cause.to_string());
+    let message = without_secrets(&cause.to_string());
     match cause {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => RequestError::Refused {
             kind: ErrorKind::Network,
-            problem: format!("its address is wrong: {said}"),
+            problem: format!("its address is wrong: {message}"),
             help: "check HF_ENDPOINT",
         },
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => RequestError::Refused {
             kind: ErrorKind::Network,
-            problem: format!("the connection is not trusted: {said}"),
+            problem: format!("the connection is not trusted: {message}"),
             help: "check HF_ENDPOINT, the clock, and any proxy",
         },
-        _ => RequestError::passing(said),
+        _ => RequestError::passing(message),
     }
 }
 
@@ -514,15 +514,15 @@ pub(super) fn refused(
     server: Server,
     is_asked: bool,
 ) -> RequestError {
-    let said = header(headers, "x-error-message").map(in_one_line).unwrap_or_default();
+    let message = header(headers, "x-error-message").map(in_one_line).unwrap_or_default();
     let who = match (is_asked, server) {
         (true, Server::Hub) => "the hub",
         (true, Server::Web) => "the server",
         (false, _) => "the host of its files",
     };
-    let problem = match said.as_str() {
+    let problem = match message.as_str() {
         "" => format!("{who} answers {status}"),
-        said => format!("{who} answers {status}: {said}"),
+        message => format!("{who} answers {status}: {message}"),
     };
     let passing = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
     if passing || !is_asked {
@@ -572,8 +572,8 @@ fn requested_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// A server's message in one line of at most 200 characters, without secrets that it repeats.
-fn in_one_line(said: &str) -> String {
-    let line: String = said.chars().filter(|letter| !letter.is_control()).take(2_000).collect();
+fn in_one_line(message: &str) -> String {
+    let line: String = message.chars().filter(|letter| !letter.is_control()).take(2_000).collect();
     without_secrets(&line).chars().take(200).collect()
 }
 

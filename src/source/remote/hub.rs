@@ -110,7 +110,7 @@ pub(super) fn fetch_tokenizer(
     let chosen = choose(&paths, wanted.path.as_deref()).map_err(|unchosen| unchosen.error(wanted))?;
     // The main file comes last: if it is in the cache, so are the others.
     let needed: Vec<&RepoFile> = chosen
-        .beside
+        .companions
         .iter()
         .chain([&chosen.main])
         .filter_map(|path| files.iter().find(|file| file.path == *path))
@@ -433,14 +433,14 @@ impl RangeRead for RemoteFile {
     /// Requests the range until all of it has arrived, each time only the bytes that are missing.
     ///
     /// # Errors
-    /// Those of [`go_on`](RemoteFile::go_on), after all attempts.
+    /// Those of [`resume`](RemoteFile::resume), after all attempts.
     fn range(&self, start: u64, length: usize) -> Result<Bytes> {
         let http = Http::new(self.agent.clone(), self.server, &self.settings, &*self.stop);
         let mut tries = http.tries(&self.what);
         let mut got = Vec::new();
         while got.len() < length {
             let before = got.len();
-            let outcome = self.go_on(&http, start, length, &mut got);
+            let outcome = self.resume(&http, start, length, &mut got);
             tries.is_done(got.len() > before, outcome)?;
         }
         Ok(got.into())
@@ -452,7 +452,7 @@ impl RemoteFile {
     ///
     /// # Errors
     /// The file has changed, the server does not support ranges, or the connection fails.
-    fn go_on(
+    fn resume(
         &self,
         http: &Http<'_>,
         start: u64,

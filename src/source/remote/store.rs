@@ -309,7 +309,7 @@ fn refused(what: &str, cause: object_store::Error) -> Error {
 }
 
 /// Maximum bytes of an answer to a request without a range, which is a list, a key or an error.
-const MOST_ANSWER_BYTES: u64 = 64 << 20;
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
 /// Lets the library for object stores use the same HTTP client as the rest of the program. Each request runs on its
 /// own thread, so that waiting for it can be interrupted.
@@ -347,7 +347,7 @@ impl HttpService for Connector {
 /// # Errors
 /// The server cannot be reached, or its answer breaks off or is too long.
 fn run_request(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-    let most = range_bytes(&request).unwrap_or(MOST_ANSWER_BYTES);
+    let most = range_bytes(&request).unwrap_or(MAX_ANSWER_BYTES);
     let (parts, body) = request.into_parts();
     let answer = match body.as_bytes() {
         Some(body) if !body.is_empty() => agent.run(Request::from_parts(parts, &body[..])),

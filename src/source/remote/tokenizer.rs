@@ -17,13 +17,13 @@ use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::Observer;
 
 /// Files that each are a complete tokenizer, in order of preference.
-const WHOLE: [&str; 2] = ["tokenizer.json", "tekken.json"];
+const SINGLE_FILES: [&str; 2] = ["tokenizer.json", "tekken.json"];
 
 /// Pairs of files that only together are a tokenizer. The first of each pair is the main file.
 const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
 
 /// Files that accompany a tokenizer: its special tokens, the chat template, and how it was trained.
-const BESIDE: [&str; 6] = [
+const COMPANIONS: [&str; 6] = [
     // Without this file, `transformers` cannot open the tokenizer offline.
     "config.json",
     "tokenizer_config.json",
@@ -34,7 +34,7 @@ const BESIDE: [&str; 6] = [
 ];
 
 /// Maximum bytes of a file of a tokenizer. The limit for reading is the same.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Maximum number of files in a message.
 const LISTED: usize = 20;
@@ -45,7 +45,7 @@ pub(super) struct TokenizerFiles<'a> {
     /// The main file, which is the one to open.
     pub(super) main: &'a str,
     /// The files that belong to it, in the same folder.
-    pub(super) beside: Vec<&'a str>,
+    pub(super) companions: Vec<&'a str>,
 }
 
 /// The reason that no tokenizer was selected.
@@ -67,11 +67,11 @@ pub(super) enum NotChosen {
 /// The reason that no tokenizer was selected.
 pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<TokenizerFiles<'a>, NotChosen> {
     if let Some(&file) = files.iter().find(|file| Some(**file) == asked) {
-        return Ok(with_beside(files, file));
+        return Ok(with_companions(files, file));
     }
     let folder = asked.map_or_else(String::new, |asked| format!("{asked}/"));
     if let Some(main) = stands_for_one(files, &folder)? {
-        return Ok(with_beside(files, main));
+        return Ok(with_companions(files, main));
     }
     let folders = files.iter().filter_map(|file| Some(&file[..=file.rfind('/')?]));
     let elsewhere = folders
@@ -99,7 +99,7 @@ fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>
             _ => Err(NotChosen::Several(found.into_iter().map(str::to_owned).collect())),
         }
     };
-    if let Some(whole) = WHOLE.into_iter().find_map(named) {
+    if let Some(whole) = SINGLE_FILES.into_iter().find_map(named) {
         return Ok(Some(whole));
     }
     if let Some(ranks) = only(".tiktoken")? {
@@ -115,21 +115,21 @@ fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>
 
 /// The main file with the files beside it that belong to it.
 ///
-/// Only files of the same folder belong to it: those in [`BESIDE`], the other one of a pair, and the sidecar
+/// Only files of the same folder belong to it: those in [`COMPANIONS`], the other one of a pair, and the sidecar
 /// `NAME.json`.
-fn with_beside<'a>(files: &[&'a str], main: &'a str) -> TokenizerFiles<'a> {
+fn with_companions<'a>(files: &[&'a str], main: &'a str) -> TokenizerFiles<'a> {
     let (folder, name) = main.split_at(main.rfind('/').map_or(0, |slash| slash + 1));
     let pair = PAIRS.into_iter().find(|pair| pair.contains(&name)).unwrap_or_default();
     let sidecar = format!("{name}.json");
-    let belongs = |other: &str| BESIDE.contains(&other) || pair.contains(&other) || other == sidecar;
-    let beside =
+    let belongs = |other: &str| COMPANIONS.contains(&other) || pair.contains(&other) || other == sidecar;
+    let companions =
         files.iter().copied().filter(|file| *file != main && file.strip_prefix(folder).is_some_and(belongs));
-    TokenizerFiles { main, beside: beside.collect() }
+    TokenizerFiles { main, companions: companions.collect() }
 }
 
 /// Whether a file is a complete tokenizer without other files.
 pub(super) fn is_complete_alone(file: &str) -> bool {
-    WHOLE.iter().any(|whole| file.rsplit('/').next() == Some(whole))
+    SINGLE_FILES.iter().any(|whole| file.rsplit('/').next() == Some(whole))
 }
 
 /// Rejects files before downloading them if they would be rejected when they are read.
@@ -137,12 +137,12 @@ pub(super) fn is_complete_alone(file: &str) -> bool {
 /// # Errors
 /// A file exceeds the limit.
 pub(super) fn check_sizes(wanted: &RepoRequest, files: &[&RepoFile]) -> Result<()> {
-    let Some(file) = files.iter().find(|file| file.bytes > MOST_BYTES) else { return Ok(()) };
+    let Some(file) = files.iter().find(|file| file.bytes > MAX_BYTES) else { return Ok(()) };
     let fault = RemoteError::TooLong {
         uri: wanted.uri.clone(),
         path: excerpt(&file.path),
         bytes: ByteCount(file.bytes),
-        limit: ByteCount(MOST_BYTES),
+        limit: ByteCount(MAX_BYTES),
     };
     Err(fault.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
 }
@@ -154,7 +154,7 @@ fn elsewhere(wanted: &RepoRequest) -> String {
         RepoKind::Dataset => " --repo-type dataset",
         RepoKind::Model => "",
     };
-    let file = wanted.path.as_deref().unwrap_or(WHOLE[0]);
+    let file = wanted.path.as_deref().unwrap_or(SINGLE_FILES[0]);
     format!(
         "download it where the hub can be reached, with `hf download {repository} {file}{kind} --local-dir \
          FOLDER`, and give that folder"
@@ -218,7 +218,7 @@ fn plain(file: &str) -> String {
 }
 
 /// Maximum bytes of a file. The largest has 3.6 MB.
-const MOST_RANKS_BYTES: usize = 16 << 20;
+const MAX_RANKS_BYTES: usize = 16 << 20;
 
 /// A file that OpenAI publishes.
 #[derive(Clone, Copy, Debug)]
@@ -328,7 +328,7 @@ impl RankFile {
             ErrorKind::Interrupted => error,
             _ => error.with_help(format!("check the network; or {}", self.alternatives())),
         };
-        let (_, bytes) = http.whole(&url, &url, MOST_RANKS_BYTES).map_err(alternatives)?;
+        let (_, bytes) = http.whole(&url, &url, MAX_RANKS_BYTES).map_err(alternatives)?;
         let found = sha256(&bytes);
         if found != self.sha256 {
             let problem = format!("its SHA-256 is {found}, not {}", self.sha256);
@@ -355,7 +355,7 @@ mod tests {
     /// The order of preference, and the files that belong to each kind.
     #[test]
     fn files_of_a_tokenizer_are_chosen() {
-        for (files, asked, main, beside) in [
+        for (files, asked, main, companions) in [
             (&["merges.txt", "tokenizer.json", "vocab.json"][..], None, "tokenizer.json", &[][..]),
             (
                 &[
@@ -386,7 +386,7 @@ mod tests {
             ),
             (&["x/merges.txt", "x/vocab.json"], Some("x/merges.txt"), "x/merges.txt", &["x/vocab.json"]),
         ] {
-            let expected = TokenizerFiles { main, beside: beside.to_vec() };
+            let expected = TokenizerFiles { main, companions: companions.to_vec() };
             assert_eq!(choose(files, asked), Ok(expected), "{files:?} {asked:?}");
         }
     }

@@ -23,7 +23,7 @@ use masks::BLOCK;
 use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k};
 use scalar::ScalarScanner;
 
-use super::named::Named;
+use super::named::NamedPattern;
 use super::{Splitter, length32};
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
@@ -71,7 +71,7 @@ impl Instructions {
 
 /// Splits by a named pattern, in time linear in the length of any text.
 pub(super) struct Scanner {
-    pattern: Named,
+    pattern: NamedPattern,
     instructions: Instructions,
     scalar: ScalarScanner,
 }
@@ -82,7 +82,7 @@ const SCALAR_BYTES: [usize; 2] = [BLOCK, 16 * BLOCK];
 
 impl Scanner {
     /// Creates the scanner of a pattern. The instructions are not checked here.
-    pub(super) fn new(pattern: Named, instructions: Instructions) -> Scanner {
+    pub(super) fn new(pattern: NamedPattern, instructions: Instructions) -> Scanner {
         Scanner { pattern, instructions, scalar: ScalarScanner::new(pattern) }
     }
 
@@ -93,13 +93,13 @@ impl Scanner {
     /// pre-token, the end of the text, is not appended.
     fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
         match self.pattern {
-            Named::Gpt2 => self.run::<3, Gpt2>(text, from, ends),
-            Named::Gpt4 => self.run::<3, Gpt4<3, false>>(text, from, ends),
-            Named::Cl100k => self.run::<3, Gpt4<3, true>>(text, from, ends),
-            Named::Nanochat => self.run::<3, Gpt4<2, false>>(text, from, ends),
-            Named::Qwen2 => self.run::<3, Gpt4<1, false>>(text, from, ends),
-            Named::O200k => self.run::<6, O200k>(text, from, ends),
-            Named::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
+            NamedPattern::Gpt2 => self.run::<3, Gpt2>(text, from, ends),
+            NamedPattern::Gpt4 => self.run::<3, Gpt4<3, false>>(text, from, ends),
+            NamedPattern::Cl100k => self.run::<3, Gpt4<3, true>>(text, from, ends),
+            NamedPattern::Nanochat => self.run::<3, Gpt4<2, false>>(text, from, ends),
+            NamedPattern::Qwen2 => self.run::<3, Gpt4<1, false>>(text, from, ends),
+            NamedPattern::O200k => self.run::<6, O200k>(text, from, ends),
+            NamedPattern::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
         }
     }
 

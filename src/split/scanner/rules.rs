@@ -81,8 +81,8 @@ pub(super) fn scan_blocks<const P: usize, R: BlockRule<P>>(
     text.len()
 }
 
-/// Returns the last bytes of a text, filled up with [`BlockRule::PADDING`]. It is a function of its own because the loop
-/// would otherwise clear this buffer for every block.
+/// Returns the last bytes of a text, filled up with [`BlockRule::PADDING`]. It is a function of its own because the
+/// loop would otherwise clear this buffer for every block.
 #[cold]
 #[inline(never)]
 fn padded(rest: &[u8], padding: u8) -> [u8; WINDOW] {
@@ -499,44 +499,44 @@ struct DigitGroups {
 }
 
 impl DigitGroups {
-    /// Returns the starts of the groups of at most `MOST` numbers in a block; `MOST` is 1 to 3.
+    /// Returns the starts of the groups of at most `MAX_DIGITS` numbers in a block; `MAX_DIGITS` is 1 to 3.
     #[inline(always)] // Part of each rule's loop.
-    fn starts<const MOST: u32, const P: usize>(&mut self, here: &Masks<P>, number: u64) -> u64 {
-        if MOST == 1 || number == 0 {
+    fn starts<const MAX_DIGITS: u32, const P: usize>(&mut self, here: &Masks<P>, number: u64) -> u64 {
+        if MAX_DIGITS == 1 || number == 0 {
             self.number = 0;
             return number & here.start;
         }
         let open = self.number != 0;
         let first = number & !after(number, &mut self.number);
         if number & here.non_ascii != 0 {
-            return self.by_character::<MOST>(number & here.start, first);
+            return self.by_character::<MAX_DIGITS>(number & here.start, first);
         }
         let mut groups = first;
         if open && number.trailing_ones() > self.left {
             groups |= 1 << self.left;
         }
-        // A group starts `MOST` positions after another if only numbers are between the two starts.
-        let further = number & number << 1 & if MOST > 2 { number << 2 } else { !0 };
-        let mut latest = groups << MOST & further;
+        // A group starts `MAX_DIGITS` positions after another if only numbers are between the two starts.
+        let further = number & number << 1 & if MAX_DIGITS > 2 { number << 2 } else { !0 };
+        let mut latest = groups << MAX_DIGITS & further;
         while latest != 0 {
             groups |= latest;
-            latest = latest << MOST & further;
+            latest = latest << MAX_DIGITS & further;
         }
         if number >> 63 != 0 {
-            // If numbers end the block, the last group starts at one of the last `MOST` positions.
-            self.left = MOST - groups.leading_zeros() - 1;
+            // If numbers end the block, the last group starts at one of the last `MAX_DIGITS` positions.
+            self.left = MAX_DIGITS - groups.leading_zeros() - 1;
         }
         groups
     }
 
     /// Does the same for numbers of several bytes. `numbers` are the first bytes of numbers, and `first` those of
     /// them that start a run.
-    fn by_character<const MOST: u32>(&mut self, numbers: u64, first: u64) -> u64 {
+    fn by_character<const MAX_DIGITS: u32>(&mut self, numbers: u64, first: u64) -> u64 {
         let mut groups = 0;
         for at in set_bits(numbers) {
             if first >> at & 1 != 0 || self.left == 0 {
                 groups |= 1 << at;
-                self.left = MOST;
+                self.left = MAX_DIGITS;
             }
             self.left -= 1;
         }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::split::classes::{
     ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
 };
-use crate::split::named::Named;
+use crate::split::named::NamedPattern;
 
 /// `\p{L}`
 pub(super) const LETTER: ClassSet = UPPER | LOWER | UNCASED;
@@ -24,7 +24,7 @@ const SMALL: ClassSet = LOWER | UNCASED | MARK;
 ///
 /// It handles the texts that masks cannot decide, and it is the reference in tests of the masks.
 pub(super) struct ScalarScanner {
-    pattern: Named,
+    pattern: NamedPattern,
     classes: &'static Classes,
 }
 
@@ -48,7 +48,7 @@ impl WhiteSpaceRun {
 }
 
 impl ScalarScanner {
-    pub(super) fn new(pattern: Named) -> ScalarScanner {
+    pub(super) fn new(pattern: NamedPattern) -> ScalarScanner {
         ScalarScanner { pattern, classes: Classes::get() }
     }
 
@@ -56,13 +56,13 @@ impl ScalarScanner {
     #[inline]
     pub(super) fn pretoken_end(&self, text: &[u8], at: usize) -> usize {
         match self.pattern {
-            Named::Gpt2 => self.gpt2(text, at),
-            Named::Gpt4 => self.gpt4(text, at, 3, false),
-            Named::Cl100k => self.gpt4(text, at, 3, true),
-            Named::O200k => self.o200k(text, at),
-            Named::Nanochat => self.gpt4(text, at, 2, false),
-            Named::Qwen2 => self.gpt4(text, at, 1, false),
-            Named::DeepSeekV3 => self.deepseek(text, at),
+            NamedPattern::Gpt2 => self.gpt2(text, at),
+            NamedPattern::Gpt4 => self.gpt4(text, at, 3, false),
+            NamedPattern::Cl100k => self.gpt4(text, at, 3, true),
+            NamedPattern::O200k => self.o200k(text, at),
+            NamedPattern::Nanochat => self.gpt4(text, at, 2, false),
+            NamedPattern::Qwen2 => self.gpt4(text, at, 1, false),
+            NamedPattern::DeepSeekV3 => self.deepseek(text, at),
         }
     }
 
@@ -330,12 +330,12 @@ impl ScalarScanner {
         }
         let either = before | after;
         match self.pattern {
-            Named::Gpt2 => {
+            NamedPattern::Gpt2 => {
                 let kind = |class| [LETTER, NUMBER, SYMBOL, WHITE].map(|set| class & set != 0);
                 let contraction = first == b'\'' && after & LETTER != 0;
                 kind(before) != kind(after) && !contraction
             }
-            Named::Gpt4 | Named::Cl100k | Named::Nanochat | Named::Qwen2 => {
+            NamedPattern::Gpt4 | NamedPattern::Cl100k | NamedPattern::Nanochat | NamedPattern::Qwen2 => {
                 let set = match before {
                     class if class & LETTER != 0 => !LETTER,
                     class if class & NUMBER != 0 => !NUMBER,
@@ -345,16 +345,16 @@ impl ScalarScanner {
             }
             // A mark can belong to any character before it. Newlines can belong to signs before them, so the last set
             // below has none.
-            Named::O200k if either & MARK != 0 => false,
-            Named::O200k => match before {
+            NamedPattern::O200k if either & MARK != 0 => false,
+            NamedPattern::O200k => match before {
                 class if class & LETTER != 0 => {
                     after & (NUMBER | WHITE) != 0 || after & (SIGN | OTHER) != 0 && second != b'\''
                 }
                 class if class & NUMBER != 0 => after & NUMBER == 0,
                 _ => after & (SPACE | NUMBER) != 0,
             },
-            Named::DeepSeekV3 if (before ^ after) & (NUMBER | HAN) != 0 => true,
-            Named::DeepSeekV3 => match before {
+            NamedPattern::DeepSeekV3 if (before ^ after) & (NUMBER | HAN) != 0 => true,
+            NamedPattern::DeepSeekV3 => match before {
                 class if class & WORD != 0 => after & (WHITE | SIGN) != 0,
                 class if class & SIGN != 0 => after & (WHITE & !NEWLINE) != 0,
                 _ => false,

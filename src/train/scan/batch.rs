@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::text::{Code, MOST_CODES, PairCounts};
+use super::text::{Code, MAX_CODES, PairCounts};
 
 /// A token, with the properties that decide which pairs are merged.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLim
             break;
         }
         batch.push(BatchRule { left, right, new_code: 0, count });
-        if Stars::needed(&batch) > MOST_STARS {
+        if Stars::needed(&batch) > MAX_STARS {
             batch.pop();
             break;
         }
@@ -78,7 +78,7 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLim
 
 /// The first pairs in the order in which they would be merged if nothing changed, at most `limits.max_pairs`.
 fn candidates(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLimits) -> Vec<Candidate> {
-    let max_pairs = limits.max_pairs.min(MOST_RULES);
+    let max_pairs = limits.max_pairs.min(MAX_RULES);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(max_pairs + 1);
     let mut min_count = limits.min_count.max(1);
     for left in tokens {
@@ -112,10 +112,10 @@ pub(super) struct BatchRule {
 }
 
 /// Maximum number of rules in one pass.
-pub(super) const MOST_RULES: usize = 32;
+pub(super) const MAX_RULES: usize = 32;
 
 /// Maximum number of stars: each code has 16 bits for them, in two bytes.
-pub(super) const MOST_STARS: usize = 16;
+pub(super) const MAX_STARS: usize = 16;
 
 /// The merges of one pass over the text. No code is the left one of a rule and the right one of another.
 pub(super) struct BatchRules {
@@ -126,25 +126,25 @@ pub(super) struct BatchRules {
     /// The rules with two different codes.
     pub(super) stars: Stars,
     /// Index of each code among the distinct left codes, counted from 1; 0 for other codes.
-    left_indices: Box<[u8; MOST_CODES]>,
+    left_indices: Box<[u8; MAX_CODES]>,
     /// The same for right codes.
-    right_indices: Box<[u8; MOST_CODES]>,
+    right_indices: Box<[u8; MAX_CODES]>,
     /// Index of the rule, by left and right index, or [`NONE`].
-    found: [[u8; MOST_RULES + 1]; MOST_RULES + 1],
+    found: [[u8; MAX_RULES + 1]; MAX_RULES + 1],
 }
 
 /// Marks pairs for which no rule exists.
 const NONE: u8 = u8::MAX;
 
 impl BatchRules {
-    /// Builds the tables for at most [`MOST_RULES`] rules.
+    /// Builds the tables for at most [`MAX_RULES`] rules.
     pub(super) fn new(list: Vec<BatchRule>) -> BatchRules {
         let mut rules = BatchRules {
             doubles: list.iter().filter(|rule| rule.left == rule.right).map(|rule| rule.left).collect(),
             stars: Stars::new(&list),
-            left_indices: Box::new([0; MOST_CODES]),
-            right_indices: Box::new([0; MOST_CODES]),
-            found: [[NONE; MOST_RULES + 1]; MOST_RULES + 1],
+            left_indices: Box::new([0; MAX_CODES]),
+            right_indices: Box::new([0; MAX_CODES]),
+            found: [[NONE; MAX_RULES + 1]; MAX_RULES + 1],
             list,
         };
         let (mut lefts, mut rights) = (0, 0);
@@ -164,8 +164,8 @@ impl BatchRules {
 
     /// Index of the rule that merges these codes, or [`NONE`].
     fn number(&self, left: Code, right: Code) -> u8 {
-        let left = self.left_indices[usize::from(left) % MOST_CODES];
-        let right = self.right_indices[usize::from(right) % MOST_CODES];
+        let left = self.left_indices[usize::from(left) % MAX_CODES];
+        let right = self.right_indices[usize::from(right) % MAX_CODES];
         self.found[usize::from(left)][usize::from(right)]
     }
 
@@ -180,7 +180,7 @@ impl BatchRules {
 }
 
 /// Index of a code among the distinct codes of its side, counted from 1. Adds the code if it is new.
-fn index_in(indices: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
+fn index_in(indices: &mut [u8; MAX_CODES], code: Code, known: &mut u8) -> u8 {
     let index = &mut indices[usize::from(code)];
     if *index == 0 {
         *known += 1;

@@ -20,7 +20,7 @@ use batch::{BatchLimits, BatchRule, BatchRules, CodeToken, choose};
 use pass::apply;
 use rayon::prelude::*;
 use text::{
-    Code, CodeText, JoinedSequences, MOST_CODES, PairCounts, RareBytes, count_pairs, join, share_code,
+    Code, CodeText, JoinedSequences, MAX_CODES, PairCounts, RareBytes, count_pairs, join, share_code,
 };
 
 use super::corpus::SCAN_SEPARATOR;
@@ -72,7 +72,7 @@ impl ScanTuning {
             chunk: if is_cached { 1 << 21 } else { 1 << 18 },
             rare_share: 2_500,
             narrow_merges: 256,
-            most_codes: text::MOST_CODES,
+            most_codes: text::MAX_CODES,
             codes_per_merge: codes_per_merge(engine, is_cached),
             engine,
         }
@@ -80,7 +80,7 @@ impl ScanTuning {
 }
 
 /// Bytes. Shorter texts are learned faster with lists from the start.
-const LEAST_BYTES: u64 = 1 << 18;
+const MIN_BYTES: u64 = 1 << 18;
 
 /// Bytes. For shorter texts the lists refer to memory that fits the caches, so that they become cheaper
 /// earlier.
@@ -136,7 +136,7 @@ pub(super) fn shortens_lists(config: &TrainConfig, bytes: u64) -> bool {
 /// Whether scanning supports these settings, and the text is long enough.
 fn supports(config: &TrainConfig, bytes: u64) -> bool {
     let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
-    by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES
+    by_ids && config.score == Score::Count && config.merges > 0 && bytes >= MIN_BYTES
 }
 
 /// State of the scan between two passes.
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
             text,
             counts,
             tokens: Vec::new(),
-            ids: vec![SCAN_SEPARATOR; MOST_CODES],
+            ids: vec![SCAN_SEPARATOR; MAX_CODES],
             free: free.take(tuning.narrow_merges).collect(),
             rare: None,
             token_count,
@@ -278,9 +278,9 @@ impl<'a> Scanner<'a> {
     /// Switches to codes of two bytes, and gives the rare bytes their own codes.
     fn widen(&mut self) {
         self.text.widen();
-        self.counts = self.counts.widened(MOST_CODES);
+        self.counts = self.counts.widened(MAX_CODES);
         // The first two-byte code separates sequences, if no byte was left for that.
-        let last = Code::try_from(self.tuning.most_codes.min(MOST_CODES)).expect("tables are small");
+        let last = Code::try_from(self.tuning.most_codes.min(MAX_CODES)).expect("tables are small");
         self.free.splice(..0, (WIDE_SEPARATOR + 1..last).rev());
         let Some(rare) = self.rare.take() else { return };
         let codes: Vec<(u8, Code)> =

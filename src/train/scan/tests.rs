@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::Scanner;
 use super::simd::ScanEngine;
-use super::text::MOST_CODES;
-use super::{LEAST_BYTES, NEVER, ScanTuning, Scanned, is_suitable, merges_by_scanning};
+use super::text::MAX_CODES;
+use super::{MIN_BYTES, NEVER, ScanTuning, Scanned, is_suitable, merges_by_scanning};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
@@ -45,7 +45,7 @@ fn tuning() -> impl Strategy<Value = ScanTuning> {
     let chunk = prop_oneof![1..9usize, 60..140usize, Just(1 << 18)];
     let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
     let narrow_merges = prop_oneof![0..6usize, Just(256)];
-    let most_codes = prop_oneof![Just(MOST_CODES), 258..340usize];
+    let most_codes = prop_oneof![Just(MAX_CODES), 258..340usize];
     (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(ScanEngine::here())).prop_map(
         |(chunk, rare_share, narrow_merges, most_codes, engine)| ScanTuning {
             chunk,
@@ -203,7 +203,7 @@ fn a_pair_with_a_rare_byte_is_not_overtaken() {
 
 #[test]
 fn lists_continue_where_scanning_stops() {
-    let text = prose(u64_to_usize(LEAST_BYTES) + 100);
+    let text = prose(u64_to_usize(MIN_BYTES) + 100);
     let halves = text.split_at(text.len() / 3);
     let pretokens: PretokenCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
@@ -223,7 +223,7 @@ fn lists_continue_where_scanning_stops() {
 
 #[test]
 fn scanning_is_suitable_for_long_texts_with_few_repeats() {
-    let text = prose(u64_to_usize(LEAST_BYTES));
+    let text = prose(u64_to_usize(MIN_BYTES));
     let pretokens = |count| -> PretokenCounts { [(&*text, Count::new(count))].into_iter().collect() };
     let config = TrainConfig::new(1_000);
     assert!(is_suitable(&pretokens(1), &config));
@@ -244,7 +244,7 @@ fn a_scan_can_be_stopped() {
             true
         }
     }
-    let text = prose(u64_to_usize(LEAST_BYTES));
+    let text = prose(u64_to_usize(MIN_BYTES));
     let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let stopped = learn_merges(pretokens, &TrainConfig::new(10), &Stop).unwrap_err();
     assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);

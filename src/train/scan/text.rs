@@ -137,7 +137,7 @@ fn unused_byte(bytes: &[u8]) -> Option<u8> {
 }
 
 /// Codes that fit the largest table.
-pub(super) const MOST_CODES: usize = 1 << 10;
+pub(super) const MAX_CODES: usize = 1 << 10;
 
 /// How often each pair of codes occurs, in a dense table.
 ///

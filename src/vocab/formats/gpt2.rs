@@ -17,7 +17,7 @@ use crate::base::hash::{Map, Set};
 use crate::base::int::{TokenId, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::split::{Named, SplitPattern, byte_alphabet};
+use crate::split::{NamedPattern, SplitPattern, byte_alphabet};
 use crate::vocab::derivation::check;
 use crate::vocab::error::{FormatLimit, VocabError};
 use crate::vocab::format::{Format, MERGES, TOKENIZER_CONFIG, VOCABULARY};
@@ -128,7 +128,7 @@ fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
     if let Some(hf_only) = vocabulary.hf_only() {
         return Err(FormatLimit::HfOnly(hf_only));
     }
-    if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
+    if vocabulary.split != SplitPattern::Named(NamedPattern::Gpt2) {
         return Err(FormatLimit::NotGpt2Split);
     }
     if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
@@ -411,7 +411,7 @@ impl CompanionFiles {
                     path.display()
                 ));
             }
-            SplitPattern::Named(Named::Gpt2)
+            SplitPattern::Named(NamedPattern::Gpt2)
         });
         let prefix_space = config["add_prefix_space"] == Value::Bool(true);
         Ok(CompanionFiles {
@@ -446,13 +446,13 @@ fn named_in(file: &Value) -> impl Iterator<Item = ListedToken> {
 /// The class gives ids that cannot be reproduced.
 fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     let Some(class) = config["tokenizer_class"].as_str() else {
-        return Ok((Some(SplitPattern::Named(Named::Gpt2)), false));
+        return Ok((Some(SplitPattern::Named(NamedPattern::Gpt2)), false));
     };
     match class.strip_suffix("Fast").unwrap_or(class) {
-        "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(Named::Qwen2)), true)),
+        "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(NamedPattern::Qwen2)), true)),
         // It marks the ends of words and converts text to lower case.
         "CLIPTokenizer" => Err(VocabError::unsupported(format!("tokenizer_class {class}")).in_file(path)),
-        known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(Named::Gpt2)), false)),
+        known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(NamedPattern::Gpt2)), false)),
         _ => Ok((None, false)),
     }
 }

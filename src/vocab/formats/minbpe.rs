@@ -20,8 +20,8 @@ use crate::vocab::vocabulary::{RankedMerge, TokenList, Vocabulary, VocabularyPar
 /// The first line of a `.model`. A file of another version is refused.
 const VERSION: &str = "minbpe v1";
 
-/// Most bytes of all tokens together. A few lines can each double a token's length, so a short file could otherwise
-/// exhaust the memory.
+/// Maximum number of bytes of all tokens together. A few lines can each double a token's length, so a short file could
+/// otherwise exhaust the memory.
 const MAX_TOKEN_BYTES: usize = u64_to_usize(MAX_FILE_BYTES);
 
 /// Reads a `.model`. The `.vocab` is not needed.

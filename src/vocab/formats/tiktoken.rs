@@ -15,7 +15,7 @@ use super::transformers::WriteOptions;
 use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize};
 use crate::error::Result;
-use crate::split::{Named, SplitPattern};
+use crate::split::{NamedPattern, SplitPattern};
 use crate::vocab::derivation::{BpeMerger, Decompositions, EqualTokens, TokenDerivation, check};
 use crate::vocab::error::{FormatLimit, VocabError};
 use crate::vocab::format::Format;
@@ -85,7 +85,7 @@ struct PublishedRanks {
     /// Its name in the cache of `tiktoken`: the SHA-1 of its address.
     cached_as: &'static str,
     /// The split that `tiktoken` uses for it.
-    split: Named,
+    split: NamedPattern,
     /// The special tokens that `tiktoken` adds to it, with their ids.
     specials: &'static [(&'static str, u32)],
 }
@@ -96,19 +96,19 @@ const PUBLISHED_RANKS: [PublishedRanks; 4] = [
     PublishedRanks {
         name: "r50k_base",
         cached_as: "0ea1e91bbb3a60f729a8dc8f777fd2fc07cd8df4",
-        split: Named::Gpt2,
+        split: NamedPattern::Gpt2,
         specials: &[("<|endoftext|>", 50_256)],
     },
     PublishedRanks {
         name: "p50k_base",
         cached_as: "ec7223a39ce59f226a68acc30dc1af2788490e15",
-        split: Named::Gpt2,
+        split: NamedPattern::Gpt2,
         specials: &[("<|endoftext|>", 50_256)],
     },
     PublishedRanks {
         name: "cl100k_base",
         cached_as: "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-        split: Named::Cl100k,
+        split: NamedPattern::Cl100k,
         specials: &[
             ("<|endoftext|>", 100_257),
             ("<|fim_prefix|>", 100_258),
@@ -120,7 +120,7 @@ const PUBLISHED_RANKS: [PublishedRanks; 4] = [
     PublishedRanks {
         name: "o200k_base",
         cached_as: "fb374d419588a4632f3f557e76b4b70aebbca790",
-        split: Named::O200k,
+        split: NamedPattern::O200k,
         specials: &[("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)],
     },
 ];
@@ -236,10 +236,10 @@ fn decompositions<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Decompos
 /// The id of each token by its bytes.
 type IdsByBytes<'a> = Map<&'a [u8], TokenId>;
 
-/// Most bytes in all the ways to cut tokens together (2^31), which takes some seconds to go over.
+/// Maximum number of bytes in all the ways to cut tokens together (2^31), which takes some seconds to go over.
 const MAX_DECOMPOSED_BYTES: usize = 1 << 31;
 
-/// Most ways to cut tokens that become merges (2^23). Each takes about 100 bytes.
+/// Maximum number of ways to cut tokens that become merges (2^23). Each takes about 100 bytes.
 const MAX_DECOMPOSITIONS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
 
 /// Length in bytes up to which all cuts of a token are tried (128). Longer tokens are merged in O(n log n), so that
@@ -426,7 +426,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
 /// The file's name in Mistral's repositories.
 pub(in crate::vocab) const TEKKEN: &str = "tekken.json";
 
-/// Most special tokens that a file may declare without listing them. Mistral's files declare 1 000.
+/// Maximum number of special tokens that a file may declare without listing them. Mistral's files declare 1 000.
 const MAX_TEKKEN_SPECIALS: u32 = 1 << 16;
 
 /// The fields that concern text. Other fields configure images, sound and models.

@@ -12,8 +12,9 @@ use crate::base::int::to_u64;
 use crate::error::{Error, Result, excerpt};
 use crate::observer::{Observer, Silent};
 use crate::vocab::error::VocabError;
-use crate::vocab::format::{self, TOKENIZER_CONFIG};
+use crate::vocab::format::TOKENIZER_CONFIG;
 use crate::vocab::io::read_json;
+use crate::vocab::other_files;
 use crate::vocab::vocabulary::Vocabulary;
 
 /// The file that names the special tokens.
@@ -63,7 +64,7 @@ pub struct TransformersConfig {
 
 impl TransformersConfig {
     /// The largest `model_max_length` (2^53). Programs that hold numbers as 64-bit floats read no larger one exactly.
-    pub const MOST_LENGTH: u64 = 1 << 53;
+    pub const MAX_LENGTH: u64 = 1 << 53;
 }
 
 impl WriteOptions {
@@ -231,31 +232,31 @@ pub fn read_transformers_settings(
     let specials = object(&folder.join(SPECIALS))?;
     // The same precedence as in `transformers`: a file that lists the added tokens overrides the older map of special
     // tokens, and any other file only adds to it.
-    let mut said = specials;
+    let mut settings = specials;
     if config.contains_key("added_tokens_decoder") {
-        said.extend(config);
+        settings.extend(config);
     } else {
         config.into_iter().for_each(|(key, value)| {
-            said.entry(key).or_insert(value);
+            settings.entry(key).or_insert(value);
         });
     }
-    let mut beside =
+    let mut reader =
         SettingsReader { vocabulary, options: WriteOptions::default(), lacking: vec![], unknown: vec![] };
-    for (key, value) in said {
-        beside.take(key, value);
+    for (key, value) in settings {
+        reader.take(key, value);
     }
     if let Some(template) = separate_templates(folder)? {
-        beside.options.transformers.kept.insert(CHAT_TEMPLATE.to_owned(), template);
+        reader.options.transformers.kept.insert(CHAT_TEMPLATE.to_owned(), template);
     }
-    beside.tell(&folder.join(TOKENIZER_CONFIG), observer);
-    Ok(beside.options)
+    reader.note_left_out(&folder.join(TOKENIZER_CONFIG), observer);
+    Ok(reader.options)
 }
 
 /// Reports the settings that [`read_transformers_settings`] finds, if any, as left out, because only
 /// [`Format::Hf`](crate::vocab::Format::Hf) has a place for them. Files that cannot be read are reported in the same
 /// way and are no error.
 pub fn note_left_out_settings(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn Observer) {
-    let said = match read_transformers_settings(tokenizer, vocabulary, &Silent) {
+    let left_out = match read_transformers_settings(tokenizer, vocabulary, &Silent) {
         Ok(options) if options.config_keys().is_empty() => return,
         Ok(options) => options.config_keys().join(", "),
         Err(error) => format!("the files beside the tokenizer, which cannot be read ({error})"),
@@ -263,7 +264,7 @@ pub fn note_left_out_settings(tokenizer: &Path, vocabulary: &Vocabulary, observe
     observer.noted(&format!(
         "{}: left out, because only the format hf can hold it: {}",
         tokenizer.display(),
-        said
+        left_out
     ));
 }
 
@@ -353,22 +354,22 @@ impl SettingsReader<'_> {
     }
 
     /// Reports the settings that were left out to `observer`, with `path` as their origin.
-    fn tell(&self, path: &Path, observer: &dyn Observer) {
+    fn note_left_out(&self, path: &Path, observer: &dyn Observer) {
         /// Most tokens, and most keys, that are reported by name (10). A valid file has fewer.
-        const MOST_TOLD: usize = 10;
+        const MAX_LISTED: usize = 10;
         let path = path.display();
-        for (key, token) in self.lacking.iter().take(MOST_TOLD) {
+        for (key, token) in self.lacking.iter().take(MAX_LISTED) {
             observer.noted(&format!(
                 "{path}: {key} {token:?} is left out, because the tokenizer has no such special token"
             ));
         }
-        let more = self.lacking.len().saturating_sub(MOST_TOLD);
+        let more = self.lacking.len().saturating_sub(MAX_LISTED);
         if more > 0 {
             observer.noted(&format!("{path}: {more} more such tokens are left out"));
         }
         if !self.unknown.is_empty() {
-            let keys: Vec<String> = self.unknown.iter().take(MOST_TOLD).map(|key| excerpt(key)).collect();
-            let more = if self.unknown.len() > MOST_TOLD { " and others" } else { "" };
+            let keys: Vec<String> = self.unknown.iter().take(MAX_LISTED).map(|key| excerpt(key)).collect();
+            let more = if self.unknown.len() > MAX_LISTED { " and others" } else { "" };
             observer.noted(&format!(
                 "{path}: left out, because these keys are unknown: {}{more}",
                 keys.join(", ")
@@ -485,7 +486,7 @@ fn read_template_file(path: &Path) -> Result<String> {
     if to_u64(bytes.len()) > MAX_TEMPLATE_BYTES {
         return Err(VocabError::TemplateTooLong { limit: MAX_TEMPLATE_BYTES }.in_file(path));
     }
-    if let Some(other) = format::by_first_bytes(&bytes) {
+    if let Some(other) = other_files::by_first_bytes(&bytes) {
         return Err(VocabError::OtherFileKind(other).in_file(path));
     }
     let text =

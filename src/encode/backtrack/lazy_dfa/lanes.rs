@@ -11,7 +11,7 @@ pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
 /// Positions of a window that are handled at the same time.
 pub(super) const LANES: usize = 8;
 
-/// Fewest bytes per lane. Shorter lanes do not pay, since some bytes at the start of each are handled three
+/// Minimum number of bytes per lane. Shorter lanes do not pay, since some bytes at the start of each are handled three
 /// times.
 const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 

@@ -10,8 +10,8 @@ use crate::encode::cache::{LINES, Lookup, NOT_SHORT, PLAIN, PretokenCache, Seed}
 use crate::split::{SHORT, ShortPretoken};
 use crate::vocab::{RankedMerge, Vocabulary, VocabularyParts};
 
-/// Most merges of a vocabulary that are all early. With more, a DFA of all their tokens would have more states
-/// than the CPU caches hold.
+/// Maximum number of merges of a vocabulary in which all merges are early. With more, a DFA of all their tokens would
+/// have more states than the CPU caches hold.
 const ALL_EARLY: usize = if cfg!(test) { 60 } else { (8 << 10) - 256 };
 
 /// Early merges of larger vocabularies. Their DFA has about 12 000 states.
@@ -79,7 +79,7 @@ impl LateMerges {
         let merges = vocabulary.merges();
         let made = merges.iter().map(|merge| merge.result);
         let ids: Box<[TokenId]> = vocabulary.byte_ids().iter().copied().chain(made).collect();
-        if ids.len() > MOST {
+        if ids.len() > MAX {
             return None;
         }
         let early = early_merges.min(merges.len()).min(usize::from(EarlyId::MAX) - 255);
@@ -130,12 +130,12 @@ impl LateMerges {
         self.ids[usize::from(early)]
     }
 
-    /// Carries out the late merges on early tokens, at least one and at most [`MOST_AT_ONCE`], and writes the resulting
+    /// Carries out the late merges on early tokens, at least one and at most [`MAX_AT_ONCE`], and writes the resulting
     /// ids. Returns their number.
     #[inline]
     pub(super) fn merge(&self, early: impl ExactSizeIterator<Item = EarlyId>, ids: &mut [TokenId]) -> usize {
         debug_assert!(
-            (1..=MOST_AT_ONCE).contains(&early.len()),
+            (1..=MAX_AT_ONCE).contains(&early.len()),
             "pre-tokens of other lengths are encoded elsewhere"
         );
         let mut written = 0;
@@ -186,17 +186,17 @@ fn border(left: EarlyId, right: EarlyId) -> (usize, u64) {
 const NUMBER_BITS: u32 = 20;
 /// Bits of a slot that hold the result.
 const RESULT_BITS: u32 = u64::BITS - 2 * NUMBER_BITS;
-/// Most tokens that can have numbers.
-pub(super) const MOST: usize = (1 << NUMBER_BITS) - 1;
+/// Maximum number of tokens that can have numbers.
+pub(super) const MAX: usize = (1 << NUMBER_BITS) - 1;
 /// The number that no token has.
-const NO_TOKEN: u32 = truncate_to_u32(MOST);
+const NO_TOKEN: u32 = truncate_to_u32(MAX);
 
 /// Greater than all ranks.
 const NONE: u32 = u32::MAX;
 
-/// Most tokens that are merged at a time: a 64-bit mask has one bit for each, and one for the sentinel on either
-/// side.
-pub(super) const MOST_AT_ONCE: usize = 62;
+/// Maximum number of tokens that are merged at a time: a 64-bit mask has one bit for each, and one for the sentinel on
+/// either side.
+pub(super) const MAX_AT_ONCE: usize = 62;
 
 /// Slots in a bucket.
 const BUCKET: usize = 4;
@@ -263,14 +263,14 @@ impl LateMergeTable {
         }
     }
 
-    /// Merges at least one and at most [`MOST_AT_ONCE`] tokens, the lowest rank first, the leftmost among equals. Passes
+    /// Merges at least one and at most [`MAX_AT_ONCE`] tokens, the lowest rank first, the leftmost among equals. Passes
     /// the resulting tokens to `put`.
     #[inline(always)]
     pub(super) fn merge(&self, given: impl ExactSizeIterator<Item = u32>, put: impl FnMut(u32)) {
         match given.len() {
             ..=6 => self.merge_in::<8>(given, put),
             7..=14 => self.merge_in::<16>(given, put),
-            _ => self.merge_in::<{ MOST_AT_ONCE + 2 }>(given, put),
+            _ => self.merge_in::<{ MAX_AT_ONCE + 2 }>(given, put),
         }
     }
 
@@ -510,7 +510,7 @@ impl SegmentReader {
 
     /// Encodes a segment that the fast lookup did not find.
     ///
-    /// A segment of more than [`MOST_AT_ONCE`] early tokens is encoded by backtracking, and is not cached.
+    /// A segment of more than [`MAX_AT_ONCE`] early tokens is encoded by backtracking, and is not cached.
     #[inline(never)]
     fn new_segment(
         &mut self,
@@ -526,7 +526,7 @@ impl SegmentReader {
             ids[..number].copy_from_slice(&tokens[..number]);
             return number;
         }
-        if early.len() > MOST_AT_ONCE {
+        if early.len() > MAX_AT_ONCE {
             self.path.restart();
             let length = range.len();
             Backtracker::new(tables, &text[range], &mut self.dead).extend_to(&mut self.path, length);

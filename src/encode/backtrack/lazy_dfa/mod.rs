@@ -56,10 +56,10 @@ use crate::vocab::Vocabulary;
 
 pub(super) use late_merges::early_merges;
 
-/// Most partial tokens, of 16 bytes each, in the new states between two checks of whether the DFA is full.
-/// The bytes between two checks are limited accordingly. States that are met while the beginnings of lanes are
-/// repeated can add as many once more.
-const MOST_PARTIAL: usize = 1 << 22;
+/// Maximum number of partial tokens, of 16 bytes each, in the new states between two checks of whether the DFA is full.
+/// The bytes between two checks are limited accordingly. States that are met while the beginnings of lanes are repeated
+/// can add as many once more.
+const MAX_PARTIAL: usize = 1 << 22;
 
 /// Longest token, in bytes, of vocabularies that use the DFA. Longer ones would make windows too short.
 pub(super) const LONGEST: usize = 1 << 12;
@@ -335,7 +335,7 @@ impl DfaEncoder<'_> {
         observer: &dyn Observer,
     ) -> Result<()> {
         self.pending.found.clear();
-        let window = WINDOW.min(MOST_PARTIAL / self.tokens.prefixes.longest());
+        let window = WINDOW.min(MAX_PARTIAL / self.tokens.prefixes.longest());
         let mut lane = self.dfa.start();
         let mut budget = 0;
         for window in text[path.at..end].chunks(window) {
@@ -448,9 +448,9 @@ impl EarlyTokens {
     }
 
     /// Bytes per lane between two checks of whether the DFA is full. At most as many as a window of a long
-    /// text has, so that there are never [too many states](transitions::MOST_STATES).
+    /// text has, so that there are never [too many states](transitions::MAX_STATES).
     fn bytes_at_a_time(&self) -> usize {
-        (MOST_PARTIAL / self.prefixes.longest() / LANES).min(WINDOW)
+        (MAX_PARTIAL / self.prefixes.longest() / LANES).min(WINDOW)
     }
 
     /// The intervals of one of the sets of tokens that are not compatible after a token.

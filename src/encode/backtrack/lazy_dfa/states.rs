@@ -16,7 +16,7 @@ use crate::vocab::Vocabulary;
 pub(super) const START: u32 = 0;
 
 /// Items in all lists (32 MiB) from which the DFA counts as full.
-const MOST_ITEMS: usize = 1 << 21;
+const MAX_ITEMS: usize = 1 << 21;
 
 /// The empty set of tokens.
 const EMPTY: u64 = 0;
@@ -75,7 +75,7 @@ impl States {
 
     /// Whether the DFA counts as full.
     pub(super) fn are_full(&self) -> bool {
-        self.all.items() + self.sets.items() >= MOST_ITEMS
+        self.all.items() + self.sets.items() >= MAX_ITEMS
     }
 
     /// The length in bytes of each partial token of a state; 0 for the last one.

@@ -10,11 +10,11 @@ use crate::base::huge_pages;
 use crate::base::int::{to_usize, truncate_to_u32, u64_to_usize};
 
 /// Positions for transitions (32 MiB). When all are in use, the DFA is full.
-const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
+const MAX: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 
 /// More states than can ever exist. Learning stops at two million list items, and each state has at least one. The
 /// two threads that share a DFA add fewer than a million transitions before they check this limit again.
-pub(super) const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
+pub(super) const MAX_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// Positions in a block. All transitions of a state are in the block of its base.
 const BLOCK: usize = 256;
@@ -112,9 +112,9 @@ impl Transitions {
     /// An empty table. Its memory is not touched yet.
     pub(super) fn new() -> Transitions {
         Transitions {
-            steps: huge_pages::atomics(MOST),
-            owners: huge_pages::atomics(MOST),
-            records: huge_pages::atomics(MOST_STATES),
+            steps: huge_pages::atomics(MAX),
+            owners: huge_pages::atomics(MAX),
+            records: huge_pages::atomics(MAX_STATES),
         }
     }
 
@@ -177,8 +177,8 @@ impl Transitions {
     }
 }
 
-/// Assigns [positions](Transitions) to the transitions of all states, by the [code](super::PrefixTable::codes) of a byte:
-/// a double array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
+/// Assigns [positions](Transitions) to the transitions of all states, by the [code](super::PrefixTable::codes) of a
+/// byte: a double array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state moves when it finds a position taken. Its old entries stay until other states take their positions,
 /// for transitions that still lead to the old base. These are [redirected](Transitions::redirect) when a thread misses
@@ -363,7 +363,7 @@ impl TransitionPlacer {
     /// Adds a block; `None` if all positions are in use.
     fn add_block(&mut self, transitions: &Transitions) -> Option<&PositionBlock> {
         let start = self.blocks.len() * BLOCK;
-        if start + BLOCK > MOST {
+        if start + BLOCK > MAX {
             return None;
         }
         (start..start + BLOCK).for_each(|at| transitions.set(at, PackedTransition::none(at)));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::base::int::TokenId;
 use crate::error::Result;
-use crate::split::{Matcher, Named, SplitBehavior, SplitPattern, SplitStep};
+use crate::split::{Matcher, NamedPattern, SplitBehavior, SplitPattern, SplitStep};
 use crate::vocab::error::{FormatLimit, HfOnly, VocabError};
 use crate::vocab::format::Format;
 use crate::vocab::text_rules::{BosEosTemplate, Normalizer, ReplacePattern};
@@ -125,7 +125,7 @@ impl PreTokenizer {
             steps.extend(match step {
                 PreTokenizerStep::ByteLevel { splits, .. } => {
                     spelled = true;
-                    splits.then(|| SplitStep::new(SplitPattern::Named(Named::Gpt2), false))
+                    splits.then(|| SplitStep::new(SplitPattern::Named(NamedPattern::Gpt2), false))
                 }
                 PreTokenizerStep::Split { pattern, covers, behavior, invert } => {
                     let pattern = match pattern {
@@ -440,7 +440,7 @@ pub(super) fn write_pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     };
     let (mut before, after): (Vec<SplitStep>, Vec<SplitStep>) =
         steps.into_iter().partition(|step| !step.spelled);
-    let gpt2 = SplitStep::new(SplitPattern::Named(Named::Gpt2), false);
+    let gpt2 = SplitStep::new(SplitPattern::Named(NamedPattern::Gpt2), false);
     let splits = before.pop_if(|step| *step == gpt2).is_some();
     if prefix_space && !before.is_empty() {
         return Err(VocabError::cannot_hold(Format::Hf, FormatLimit::HfOnly(HfOnly::PrefixSpace)));
@@ -511,10 +511,10 @@ pub(super) fn is_known_to_1_0(written: &Value) -> bool {
     let steps = written["pretokenizers"].as_array().map_or(std::slice::from_ref(written), Vec::as_slice);
     let regex = |step: &Value| step["pattern"]["Regex"].as_str().map(str::to_owned);
     let regexes: Vec<String> = steps.iter().filter_map(regex).collect();
-    let named = [Named::Gpt2, Named::Gpt4, Named::O200k, Named::Qwen2];
+    let named = [NamedPattern::Gpt2, NamedPattern::Gpt4, NamedPattern::O200k, NamedPattern::Qwen2];
     let known = KNOWN_TO_1_0.iter().copied().chain(named.iter().flat_map(|named| named.steps()).copied());
     let is_known = |regex: &String| known.clone().any(|known| known == regex);
-    regexes == Named::DeepSeekV3.steps() || regexes.iter().all(is_known)
+    regexes == NamedPattern::DeepSeekV3.steps() || regexes.iter().all(is_known)
 }
 
 /// Returns a `ByteLevel` step.

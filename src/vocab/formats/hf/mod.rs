@@ -16,10 +16,11 @@ use crate::base::hash::{Map, Set};
 use crate::base::int::{TokenId, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::split::{Named, SplitPattern, byte_alphabet};
+use crate::split::{NamedPattern, SplitPattern, byte_alphabet};
 use crate::vocab::error::{FormatLimit, VocabError};
-use crate::vocab::format::{self, Format};
+use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes};
+use crate::vocab::other_files;
 use crate::vocab::text_rules::{AddedToken, BosEosTemplate, TextRules};
 use crate::vocab::vocabulary::{UnknownToken, Vocabulary};
 
@@ -234,7 +235,7 @@ fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> VocabError {
         Ok(FileJson { model: TypedJson { r#type } }) if r#type != "BPE" => {
             VocabError::unsupported(format!("model {}", r#type))
         }
-        _ => match (format::unnamed_model(bytes), format::by_keys(bytes)) {
+        _ => match (other_files::unnamed_model(bytes), other_files::by_keys(bytes)) {
             (Some(model), _) => VocabError::unsupported(format!("model {model}")),
             (None, Some(other)) => VocabError::OtherFileKind(other),
             (None, None) => VocabError::Json(wrong),
@@ -397,7 +398,7 @@ fn decoded_otherwise(vocabulary: &Vocabulary) -> Option<String> {
 /// It recognizes published patterns by their exact text and refuses files with any other.
 fn refused_by_1_0(vocabulary: &Vocabulary) -> Option<String> {
     let split = vocabulary.split();
-    if *split == SplitPattern::Named(Named::Nanochat) {
+    if *split == SplitPattern::Named(NamedPattern::Nanochat) {
         return Some(format!(
             "hf: tokenizers 1.0.0-rc.3 splits numbers differently from the split {split} and gives other ids; versions 0.x \
              give the same ids as this program"
