@@ -36,7 +36,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kind of the [`Error`] that an I/O error wraps, if it wraps one.
-    pub(crate) fn carried(cause: &io::Error) -> Option<ErrorKind> {
+    pub(crate) fn of_wrapped(cause: &io::Error) -> Option<ErrorKind> {
         Some(cause.get_ref()?.downcast_ref::<Error>()?.kind())
     }
 
@@ -157,7 +157,7 @@ impl Error {
                 Some("raise the limit on file size (ulimit -f), or write smaller files"),
             ),
             // An error of this crate has its own remedy.
-            _ => match ErrorKind::carried(&cause) {
+            _ => match ErrorKind::of_wrapped(&cause) {
                 Some(kind) => (kind, None),
                 None => (ErrorKind::of(&cause), remedy(&cause)),
             },

@@ -104,7 +104,7 @@ fn a_plan_reads_indexes_alone() {
 fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
     use tokenmill::base::int::ByteCount;
     use tokenmill::observer::Silent;
-    use tokenmill::run::{Environment, Held, JobOptions, job, plan, preview, recipe};
+    use tokenmill::run::{Environment, ExistingOutput, JobOptions, job, plan, preview, recipe};
     use tokenmill::source::{HubSettings, OpenContext, ReadConfig};
 
     let folder = tempfile::tempdir().unwrap();
@@ -126,12 +126,12 @@ fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
         },
         ..OpenContext::new(&Silent)
     };
-    assert_eq!(preview(&plan, &context()).unwrap().held, Held::Nothing);
+    assert_eq!(preview(&plan, &context()).unwrap().existing_output, ExistingOutput::Nothing);
     let manifest = job(&plan, &JobOptions::default(), &context()).unwrap().manifest.unwrap();
     let names: Vec<String> = manifest.files.into_iter().map(|file| file.name).collect();
     assert_eq!(names.len(), 4);
     let preview = preview(&plan, &context()).unwrap();
-    assert_eq!((preview.held, preview.files), (Held::Done, Some(names)));
+    assert_eq!((preview.existing_output, preview.files), (ExistingOutput::Done, Some(names)));
 }
 
 /// Runs `gutenberg-poetry` on its real corpus, served by the fake hub. Size of the sample and tokens per byte

@@ -210,8 +210,8 @@ pub(crate) fn create_anew(path: &Path) -> Result<File> {
 /// The path is a link ([`ErrorKind::Usage`]).
 pub(crate) fn refuse_link(path: &Path) -> Result<()> {
     if path.is_symlink() {
-        let fault = IsLink { path: path.to_path_buf() };
-        return Err(Error::new(ErrorKind::Usage, fault)
+        let error = IsLink { path: path.to_path_buf() };
+        return Err(Error::new(ErrorKind::Usage, error)
             .with_help("remove the link, or choose another folder: tokenmill does not write through links"));
     }
     Ok(())
@@ -298,8 +298,8 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
 pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
-            let fault = NotReplaced { path: path.to_path_buf(), kind };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("name another file, or remove this one first"))
+            let error = NotReplaced { path: path.to_path_buf(), kind };
+            Err(Error::new(ErrorKind::Usage, error).with_help("name another file, or remove this one first"))
         }
         Ok(there) if there.is_dir() => Err(Error::io("write", path, io::ErrorKind::IsADirectory.into())),
         Err(cause) if path.file_name().is_none() || !folder_of(path).is_dir() => {

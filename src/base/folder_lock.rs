@@ -405,12 +405,12 @@ fn described(folder: &Path, process: &Process) -> String {
 
 /// The error if the folder is held and the caller does not want to wait.
 fn already_held(folder: &Path, process: &Process) -> Error {
-    let fault = AlreadyHeld {
+    let error = AlreadyHeld {
         folder: output_folder(folder).to_owned(),
         process: process.id,
         host: process.host.clone(),
     };
-    Error::new(ErrorKind::Failed, fault).with_help("wait until it has ended, or choose another folder")
+    Error::new(ErrorKind::Failed, error).with_help("wait until it has ended, or choose another folder")
 }
 
 /// The error for a folder with a running holder.

@@ -22,11 +22,11 @@ pub(crate) type Map<K, V> = HashMap<K, V, SeededHash>;
 pub(crate) type Set<K> = HashSet<K, SeededHash>;
 
 /// The hash function of this process.
-static OF_PROCESS: LazyLock<SeededHash> = LazyLock::new(SeededHash::drawn);
+static OF_PROCESS: LazyLock<SeededHash> = LazyLock::new(SeededHash::with_random_seeds);
 
 impl SeededHash {
     /// A hash function with new random seeds.
-    fn drawn() -> SeededHash {
+    fn with_random_seeds() -> SeededHash {
         let random = RandomState::new();
         SeededHash([random.hash_one(0), random.hash_one(1)])
     }
@@ -200,7 +200,7 @@ mod tests {
     /// one seed in a thousand does bring together keys that are as far apart from each other as these.
     fn are_spread(keys: impl Iterator<Item = [u64; 2]> + Clone) -> bool {
         let by_drawn = |_: &i32| {
-            let (hashing, mut places) = (SeededHash::drawn(), vec![0; 1 << 12]);
+            let (hashing, mut places) = (SeededHash::with_random_seeds(), vec![0; 1 << 12]);
             keys.clone().take(1 << 12).for_each(|key| places[u64_to_usize(hashing.halves(key) >> 52)] += 1);
             places.into_iter().all(|keys| keys <= 32)
         };
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn hashes_are_others_whenever_numbers_are_drawn() {
-        let hashes = || [7; 70].map(|byte: u8| SeededHash::drawn().bytes(&[byte]));
+        let hashes = || [7; 70].map(|byte: u8| SeededHash::with_random_seeds().bytes(&[byte]));
         assert_eq!(hashes().into_iter().chain(hashes()).collect::<HashSet<u64>>().len(), 140);
         assert_eq!(SeededHash::of_process().bytes(b"pretoken"), SeededHash::of_process().bytes(b"pretoken"));
     }
@@ -232,7 +232,7 @@ mod tests {
     /// In both ways: as tables hash, and as maps hash.
     #[test]
     fn hashes_depend_on_all_bytes_and_the_length() {
-        let hashing = SeededHash::drawn();
+        let hashing = SeededHash::with_random_seeds();
         let both = |bytes: &[u8]| [hashing.bytes(bytes), hashing.hash_one(bytes)];
         let apart = |one: [u64; 2], other: [u64; 2]| one[0] != other[0] && one[1] != other[1];
         let bytes = [7; 70];

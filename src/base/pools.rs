@@ -37,7 +37,7 @@ where
     R: Send,
 {
     let others = rayon::current_num_threads() - 1;
-    let (items, results) = (&Mutex::new(items.enumerate()), &Results::new(others, ahead.max(1)));
+    let (items, results) = (&Mutex::new(items.enumerate()), &ResultQueue::new(others, ahead.max(1)));
     let (state, map) = (&state, &map);
     thread::scope(|scope| {
         let _taker = Taker(results);
@@ -55,12 +55,12 @@ where
         let mut state = state();
         loop {
             match results.next() {
-                Next::Take(result) => {
+                NextAction::Take(result) => {
                     take(result.unwrap_or_else(|panic| resume_unwind(panic))?)?;
                     results.permit();
                 }
-                Next::Make => make(items, results, &mut state, map),
-                Next::End => return Ok(()),
+                NextAction::Make => make(items, results, &mut state, map),
+                NextAction::End => return Ok(()),
             }
         }
     })
@@ -117,7 +117,7 @@ pub(crate) fn in_busy_pool<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
             }
         };
         (1..threads).for_each(|_| scope.spawn(look));
-        let _end = End(ended);
+        let _end = EndSignal(ended);
         work(threads)
     })
 }
@@ -141,9 +141,9 @@ pub(crate) fn in_isolated_pool<R: Send>(threads: usize, work: impl FnOnce() -> R
 }
 
 /// Signals an end when it is dropped, also by a panic.
-struct End<'a>(&'a AtomicBool);
+struct EndSignal<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndSignal<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -156,7 +156,7 @@ type Outcome<R> = thread::Result<Result<R>>;
 /// panics.
 fn make<T, S, R>(
     items: &Mutex<impl Iterator<Item = (usize, Result<T>)>>,
-    results: &Results<R>,
+    results: &ResultQueue<R>,
     state: &mut S,
     map: &impl Fn(&mut S, T) -> Result<R>,
 ) {
@@ -171,7 +171,7 @@ fn make<T, S, R>(
 }
 
 /// The next action of the thread that takes results.
-enum Next<R> {
+enum NextAction<R> {
     /// Take this result.
     Take(Outcome<R>),
     /// Map an item itself, because the next result is not ready.
@@ -185,7 +185,7 @@ enum Next<R> {
 /// crossbeam's channels yield a few times before they sleep. If all cores are busy, this delays the taking
 /// thread by milliseconds, and the other threads sleep meanwhile, because they may not continue without it. So a
 /// mutex and condition variables are used here.
-struct Results<R> {
+struct ResultQueue<R> {
     queue: Mutex<Queue<R>>,
     /// Signalled when the next result is ready, or when a thread stops making results.
     ready: Condvar,
@@ -209,7 +209,7 @@ struct Queue<R> {
 }
 
 /// Counts as a maker of results as long as it lives.
-struct Maker<'a, R>(&'a Results<R>);
+struct Maker<'a, R>(&'a ResultQueue<R>);
 
 impl<R> Drop for Maker<'_, R> {
     fn drop(&mut self) {
@@ -222,7 +222,7 @@ impl<R> Drop for Maker<'_, R> {
 }
 
 /// Counts as the taker of results as long as it lives. When it is dropped, the makers stop.
-struct Taker<'a, R>(&'a Results<R>);
+struct Taker<'a, R>(&'a ResultQueue<R>);
 
 impl<R> Drop for Taker<'_, R> {
     fn drop(&mut self) {
@@ -230,11 +230,11 @@ impl<R> Drop for Taker<'_, R> {
     }
 }
 
-impl<R> Results<R> {
+impl<R> ResultQueue<R> {
     /// No results yet; `makers` threads make them, and `permits` items may be drawn.
-    fn new(makers: usize, permits: usize) -> Results<R> {
+    fn new(makers: usize, permits: usize) -> ResultQueue<R> {
         let queue = Queue { waiting: BTreeMap::new(), next: 0, permits, makers, ended: false };
-        Results { queue: Mutex::new(queue), ready: Condvar::new(), may_draw: Condvar::new() }
+        ResultQueue { queue: Mutex::new(queue), ready: Condvar::new(), may_draw: Condvar::new() }
     }
 
     /// Waits until another item may be drawn. Returns `false` if no more items are to be drawn.
@@ -260,20 +260,20 @@ impl<R> Results<R> {
     }
 
     /// Waits for the next result in order, unless an item can be mapped meanwhile.
-    fn next(&self) -> Next<R> {
+    fn next(&self) -> NextAction<R> {
         let mut queue = lock(&self.queue);
         loop {
             let next = queue.next;
             if let Some(result) = queue.waiting.remove(&next) {
                 queue.next += 1;
-                return Next::Take(result);
+                return NextAction::Take(result);
             }
             if queue.permits > 0 && !queue.ended {
                 queue.permits -= 1;
-                return Next::Make;
+                return NextAction::Make;
             }
             if queue.makers == 0 {
-                return Next::End;
+                return NextAction::End;
             }
             queue = wait(&self.ready, queue);
         }

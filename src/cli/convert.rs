@@ -198,8 +198,8 @@ fn check_replaced(
             Ok(())
         }
         _ => {
-            let fault = OtherTokenizer { path: folder.join(name) };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder, or move it away"))
+            let error = OtherTokenizer { path: folder.join(name) };
+            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder, or move it away"))
         }
     }
 }

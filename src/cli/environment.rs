@@ -15,7 +15,7 @@ use tokenmill::run::Environment;
 
 /// Returns the facts about the environment that a recipe depends on. A variable that is not UTF-8 counts as unset.
 /// Each call asks the system again, which costs some reads of `/proc` and `/sys`.
-pub(super) fn surroundings() -> Environment<'static> {
+pub(super) fn system_environment() -> Environment<'static> {
     Environment { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 
@@ -53,7 +53,7 @@ fn open_files() -> Option<u64> {
 /// Raises the limit on open files to the maximum that the system permits. Shells often set a low one for
 /// compatibility with old programs.
 ///
-/// It must run before [`surroundings`], which derives the number of threads from the limit. Only the soft limit
+/// It must run before [`system_environment`], which derives the number of threads from the limit. Only the soft limit
 /// changes, up to the hard one, which needs no privilege.
 pub(super) fn allow_more_files() {
     #[cfg(unix)]

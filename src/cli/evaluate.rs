@@ -103,7 +103,7 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     }
     let found = verify_list(&plan, &vocabulary, checked, &open_context(&plan, &session.progress()))?;
     let config = plan.train.as_ref().map(|train| &train.config);
-    let fault = found.deviation.zip(config).map(|(deviation, config)| NotBest {
+    let error = found.deviation.zip(config).map(|(deviation, config)| NotBest {
         merges: found.merges,
         chosen: shown_pair(&vocabulary, &found.ids, deviation.chosen),
         better: deviation
@@ -116,15 +116,15 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
         session.print_json(&json!({
             "merges": found.merges,
             "checked": { "first": found.checked.start + 1, "last": found.checked.end },
-            "verified": fault.is_none(),
+            "verified": error.is_none(),
             "score": config.map(|config| config.score.to_string()),
-            "deviation": fault.as_ref().map(NotBest::as_json),
+            "deviation": error.as_ref().map(NotBest::as_json),
             "text_bytes": found.text_bytes,
             "skipped": found.skipped,
         }))?;
     }
-    if let Some(fault) = fault {
-        return Err(Error::new(ErrorKind::Mismatch, fault)
+    if let Some(error) = error {
+        return Err(Error::new(ErrorKind::Mismatch, error)
             .with_help("the merges were learned from other data, with other settings, or wrongly")
             .into());
     }
@@ -384,7 +384,7 @@ fn paths(comparison: &Comparison) -> Vec<String> {
 ///
 /// The names of the fields are the keys of `--json`. Fields that the system cannot fill are null.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Measurement {
     /// Number of documents, null rows not counted.
     documents: u64,
     /// Bytes of text in these documents.
@@ -448,7 +448,7 @@ fn measure(
     input: &Inputs<'_>,
     threads: usize,
     observer: &dyn Observer,
-) -> Result<Measured> {
+) -> Result<Measurement> {
     let start = Instant::now();
     let documents = input.documents().map(|batch| observer.checkpoint().and(batch));
     let documents: Vec<Batch> = documents.collect::<Result<_>>()?;
@@ -471,7 +471,7 @@ fn measure(
     let encoded = encode(documents, &encoder, input, observer)?;
     let (encode_s, encode_cpu_s) = (start.elapsed().as_secs_f64(), used.and_then(time_since));
     drop(last);
-    Ok(Measured {
+    Ok(Measurement {
         documents: count,
         text_bytes,
         tokens: encoded.iter().map(|batch| to_u64(batch.ids.len())).sum(),
@@ -543,7 +543,7 @@ fn digest(encoded: &[TokenBatch]) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Measured {
+impl Measurement {
     /// Writes the results for people. Seconds have three decimal places. Without processor time, its line is left
     /// out.
     fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {

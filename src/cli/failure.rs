@@ -279,8 +279,8 @@ mod tests {
     fn what_is_drawn_of_a_recipe_keeps_its_secrets() {
         let text = "[source]\nuri = \"https://me:hidden@host/a.txt?key=hidden\"\nnonsense = 1\n";
         let recipe = recipe::read("r.toml", text).expect("TOML");
-        let surroundings = Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
-        let mistakes = plan(&recipe, &surroundings).expect_err("a key is unknown");
+        let environment = Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let mistakes = plan(&recipe, &environment).expect_err("a key is unknown");
         for drawn in [true, false] {
             let shown = Failure::Mistakes(mistakes.clone()).shown(Style { drawn, coloured: false });
             assert!(shown.contains("nonsense") && !shown.contains("hidden"), "{shown}");

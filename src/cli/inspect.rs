@@ -42,8 +42,8 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
     match manifest {
         Some(manifest) => inspect_output(path, manifest, session),
         None if path.join(STATE_FOLDER).is_dir() && formats_in(path)?.is_empty() => {
-            let fault = Unfinished { folder: args.path.clone() };
-            Err(Error::new(ErrorKind::Failed, fault)
+            let error = Unfinished { folder: args.path.clone() };
+            Err(Error::new(ErrorKind::Failed, error)
                 .with_help(
                     "give the same `run` or `encode` command again: it continues from what is finished",
                 )

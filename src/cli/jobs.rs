@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
-    DiskNeed, Held, JobOptions, Outcome, Plan, Preview, SmallerPlan, SourcePreview, complete_from_counts,
-    complete_from_tokenizer, count_only, job, recipe, train_only,
+    DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, SmallerPlan, SourcePreview,
+    complete_from_counts, complete_from_tokenizer, count_only, job, recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::Packing;
@@ -300,11 +300,11 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
 /// folder; it is null if nothing does. Unknown sizes are null.
 fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
-    let (held, changed) = match preview.held {
-        Held::Nothing => ("nothing", None),
-        Held::Done => ("done", None),
-        Held::Other(changed) => ("other", Some(changed)),
-        Held::Begun(changed) => ("begun", changed),
+    let (held, changed) = match preview.existing_output {
+        ExistingOutput::Nothing => ("nothing", None),
+        ExistingOutput::Done => ("done", None),
+        ExistingOutput::Other(changed) => ("other", Some(changed)),
+        ExistingOutput::Incomplete(changed) => ("begun", changed),
     };
     json!({
         "sources": preview.sources.iter().map(source).collect::<Vec<_>>(),
@@ -352,21 +352,21 @@ fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Res
     write_encoding(out, plan, preview)?;
     writeln!(out, "limits   {}, {} of memory", with_unit(to_u64(plan.threads), "thread"), plan.memory)?;
     let folder = on_one_line(&plan.output.to_string_lossy());
-    match preview.held {
-        Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
-        Held::Done => {
+    match preview.existing_output {
+        ExistingOutput::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
+        ExistingOutput::Done => {
             writeln!(out, "output   {folder}: the result is complete; run only checks it")
         }
-        Held::Other(changed) => {
+        ExistingOutput::Other(changed) => {
             writeln!(
                 out,
                 "output   {folder}: holds the result of another run; {changed} changed. Replace it with --force"
             )
         }
-        Held::Begun(None) => {
+        ExistingOutput::Incomplete(None) => {
             writeln!(out, "output   {folder}: holds a part of the result; run continues with it")
         }
-        Held::Begun(Some(changed)) => {
+        ExistingOutput::Incomplete(Some(changed)) => {
             writeln!(
                 out,
                 "output   {folder}: holds the unfinished result of another run; {changed} changed. Replace it with --force"

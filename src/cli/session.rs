@@ -24,7 +24,7 @@ use tokenmill::source::{
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
-use super::environment::surroundings;
+use super::environment::system_environment;
 use super::failure::Failure;
 use super::progress::Progress;
 use super::terminal::Style;
@@ -81,13 +81,13 @@ impl<'a> Session<'a> {
     /// Returns the memory limit: that of the flag, or else that of the environment. It is for commands without a
     /// plan; a plan has the limit that a recipe may set.
     pub(super) fn memory(&self) -> ByteCount {
-        self.global.memory.unwrap_or_else(|| surroundings().memory)
+        self.global.memory.unwrap_or_else(|| system_environment().memory)
     }
 
     /// Returns the number of threads: that of the flag, or else the number of usable processors. It is for commands
     /// without a plan, like [`memory`](Session::memory).
     pub(super) fn threads(&self) -> usize {
-        self.global.threads.map_or_else(|| surroundings().threads, u64_to_usize)
+        self.global.threads.map_or_else(|| system_environment().threads, u64_to_usize)
     }
 
     /// Checks a recipe and returns its plan. Global flags override the recipe. With `--verbose`, the resulting limits
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
         if let Some(memory) = self.global.memory {
             recipe.run.memory = Some(Given::flag(memory));
         }
-        let plan = tokenmill::run::plan(&recipe, &surroundings())?;
+        let plan = tokenmill::run::plan(&recipe, &system_environment())?;
         if self.global.verbose {
             self.say(&format!(
                 "{}, memory limit {}, recipe {}",

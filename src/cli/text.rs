@@ -46,7 +46,7 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
     let split = args.split_name.as_deref();
     args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
     let fingerprint = vocabulary.fingerprint();
-    let rows = Rows { files: &args.files, split, fingerprint, vocabulary: vocabulary.into() };
+    let rows = TokenRows { files: &args.files, split, fingerprint, vocabulary: vocabulary.into() };
     match &args.verify {
         Some(input) => verify(&rows, args, input, session, &progress),
         None => {
@@ -82,7 +82,7 @@ fn json_line(text: Option<&[u8]>) -> Vec<u8> {
 /// # Errors
 /// A row differs, or one side has more rows ([`ErrorKind::Mismatch`]); rows are packed; or something cannot be read.
 fn verify(
-    rows: &Rows<'_>,
+    rows: &TokenRows<'_>,
     args: &DecodeArgs,
     input: &str,
     session: &Session<'_>,
@@ -93,7 +93,7 @@ fn verify(
     let input = Inputs::open(&plan, &open_context(&plan, progress))?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
-    let mut original = Original::of(&input, tells_nulls, remaking);
+    let mut original = DocumentCursor::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     let compared = rows.each(progress, &mut |text| {
         text_bytes += to_u64(text.map_or(0, <[u8]>::len));
@@ -126,15 +126,15 @@ fn has_one_split(file: &str) -> Result<()> {
     let manifest = if folder.is_dir() { Manifest::read(folder)? } else { None };
     let names = manifest.as_ref().map(Manifest::split_names).unwrap_or_default();
     if names.len() > 1 {
-        let fault = Fault::Splits { file: file.to_owned(), names: names.join(", ") };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("name one with --split-name"));
+        let error = TextError::Splits { file: file.to_owned(), names: names.join(", ") };
+        return Err(Error::new(ErrorKind::Usage, error).with_help("name one with --split-name"));
     }
     Ok(())
 }
 
 /// The rows of files of token ids. They are numbered from 0 within each file in error messages, and across all files
 /// in comparisons.
-struct Rows<'a> {
+struct TokenRows<'a> {
     /// Files of token ids, or output folders, in order.
     files: &'a [String],
     /// The split to read from output folders that hold several.
@@ -145,7 +145,7 @@ struct Rows<'a> {
     fingerprint: String,
 }
 
-impl Rows<'_> {
+impl TokenRows<'_> {
     /// Returns an encoder with the settings of the rows, if decoding does not restore texts exactly. The rows are
     /// then compared with the encoded and decoded documents.
     ///
@@ -184,7 +184,7 @@ impl Rows<'_> {
             let reader = TokenReader::open_split(Path::new(file), self.split)?;
             tells_nulls &= reader.tells_nulls();
             if reader.declaration().is_some_and(|declaration| declaration.pack.is_some()) {
-                return Err(Error::new(ErrorKind::Usage, Fault::Packed { file: file.clone() }).with_help(
+                return Err(Error::new(ErrorKind::Usage, TextError::Packed { file: file.clone() }).with_help(
                     "encode without packing to compare; `verify` compares packed files with their manifest",
                 ));
             }
@@ -231,12 +231,12 @@ impl Rows<'_> {
             Some(Declaration { tokenizer, .. })
                 if !tokenizer.is_empty() && *tokenizer != self.fingerprint =>
             {
-                let fault = Fault::OtherTokenizer {
+                let error = TextError::OtherTokenizer {
                     file: file.to_owned(),
                     declared: tokenizer.clone(),
                     given: self.fingerprint.clone(),
                 };
-                let error = Error::new(ErrorKind::Mismatch, fault);
+                let error = Error::new(ErrorKind::Mismatch, error);
                 Err(error.with_help(
                     "name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`",
                 ))
@@ -267,8 +267,8 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
 }
 
 /// The documents that were encoded, one after another. It is a cursor that starts before the first document and moves
-/// with [`advance`](Original::advance).
-struct Original<'a> {
+/// with [`advance`](DocumentCursor::advance).
+struct DocumentCursor<'a> {
     /// It describes the places of documents for errors.
     input: &'a Inputs<'a>,
     /// The batches that were not taken yet.
@@ -283,14 +283,14 @@ struct Original<'a> {
     remaking: Option<(Worker<'a>, &'a Vocabulary)>,
 }
 
-impl<'a> Original<'a> {
+impl<'a> DocumentCursor<'a> {
     /// Nothing is read yet. The arguments are those of the fields with the same names.
     fn of(
         input: &'a Inputs<'a>,
         tells_nulls: bool,
         remaking: Option<(Worker<'a>, &'a Vocabulary)>,
-    ) -> Original<'a> {
-        Original { input, documents: input.documents(), batch: None, row: 0, tells_nulls, remaking }
+    ) -> DocumentCursor<'a> {
+        DocumentCursor { input, documents: input.documents(), batch: None, row: 0, tells_nulls, remaking }
     }
 
     /// Advances to the next document. Returns `false` after the last.
@@ -314,7 +314,7 @@ impl<'a> Original<'a> {
     /// The texts differ or no document is left ([`ErrorKind::Mismatch`]), or the document cannot be read or encoded.
     fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
         if !self.advance()? {
-            return Err(mismatch(Fault::MoreRows { row }));
+            return Err(mismatch(TextError::MoreRows { row }));
         }
         let Some(batch) = &self.batch else { return Ok(()) };
         let document = batch.iter().nth(self.row).flatten();
@@ -335,7 +335,7 @@ impl<'a> Original<'a> {
             (Some(document), Some(text)) => document.iter().zip(text).take_while(|(a, b)| a == b).count(),
             _ => 0,
         };
-        Err(mismatch(Fault::Differs { row, place, at }))
+        Err(mismatch(TextError::Differs { row, place, at }))
     }
 
     /// Checks that no document is left after `rows` rows.
@@ -347,26 +347,26 @@ impl<'a> Original<'a> {
             return Ok(());
         }
         let place = self.batch.as_ref().map_or_else(String::new, |batch| self.input.place(batch, self.row));
-        Err(mismatch(Fault::FewerRows { rows, place }))
+        Err(mismatch(TextError::FewerRows { rows, place }))
     }
 }
 
 /// Returns the error for a row with ids that cannot be decoded. The row counts from 0 within the file.
 fn not_decoded(file: &str, row: u64, cause: Error) -> Error {
-    let fault = Fault::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
-    Error::new(ErrorKind::Failed, fault)
+    let error = TextError::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
+    Error::new(ErrorKind::Failed, error)
         .with_help("name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`")
 }
 
 /// Returns the error for texts that differ. The help names the usual cause: other flags than for encoding.
-fn mismatch(fault: Fault) -> Error {
-    let error = Error::new(ErrorKind::Mismatch, fault);
+fn mismatch(error: TextError) -> Error {
+    let error = Error::new(ErrorKind::Mismatch, error);
     error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")
 }
 
 /// Errors of `decode`. Rows and bytes count from 0.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum TextError {
     #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
     OtherTokenizer { file: String, declared: String, given: String },
     #[error("{file} has several splits: {names}")]

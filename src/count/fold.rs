@@ -149,8 +149,8 @@ impl LocatedSlot<'_> {
     /// Returns a range of positions in which the pre-token first appears, from the sparse list.
     fn sampled_positions(self) -> Range<u64> {
         let sampled_positions = &self.table.sums.sampled_positions;
-        let nth = u64_to_usize(self.entry.number) / NEAR;
-        sampled_positions[nth]..sampled_positions.get(nth + 1).copied().unwrap_or(u64::MAX)
+        let sample = u64_to_usize(self.entry.number) / NEAR;
+        sampled_positions[sample]..sampled_positions.get(sample + 1).copied().unwrap_or(u64::MAX)
     }
 
     /// Returns the position at which the pre-token first appears in this table.

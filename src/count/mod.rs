@@ -261,8 +261,8 @@ impl PretokenExceedsLimit {
 }
 
 impl From<PretokenExceedsLimit> for Error {
-    fn from(fault: PretokenExceedsLimit) -> Error {
-        Error::new(ErrorKind::Memory, fault).with_help(
+    fn from(error: PretokenExceedsLimit) -> Error {
+        Error::new(ErrorKind::Memory, error).with_help(
             "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
         )
     }
@@ -286,8 +286,8 @@ impl From<hash::IndexFull> for CountError {
 }
 
 impl From<CountError> for Error {
-    fn from(fault: CountError) -> Error {
-        let (kind, help) = match &fault {
+    fn from(error: CountError) -> Error {
+        let (kind, help) = match &error {
             CountError::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
             CountError::PretokensExceedLimit { .. } => (
                 ErrorKind::Memory,
@@ -308,7 +308,7 @@ impl From<CountError> for Error {
             }
             CountError::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
         };
-        Error::new(kind, fault).with_help(help)
+        Error::new(kind, error).with_help(help)
     }
 }
 

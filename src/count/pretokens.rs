@@ -86,7 +86,7 @@ impl PretokenCounts {
     /// # Panics
     /// The index is not below [`len`](PretokenCounts::len).
     pub(super) fn pretoken(&self, index: usize) -> &[u8] {
-        nth(&self.bytes, &self.ends, index)
+        pretoken_at(&self.bytes, &self.ends, index)
     }
 
     /// Returns the indexes of the sequences, sorted by the bytes of the sequences.
@@ -124,7 +124,7 @@ impl PretokenCounts {
 
 /// Returns one of several concatenated sequences, given the end of each.
 #[inline]
-pub(super) fn nth<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8] {
+pub(super) fn pretoken_at<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8] {
     let start = if index == 0 { 0 } else { ends[index - 1] };
     &bytes[start..ends[index]]
 }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::mem;
 
 use super::CountError;
-use super::pretokens::nth;
+use super::pretokens::pretoken_at;
 use crate::base::hash::SeededHash;
 use crate::base::huge_pages::fetch;
 use crate::base::int::{Count, to_u64, u64_to_usize};
@@ -641,7 +641,7 @@ impl KeyArena {
     /// Returns the pre-token with this number.
     #[inline]
     pub(super) fn pretoken(&self, number: u64) -> &[u8] {
-        nth(&self.bytes, &self.ends, u64_to_usize(number))
+        pretoken_at(&self.bytes, &self.ends, u64_to_usize(number))
     }
 
     /// Returns the first position of the pre-token with this number.

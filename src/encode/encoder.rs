@@ -161,8 +161,8 @@ impl DocumentLimits {
 }
 
 /// An error with the advice for documents that need more memory than allowed.
-fn over_memory(fault: EncodeError) -> Error {
-    Error::new(ErrorKind::Memory, fault).with_help(
+fn over_memory(error: EncodeError) -> Error {
+    Error::new(ErrorKind::Memory, error).with_help(
         "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
     )
 }

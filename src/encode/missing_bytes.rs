@@ -157,8 +157,8 @@ impl MissingByteTable {
     /// so that the position can be reported.
     pub(super) fn error(&self, text: &[u8], at: usize, offset: bool) -> Error {
         let place = offset.then_some(at);
-        let fault = EncodeError::ByteWithoutToken { byte: text[at], character: character(text, at), place };
-        Error::new(ErrorKind::Failed, fault).with_help(format!(
+        let error = EncodeError::ByteWithoutToken { byte: text[at], character: character(text, at), place };
+        Error::new(ErrorKind::Failed, error).with_help(format!(
             "leave the document out, or use `--missing-bytes hf` (`missing_bytes` in recipes), which {} as Hugging Face's \
              tokenizers does",
             self.own
@@ -177,7 +177,7 @@ impl Substitute {
             return Ok(Substitute { byte_ids, kept: UnkPerRun::None });
         };
         let text = || unknown.text.clone();
-        let cannot = |fault| Error::new(ErrorKind::Usage, fault).with_help("leave `--missing-bytes hf` out");
+        let cannot = |error| Error::new(ErrorKind::Usage, error).with_help("leave `--missing-bytes hf` out");
         let id = unknown.id.ok_or_else(|| cannot(EncodeError::UnknownLacking { text: text() }))?;
         if vocabulary.merges().iter().any(|merge| merge.left == id || merge.right == id) {
             return Err(cannot(EncodeError::UnknownMerged { text: text() }));

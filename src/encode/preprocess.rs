@@ -231,11 +231,11 @@ impl AddedTokenFinder {
 /// The error for a special token in a text.
 fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
     let text = token.text.clone();
-    let fault = match offset {
+    let error = match offset {
         Some(offset) => EncodeError::SpecialInText { text, offset },
         None => EncodeError::SpecialInNormal { text },
     };
-    Error::new(ErrorKind::Failed, fault).with_help(
+    Error::new(ErrorKind::Failed, error).with_help(
         "encode special tokens in documents as text (`--special text`) or as tokens (`--special allow`), or leave the document out",
     )
 }

@@ -193,7 +193,7 @@ impl Tokenizer {
         let mut all = Vec::with_capacity(texts.len());
         for (row, (text, (ids, chunks))) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
             let ids = if chunks.is_empty() { ids } else { self.encode_long(text.as_ref(), &chunks) };
-            all.push(ids.map_err(|wrong| wrong.at(format_args!("the batch: row {row}")))?);
+            all.push(ids.map_err(|error| error.at(format_args!("the batch: row {row}")))?);
         }
         Ok(all)
     }

@@ -661,7 +661,7 @@ impl<'e> Worker<'e> {
                 pretokens
                     .iter()
                     .zip(0..)
-                    .for_each(|(pretoken, number)| remember(cache, pretoken, batched.ids(number)));
+                    .for_each(|(pretoken, number)| cache_tokens(cache, pretoken, batched.ids(number)));
                 output.fill_holes(|pretoken| batched.ids(pretoken));
             }
             // Pre-tokens leave holes only if there are backtracking tables. Known tokens are still to be copied.
@@ -671,7 +671,7 @@ impl<'e> Worker<'e> {
 }
 
 /// Stores the tokens of a pre-token in the cache, if it is short enough.
-fn remember(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
+fn cache_tokens(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
     if pretoken.len() <= SHORT {
         let pretoken = ShortPretoken::new(pretoken);
         cache.put(pretoken, cache.line(pretoken), ids);

@@ -142,7 +142,7 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
         let bytes = part.bytes_per_token(tokenizer);
         Bar { value: format!("{bytes:.2}"), percent: format!("{:.1}", 100.0 * bytes / longest) }
     };
-    let drawn = |part: &ComparedText| Part {
+    let drawn = |part: &ComparedText| BarGroup {
         name: plain(&part.name),
         note: format!(
             "{} document{}, {}",
@@ -192,11 +192,11 @@ struct Page<'a> {
     /// The figures of all text, by tokenizer.
     figures: Vec<Vec<String>>,
     /// Parts of the text under a title.
-    groups: Vec<(&'static str, Vec<Part>)>,
+    groups: Vec<(&'static str, Vec<BarGroup>)>,
 }
 
 /// A part of the text, as a group of bars.
-struct Part {
+struct BarGroup {
     /// The name of the source or script, escaped.
     name: String,
     /// Number of documents and amount of text.

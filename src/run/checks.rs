@@ -50,8 +50,8 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     match &plan.train {
         Some(train) => check_replaced(train, JobState::read(folder, plan.split_name()).is_some(), None),
         None if TrainingRecord::path(folder).is_file() => {
-            let fault = RunError::HoldsTokenizer { folder: folder.clone() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
+            let error = RunError::HoldsTokenizer { folder: folder.clone() };
+            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder for the results"))
         }
         None => Ok(()),
     }
@@ -89,8 +89,8 @@ pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&P
 /// It is a file.
 pub(super) fn check_folder(output: &Path) -> Result<()> {
     if output.exists() && !output.is_dir() {
-        let fault = RunError::NoFolder { path: output.to_owned() };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("name a folder for the results"));
+        let error = RunError::NoFolder { path: output.to_owned() };
+        return Err(Error::new(ErrorKind::Usage, error).with_help("name a folder for the results"));
     }
     Ok(())
 }
@@ -106,8 +106,8 @@ pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
         |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && resolved.starts_with(path));
     match plan.sources.iter().map(|source| &source.uri).find(holds) {
         Some(uri) => {
-            let fault = RunError::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help(
+            let error = RunError::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
+            Err(Error::new(ErrorKind::Usage, error).with_help(
                 "choose a place outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
             ))
         }
@@ -158,8 +158,8 @@ fn check_apart(output: &Path, inputs: &Inputs<'_>) -> Result<()> {
     let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
     match names.into_iter().find(is_result) {
         Some(name) => {
-            let fault = RunError::AmongResults { name, folder: output.to_owned() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
+            let error = RunError::AmongResults { name, folder: output.to_owned() };
+            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder for the results"))
         }
         None => Ok(()),
     }

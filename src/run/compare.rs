@@ -58,7 +58,7 @@ pub fn compare(
         let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
         let known = tokenizers.iter().map(|path| LoadedTokenizer::load(path, options, config, context));
         let known = known.collect::<Result<Vec<_>>>()?;
-        let mut tally = ComparisonSums::new(&known, plan.sources.len());
+        let mut sums = ComparisonSums::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         pools::ordered(
             inputs.join_parts(inputs.sampled(ReadBy::Readers)),
@@ -68,13 +68,13 @@ pub fn compare(
             |part| {
                 context.observer.advanced(Stage::Encode, part.text_bytes());
                 context.observer.checkpoint()?;
-                tally.add(part);
+                sums.add(part);
                 Ok(())
             },
         )?;
         context.observer.finished(Stage::Encode);
         inputs.check_stamps()?;
-        let comparison = tally.finish(plan, &known)?;
+        let comparison = sums.finish(plan, &known)?;
         Ok(Compared { comparison, skipped: inputs.skipped(context.observer) })
     })
 }
@@ -136,7 +136,7 @@ impl ComparedBatch {
         };
         for (row, text) in batch.iter().enumerate() {
             let Some(text) = text else { continue };
-            part.add(text, workers).map_err(|wrong| wrong.at(inputs.place(batch, row)))?;
+            part.add(text, workers).map_err(|error| error.at(inputs.place(batch, row)))?;
         }
         Ok(part)
     }

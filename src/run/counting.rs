@@ -65,10 +65,10 @@ pub struct CountSummary {
 /// "#;
 /// let mut recipe = recipe::read("verse.toml", text)?;
 /// recipe.output.dir = Some(Given::flag("out".to_owned())); // not used here
-/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-/// let plan = plan(&recipe, &surroundings)?;
-/// let tally = count_only(&plan, &path, false, &OpenContext::new(&Silent))?;
-/// assert!(tally.pretokens > 0 && path.is_file());
+/// let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let plan = plan(&recipe, &environment)?;
+/// let summary = count_only(&plan, &path, false, &OpenContext::new(&Silent))?;
+/// assert!(summary.pretokens > 0 && path.is_file());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -187,8 +187,8 @@ fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) ->
     let Ok(place) = out.canonicalize() else { return Ok(()) };
     match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
         Some(path) => {
-            let fault = RunError::SumAmongCounts { path: path.to_path_buf() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("name another file for the sum"))
+            let error = RunError::SumAmongCounts { path: path.to_path_buf() };
+            Err(Error::new(ErrorKind::Usage, error).with_help("name another file for the sum"))
         }
         None => Ok(()),
     }
@@ -261,8 +261,8 @@ pub(super) fn read_counts_files(
     observer.finished(Stage::Count);
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
-        let fault = RunError::OtherCounts { path: plan.counts[0].clone() };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training again"));
+        let error = RunError::OtherCounts { path: plan.counts[0].clone() };
+        return Err(Error::new(ErrorKind::Usage, error).with_help("plan the training again"));
     }
     let facts = facts(&pretokens);
     Ok(CorpusCounts { pretokens, facts })
@@ -312,7 +312,7 @@ pub(super) fn count_mixture(
     let mut weighted = Vec::new();
     for (number, (source, &weight)) in plan.sources.iter().zip(&plan.weights).enumerate() {
         let kept = StoredCounts::new(plan, train, inputs, number, folder)?;
-        let found = match kept.recall() {
+        let found = match kept.stored_facts() {
             Some(found) => {
                 observer
                     .noted(&format!("using the counts of {} from an earlier run", shown_uri(&source.uri)));
@@ -408,7 +408,7 @@ impl StoredCounts {
     }
 
     /// The facts about the text, if its counts were stored completely.
-    fn recall(&self) -> Option<CorpusFacts> {
+    fn stored_facts(&self) -> Option<CorpusFacts> {
         let (_, notes) = Journal::open::<StoredCountsNote>(&self.note, &self.key).ok()?;
         let note = notes.into_iter().next()?;
         (file_sha256(&self.counts).ok()? == note.sha256).then_some(note.corpus)

@@ -178,8 +178,8 @@ fn written_bytes(
 }
 
 /// Compares the disk space that a job's data files need with the free space at its output folder, before anything is
-/// written. `held` is the number of bytes of existing files that will be kept or replaced, so they count as free. The
-/// observer gets a note if space is short.
+/// written. `occupied` is the number of bytes of existing files that will be kept or replaced, so they count as free.
+/// The observer gets a note if space is short.
 ///
 /// Nothing is read if an upper bound for the need fits, or if the system does not report its free space.
 ///
@@ -191,11 +191,11 @@ pub(super) fn check_free(
     encode: &EncodePlan,
     inputs: &Inputs<'_>,
     given: Option<&Arc<Vocabulary>>,
-    held: u64,
+    occupied: u64,
     observer: &dyn Observer,
 ) -> Result<()> {
     let Some(free) = free_space(&plan.output) else { return Ok(()) };
-    let room = free.saturating_add(held);
+    let room = free.saturating_add(occupied);
     let is_complete = encodes_all(encode, inputs);
     let text_bytes = inputs.text_bytes();
     if at_most(encode, inputs, text_bytes).is_some_and(|most| most <= room) {
@@ -218,8 +218,8 @@ pub(super) fn check_free(
             Ok(())
         }
         FreeSpace::TooLittle => {
-            let fault = RunError::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
-            Err(Error::new(ErrorKind::DiskFull, fault)
+            let error = RunError::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
+            Err(Error::new(ErrorKind::DiskFull, error)
                 .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
         }
     }
@@ -498,8 +498,9 @@ impl ExcerptParts {
             next += self.step;
         }
         self.at = end;
-        let held = |kept: &[(u64, Batch)]| kept.iter().map(|(_, batch)| batch.text_bytes()).sum::<u64>();
-        while held(&self.kept) > to_u64(PARTS) * PART_BYTES {
+        let kept_bytes =
+            |kept: &[(u64, Batch)]| kept.iter().map(|(_, batch)| batch.text_bytes()).sum::<u64>();
+        while kept_bytes(&self.kept) > to_u64(PARTS) * PART_BYTES {
             self.thin_out();
         }
     }

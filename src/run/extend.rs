@@ -253,12 +253,12 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     let place = recipe.extend_at.clone().unwrap_or_else(|| PathBuf::from(&path));
     let before = to_extend(&place, split, observer)?;
     let keys = recipe.train.get_or_insert_default();
-    let held: Vec<String> = before.specials().map(|special| special.text.clone()).collect();
-    let vocabulary = match before.with_special_tokens(&keys.named_beyond(&held)) {
+    let specials: Vec<String> = before.specials().map(|special| special.text.clone()).collect();
+    let vocabulary = match before.with_special_tokens(&keys.named_beyond(&specials)) {
         Ok(vocabulary) => vocabulary,
-        Err(wrong) => {
-            let help = wrong.help().map(str::to_owned);
-            recipe.mistakes.push(Mistake { help, ..Mistake::new(None, None, wrong.to_string()) });
+        Err(error) => {
+            let help = error.help().map(str::to_owned);
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(None, None, error.to_string()) });
             before.clone()
         }
     };
@@ -284,12 +284,12 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     }
     let asked = keys.merges.as_ref().map(|merges| merges.value);
     let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).min());
-    for (key, asked, held, what) in
+    for (key, asked, existing, what) in
         [("merges", asked, merges, "merges"), ("vocab_size", sizes, tokens, "tokens")]
     {
-        if asked.is_some_and(|asked| asked < held) {
+        if asked.is_some_and(|asked| asked < existing) {
             let message =
-                format!("{} is less than the {held} {what} that {path} has", recipe.origin.name(key));
+                format!("{} is less than the {existing} {what} that {path} has", recipe.origin.name(key));
             let help = Some(format!("it is the number of all {what}, old and new"));
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
         }
@@ -298,17 +298,17 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     let formats = keys.formats.as_ref().map(|formats| formats.value.iter().map(|one| one.value).collect());
     let formats: Vec<Format> = formats.unwrap_or_else(|| vec![Format::Hf]);
     if let Some(grown) = grown(&vocabulary)? {
-        let held = |format: Format| vocab::render(&grown, format, &WriteOptions::default());
-        if let Some((format, wrong)) =
-            formats.into_iter().find_map(|format| Some((format, held(format).err()?)))
+        let render = |format: Format| vocab::render(&grown, format, &WriteOptions::default());
+        if let Some((format, error)) =
+            formats.into_iter().find_map(|format| Some((format, render(format).err()?)))
         {
             let message = match named {
                 true => {
-                    format!("{} names a format that cannot be used: {wrong}", recipe.origin.name("formats"))
+                    format!("{} names a format that cannot be used: {error}", recipe.origin.name("formats"))
                 }
-                false => format!("{path} cannot be extended in the format {format}: {wrong}"),
+                false => format!("{path} cannot be extended in the format {format}: {error}"),
             };
-            let help = wrong.help().map(str::to_owned);
+            let help = error.help().map(str::to_owned);
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("formats"), None, message) });
         }
     }

@@ -47,8 +47,8 @@ pub(super) const TAKE_MORE: &str =
 /// "#;
 /// let mut recipe = recipe::read("verse.toml", text)?;
 /// recipe.output.dir = Some(Given::flag("out".to_owned()));
-/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-/// let inputs = Inputs::open(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
+/// let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let inputs = Inputs::open(&plan(&recipe, &environment)?, &OpenContext::new(&Silent))?;
 /// let mut documents = 0;
 /// for batch in inputs.documents() {
 ///     documents += batch?.len();
@@ -109,8 +109,8 @@ impl<'a> Inputs<'a> {
     ///
     /// # Errors
     /// A source cannot be found, or its listing cannot be read.
-    pub(super) fn look(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
-        Inputs::open_by(plan, context, |spec, number| source::look(spec, number, context))
+    pub(super) fn open_without_download(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |spec, number| source::open_without_download(spec, number, context))
     }
 
     /// Opens each source with `open`, which is given its number, and tells the observer what may be a mistake.
@@ -478,8 +478,8 @@ impl<'a> Inputs<'a> {
                     let (column, one, two) =
                         (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
-                    let fault = RunError::ColumnsDiffer { column, one, first, two, other };
-                    Error::new(ErrorKind::Usage, fault)
+                    let error = RunError::ColumnsDiffer { column, one, first, two, other };
+                    Error::new(ErrorKind::Usage, error)
                         .with_help("leave that column out, or encode the sources separately")
                 })?;
                 for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
@@ -676,17 +676,17 @@ fn note_lost_transformers_settings(train: &TrainPlan, observer: &dyn Observer) {
     }
 }
 
-/// The error for an input or a sample without text. `fault` is given which of the two it is.
+/// The error for an input or a sample without text. `error` is given which of the two it is.
 ///
 /// If rows or files were skipped, the help is the first of them, as that is the probable cause.
-pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> RunError) -> Error {
+pub(super) fn no_text(inputs: &Inputs<'_>, error: impl FnOnce(&'static str) -> RunError) -> Error {
     let (whole, help) = if inputs.sample_is_everything() {
         ("input", "check that the input is the right one, and its column or field")
     } else {
         ("sample", TAKE_MORE)
     };
     let help = inputs.first_skipped().unwrap_or_else(|| help.to_owned());
-    Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
+    Error::new(ErrorKind::Failed, error(whole)).with_help(help)
 }
 
 #[cfg(test)]

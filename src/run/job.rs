@@ -103,9 +103,9 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
         if let Some(folder) = result_of(&settings.output) {
-            let fault = RunError::HoldsResult { folder };
+            let error = RunError::HoldsResult { folder };
             return Err(
-                Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the tokenizer")
+                Error::new(ErrorKind::Usage, error).with_help("choose another folder for the tokenizer")
             );
         }
         check_folder(&settings.output)?;
@@ -194,8 +194,8 @@ impl<'a> Job<'a> {
     /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let split = self.plan.split_name();
-        let held = JobState::read(self.folder.path(), split);
-        let changed = held.as_ref().and_then(|held| self.state.difference(held));
+        let earlier = JobState::read(self.folder.path(), split);
+        let changed = earlier.as_ref().and_then(|earlier| self.state.difference(earlier));
         let folder = self.folder.path().to_owned();
         let all = Manifest::read(self.folder.path())?;
         let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
@@ -207,16 +207,16 @@ impl<'a> Job<'a> {
             return Ok(None);
         };
         let is_done = manifest.job == self.state.fingerprint() && !self.inputs.read_once();
-        if (is_done || held.as_ref() == Some(&self.state))
+        if (is_done || earlier.as_ref() == Some(&self.state))
             && let Err(damage) = Manifest::read_checked(&folder)
         {
-            return self.again(damage);
+            return self.run_again_if_damaged(damage);
         }
         if is_done {
             let whole = all.map_or(Ok(()), |all| all.verify(self.folder.path(), self.observer));
             return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
-                Err(damage) => self.again(damage),
+                Err(damage) => self.run_again_if_damaged(damage),
             };
         }
         let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
@@ -230,7 +230,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// Returns any other error.
-    fn again<T>(&self, damage: Error) -> Result<Option<T>> {
+    fn run_again_if_damaged<T>(&self, damage: Error) -> Result<Option<T>> {
         if damage.kind() != ErrorKind::Mismatch {
             return Err(damage);
         }
@@ -242,9 +242,9 @@ impl<'a> Job<'a> {
     /// files are replaced, and why: `changed` names what differs from the other job. It removes nothing itself.
     ///
     /// # Errors
-    /// - `force` is not set: returns `fault`, as [`ErrorKind::Usage`].
+    /// - `force` is not set: returns `error`, as [`ErrorKind::Usage`].
     /// - The folder cannot be read.
-    fn replace(&self, changed: &str, fault: RunError) -> Result<()> {
+    fn replace(&self, changed: &str, error: RunError) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
             let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
@@ -257,7 +257,7 @@ impl<'a> Job<'a> {
             }
             None => "choose another output folder, or replace the existing result with --force".to_owned(),
         };
-        Err(Error::new(ErrorKind::Usage, fault).with_help(help))
+        Err(Error::new(ErrorKind::Usage, error).with_help(help))
     }
 
     /// The data files that this job would replace, in words; `None` if there are none.
@@ -478,10 +478,11 @@ impl<'a> Job<'a> {
         }
         let Some(settings) = &self.plan.encode else { return Ok(()) };
         let names = split_files(self.folder.path(), self.plan.split_name())?;
-        let there =
+        let existing =
             names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.incomplete_file()]);
-        let held = there.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add);
-        check_free(self.plan, settings, &self.inputs, self.given.as_ref(), held, self.observer)
+        let occupied =
+            existing.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add);
+        check_free(self.plan, settings, &self.inputs, self.given.as_ref(), occupied, self.observer)
     }
 
     /// Adds the estimated size of the output to an error about a full disk, if it can be estimated.
@@ -557,8 +558,8 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
         let mut others = files.iter().skip(1);
         let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
         if vocabulary.fingerprint() != learned || !same {
-            let fault = RunError::OtherFile { folder: folder.to_owned(), format };
-            return Err(Error::new(ErrorKind::Failed, fault));
+            let error = RunError::OtherFile { folder: folder.to_owned(), format };
+            return Err(Error::new(ErrorKind::Failed, error));
         }
     }
     Ok(())

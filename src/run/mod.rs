@@ -20,8 +20,8 @@
 //! "#;
 //! let mut recipe = recipe::read("verse.toml", text)?;
 //! recipe.output.dir = Some(Given::flag(dir.display().to_string()));
-//! let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-//! let plan = plan(&recipe, &surroundings)?;
+//! let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+//! let plan = plan(&recipe, &environment)?;
 //! let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent))?;
 //! assert!(outcome.manifest.is_some() && dir.join("tokenizer/tokenizer.json").is_file());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,7 +68,7 @@ pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]
 pub use plan::MAX_THREADS;
 pub use plan::{EncodePlan, Environment, Plan, SmallerPlan, TrainPlan, plan};
-pub use preview::{Held, Preview, SourcePreview, preview};
+pub use preview::{ExistingOutput, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
 #[doc(hidden)]
 pub use resources::peak_memory;
@@ -109,12 +109,12 @@ enum RunError {
     #[error("there is nothing to replay merges on: the {whole} has no text")]
     NothingToReplayOn { whole: &'static str },
     /// The estimated peak memory of training or verification exceeds the memory limit.
-    #[error("training needs {} of memory, and the limit is {limit}", about(*need, *limit))]
+    #[error("training needs {} of memory, and the limit is {limit}", approximately(*need, *limit))]
     TooLarge { need: ByteCount, limit: ByteCount },
     /// The files of the vocabulary would need more memory than the limit. `bytes` is the total length of its tokens.
     #[error(
         "the learned tokens have {bytes} in total and need {} of memory, and the limit is {limit}",
-        about(*need, *limit)
+        approximately(*need, *limit)
     )]
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
     /// The vocabulary has more bytes than a tokenizer file may have. More memory does not help.
@@ -181,7 +181,7 @@ enum RunError {
 }
 
 /// An estimate in words. It never prints as the same number as the limit that it exceeds.
-fn about(need: ByteCount, limit: ByteCount) -> String {
+fn approximately(need: ByteCount, limit: ByteCount) -> String {
     let word = if need.to_string() == limit.to_string() { "a little more than" } else { "about" };
     format!("{word} {need}")
 }

@@ -38,7 +38,7 @@ pub struct Preview {
     /// Free space on the disk of the output folder, if the system reports it.
     pub disk_free: Option<ByteCount>,
     /// What the output folder already holds.
-    pub held: Held,
+    pub existing_output: ExistingOutput,
 }
 
 /// The figures that a source declares before it is read.
@@ -58,7 +58,7 @@ pub struct SourcePreview {
 
 /// What an output folder holds, compared with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum ExistingOutput {
     /// No complete or partial result.
     Nothing,
     /// The result of this plan. Running the job only checks it.
@@ -67,7 +67,7 @@ pub enum Held {
     Other(&'static str),
     /// A partial result. Running the job resumes from it, unless the text names a difference, in which case it
     /// belongs to another job.
-    Begun(Option<&'static str>),
+    Incomplete(Option<&'static str>),
 }
 
 /// Says what [`job`](super::job()) would do with a plan, without writing anything.
@@ -79,7 +79,7 @@ pub enum Held {
 /// ```
 /// use tokenmill::observer::Silent;
 /// use tokenmill::run::recipe::{self, Given};
-/// use tokenmill::run::{Held, Environment, plan, preview};
+/// use tokenmill::run::{ExistingOutput, Environment, plan, preview};
 /// use tokenmill::source::OpenContext;
 /// use tokenmill::base::int::ByteCount;
 ///
@@ -91,9 +91,9 @@ pub enum Held {
 /// "#;
 /// let mut recipe = recipe::read("verse.toml", text)?;
 /// recipe.output.dir = Some(Given::flag(dir.display().to_string()));
-/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
-/// let preview = preview(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
-/// assert_eq!((preview.sources.len(), preview.held), (1, Held::Nothing));
+/// let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let preview = preview(&plan(&recipe, &environment)?, &OpenContext::new(&Silent))?;
+/// assert_eq!((preview.sources.len(), preview.existing_output), (1, ExistingOutput::Nothing));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -107,7 +107,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let tokenizer = named.map(|(name, options)| load_named(name, options, context)).transpose()?;
     let tokenizer = tokenizer.map(Arc::new);
     check_place(plan)?;
-    let inputs = Inputs::look(plan, context)?;
+    let inputs = Inputs::open_without_download(plan, context)?;
     check(plan, &inputs, tokenizer.as_deref())?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
@@ -146,7 +146,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         training_memory: training_memory(plan, text_bytes, &sources),
         disk: disk.transpose()?.flatten(),
         disk_free: free_space(&plan.output).map(ByteCount),
-        held: held(plan, &inputs, tokenizer.as_deref())?,
+        existing_output: compare_output(plan, &inputs, tokenizer.as_deref())?,
         sources,
         text_bytes,
         files,
@@ -181,19 +181,24 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 ///
 /// # Errors
 /// The manifest is damaged, or the input cannot be identified.
-fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {
+fn compare_output(
+    plan: &Plan,
+    inputs: &Inputs<'_>,
+    tokenizer: Option<&Vocabulary>,
+) -> Result<ExistingOutput> {
     let manifest = Manifest::read(&plan.output)?.and_then(|all| all.of_split(plan.split_name()));
     if inputs.read_once() {
-        return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));
+        return Ok(manifest.map_or(ExistingOutput::Nothing, |_| ExistingOutput::Other("the input")));
     }
     if manifest.is_none() && !has_begun(&plan.output, plan.split_name())? {
-        return Ok(Held::Nothing);
+        return Ok(ExistingOutput::Nothing);
     }
     let state = JobState::of(plan, inputs, tokenizer)?;
-    let changed = JobState::read(&plan.output, plan.split_name()).and_then(|held| state.difference(&held));
+    let changed =
+        JobState::read(&plan.output, plan.split_name()).and_then(|earlier| state.difference(&earlier));
     Ok(match manifest {
-        None => Held::Begun(changed),
-        Some(manifest) if manifest.job == state.fingerprint() => Held::Done,
-        Some(_) => Held::Other(changed.unwrap_or("something")),
+        None => ExistingOutput::Incomplete(changed),
+        Some(manifest) if manifest.job == state.fingerprint() => ExistingOutput::Done,
+        Some(_) => ExistingOutput::Other(changed.unwrap_or("something")),
     })
 }

@@ -66,8 +66,8 @@ pub(super) fn refuse_long_documents(
             None => Ok(batch),
             Some(row) => {
                 let file = name(batch.source, batch.unit);
-                let fault = DocumentTooLong { file, row, most: ByteCount(most) };
-                Err(Error::new(ErrorKind::Memory, fault).with_help(
+                let error = DocumentTooLong { file, row, most: ByteCount(most) };
+                Err(Error::new(ErrorKind::Memory, error).with_help(
                     "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
                 ))
             }

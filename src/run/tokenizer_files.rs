@@ -204,17 +204,17 @@ fn write_files(
 ) -> Result<()> {
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     remove_unfinished(folder, options)?;
-    let mut held = formats.to_vec();
-    let mut together = FileGroups::default();
+    let mut formats_in_folder = formats.to_vec();
+    let mut group = FileGroups::default();
     for &format in formats {
-        vocab::stage(vocabulary, format, folder, options, &mut together)?;
+        vocab::stage(vocabulary, format, folder, options, &mut group)?;
     }
     // An unreadable record has already been refused, unless a job has begun here. Then it is about to be replaced
     // anyway.
     if let Ok(Some(before)) = TrainingRecord::read(folder) {
         let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
         if before.vocabulary == record.vocabulary {
-            held.extend(others);
+            formats_in_folder.extend(others);
         } else {
             let (path, merges) = (folder.display(), before.counts.len());
             let merges = with_unit(to_u64(merges), "merge");
@@ -224,9 +224,9 @@ fn write_files(
     }
     // The record is written first: if the training ends before all files are written, the next one still knows which
     // files are its own.
-    record.settings[FORMATS] = json!(held);
-    together.add_before(&TrainingRecord::path(folder), &record.bytes())?;
-    together.commit()?;
+    record.settings[FORMATS] = json!(formats_in_folder);
+    group.add_before(&TrainingRecord::path(folder), &record.bytes())?;
+    group.commit()?;
     if formats.contains(&Format::Hf)
         && let Some(other) = vocab::conflicting_chat_template(folder, options)?
     {

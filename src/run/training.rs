@@ -163,8 +163,8 @@ fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
     if bytes <= ALWAYS_ALLOWED || need <= limit.0 {
         return Ok(());
     }
-    let fault = RunError::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
-    Err(Error::new(ErrorKind::Memory, fault).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
+    let error = RunError::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
+    Err(Error::new(ErrorKind::Memory, error).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
 }
 
 /// The help for very long tokens.

@@ -66,7 +66,7 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     let edited = is_edited.then(|| CARD_FILE.to_owned()).into_iter().collect();
     let folder = folder.join(TOKENIZER_FOLDER);
     let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
-    let mismatch = |fault| Err(Error::new(ErrorKind::Mismatch, fault));
+    let mismatch = |error| Err(Error::new(ErrorKind::Mismatch, error));
     if manifest.files.is_empty() && formats.is_empty() {
         return mismatch(RunError::Missing { path: folder });
     }
@@ -133,8 +133,8 @@ pub fn complete_from_training(
         }
     };
     let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
-        let fault = RunError::NoSuchStage { path: name.into(), stage: number, stages: stages.len() };
-        return Err(Error::new(ErrorKind::Usage, fault)
+        let error = RunError::NoSuchStage { path: name.into(), stage: number, stages: stages.len() };
+        return Err(Error::new(ErrorKind::Usage, error)
             .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
     };
     fill(&mut keys.boundary, &stage["boundary"]);

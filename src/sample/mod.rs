@@ -93,12 +93,12 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
     }
     let mut documents = collected_documents(documents);
     if config.every > 1 {
-        documents = Box::new(Every { documents, every: config.every, until_next: 0 });
+        documents = Box::new(EveryNth { documents, every: config.every, until_next: 0 });
     }
     if config.shuffle_buffer > 0 {
         documents = Box::new(Shuffle::new(documents, config.shuffle_buffer, config.seed, config.most()));
     }
-    Box::new(Limited {
+    Box::new(LimitedSample {
         documents: Some(documents),
         skip: config.skip,
         take: config.take.unwrap_or(u64::MAX),
@@ -109,21 +109,21 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
 
 /// Errors of sampling. They become errors of kind [`ErrorKind::Failed`].
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum SampleError {
     /// Arrow cannot build the arrays, for example because their text has 2 GiB or more.
     #[error("the chosen rows cannot be put together")]
     Rows(#[from] arrow_schema::ArrowError),
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        Error::new(ErrorKind::Failed, fault)
+impl From<SampleError> for Error {
+    fn from(error: SampleError) -> Error {
+        Error::new(ErrorKind::Failed, error)
     }
 }
 
 /// Keeps the first document of each group of `every`. The groups do not end with batches or sources; the count goes
 /// on through the whole stream.
-struct Every<'a> {
+struct EveryNth<'a> {
     /// Batches of whole documents.
     documents: Documents<'a>,
     /// Size of a group; at least 2.
@@ -132,10 +132,10 @@ struct Every<'a> {
     until_next: u64,
 }
 
-impl Every<'_> {
+impl EveryNth<'_> {
     /// Returns the selected documents of a batch. The batch may become empty. Texts are not copied: the result shares
     /// their buffers. Pass-through columns are copied.
-    fn choose(&mut self, batch: &Batch) -> Result<Batch, Fault> {
+    fn choose(&mut self, batch: &Batch) -> Result<Batch, SampleError> {
         let length = to_u64(batch.len());
         let step = u64_to_usize(self.every);
         let rows = UInt64Array::from_iter_values((self.until_next..length).step_by(step));
@@ -149,7 +149,7 @@ impl Every<'_> {
     }
 }
 
-impl Iterator for Every<'_> {
+impl Iterator for EveryNth<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -164,7 +164,7 @@ impl Iterator for Every<'_> {
 
 /// Applies `skip`, `take` and `max_bytes`, and numbers the documents of the sample. This is the last step, since the
 /// limits count documents that are left by the others.
-struct Limited<'a> {
+struct LimitedSample<'a> {
     /// `None` when the sample is complete. Dropping the stream stops its readers.
     documents: Option<Documents<'a>>,
     /// Number of documents still to skip.
@@ -177,10 +177,10 @@ struct Limited<'a> {
     place: u64,
 }
 
-impl Limited<'_> {
+impl LimitedSample<'_> {
     /// Returns the rows of a batch that belong to the sample. These are a range, since all limits cut at the start or
     /// at the end. At the end of the sample, the stream is dropped, even if the batch has more rows.
-    fn within(&mut self, batch: &Batch) -> Range<usize> {
+    fn rows_within_limits(&mut self, batch: &Batch) -> Range<usize> {
         let skipped = self.skip.min(to_u64(batch.len()));
         self.skip -= skipped;
         let from = u64_to_usize(skipped);
@@ -202,7 +202,7 @@ impl Limited<'_> {
     }
 }
 
-impl Iterator for Limited<'_> {
+impl Iterator for LimitedSample<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -217,11 +217,15 @@ impl Iterator for Limited<'_> {
                     return Some(Err(error));
                 }
             };
-            let within = self.within(&batch);
-            if !within.is_empty() {
+            let rows_within_limits = self.rows_within_limits(&batch);
+            if !rows_within_limits.is_empty() {
                 let first_row = self.place;
-                self.place += to_u64(within.len());
-                return Some(Ok(Batch { unit: 0, first_row, ..batch.slice(within.start, within.len()) }));
+                self.place += to_u64(rows_within_limits.len());
+                return Some(Ok(Batch {
+                    unit: 0,
+                    first_row,
+                    ..batch.slice(rows_within_limits.start, rows_within_limits.len())
+                }));
             }
         }
     }

@@ -11,7 +11,7 @@ use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_select::interleave::interleave_record_batch;
 
-use super::Fault;
+use super::SampleError;
 use crate::base::int::{truncate_to_u32, u64_to_usize};
 use crate::base::random::SeededRandom;
 use crate::error::Result;
@@ -23,7 +23,7 @@ const BATCH_ROWS: usize = 1 << 16;
 
 /// A document in the buffer. The text is a copy, so that one document of a batch does not keep the whole batch in
 /// memory.
-struct Kept {
+struct BufferedDocument {
     /// Number of the source that it comes from.
     source: usize,
     /// `None` for a null document.
@@ -52,19 +52,19 @@ pub(super) struct Shuffle<'a> {
     /// Draws one number for each document that leaves.
     random: SeededRandom,
     /// Has at most `capacity` documents. Its order matters, because places are drawn in it.
-    buffer: Vec<Kept>,
+    buffer: Vec<BufferedDocument>,
     /// Number of documents that may still leave the buffer.
     left: u64,
     /// Number of batches read so far.
     read: u64,
     /// The batch that is being read.
-    current: Option<Current>,
+    current: Option<CurrentBatch>,
     /// The first document of the next batch, which did not fit into the last one.
-    next: Option<Kept>,
+    next: Option<BufferedDocument>,
 }
 
 /// A batch that is being read, row by row.
-struct Current {
+struct CurrentBatch {
     /// The batch itself, until its last row was taken.
     batch: Batch,
     /// The number of the batch and its columns, which all its rows share.
@@ -95,7 +95,7 @@ impl<'a> Shuffle<'a> {
     ///
     /// # Errors
     /// Those of the stream.
-    fn arrive(&mut self) -> Result<Option<Kept>> {
+    fn next_in_order(&mut self) -> Result<Option<BufferedDocument>> {
         loop {
             if let Some(current) = self.current.as_mut() {
                 let Some(kept) = current.take() else {
@@ -110,7 +110,7 @@ impl<'a> Shuffle<'a> {
             };
             let columns = batch.columns.as_ref().map(|columns| Arc::new((self.read, columns.clone())));
             self.read += 1;
-            self.current = Some(Current { bytes: batch.row_bytes(), batch, columns, row: 0 });
+            self.current = Some(CurrentBatch { bytes: batch.row_bytes(), batch, columns, row: 0 });
         }
     }
 
@@ -121,14 +121,14 @@ impl<'a> Shuffle<'a> {
     ///
     /// # Errors
     /// Those of the stream.
-    fn leave(&mut self) -> Result<Option<Kept>> {
+    fn leave(&mut self) -> Result<Option<BufferedDocument>> {
         if self.left == 0 {
             // Drop these now, because their memory and threads are no longer needed.
             (self.documents, self.current) = (None, None);
             self.buffer = Vec::new();
             return Ok(None);
         }
-        while let Some(kept) = self.arrive()? {
+        while let Some(kept) = self.next_in_order()? {
             if self.buffer.len() < self.capacity {
                 self.buffer.push(kept);
                 continue;
@@ -153,7 +153,7 @@ impl<'a> Shuffle<'a> {
     /// # Errors
     /// Those of the stream, and of combining documents.
     fn batch(&mut self) -> Result<Option<Batch>> {
-        let mut rows: Vec<Kept> = Vec::new();
+        let mut rows: Vec<BufferedDocument> = Vec::new();
         let mut bytes = 0;
         loop {
             let kept = match self.next.take() {
@@ -170,15 +170,15 @@ impl<'a> Shuffle<'a> {
             rows.push(kept);
         }
         Ok(match rows.first() {
-            Some(_) => Some(together(&rows)?),
+            Some(_) => Some(combined_batch(&rows)?),
             None => None,
         })
     }
 }
 
-impl Current {
+impl CurrentBatch {
     /// Returns the next row. Copies the text, and refers to the columns. `None` after the last row.
-    fn take(&mut self) -> Option<Kept> {
+    fn take(&mut self) -> Option<BufferedDocument> {
         let row = self.row;
         if row == self.batch.len() {
             return None;
@@ -187,7 +187,7 @@ impl Current {
         let documents = &self.batch.documents;
         let text = (!arrow_array::Array::is_null(documents, row)).then(|| documents.value(row).into());
         let columns = self.columns.as_ref().map(|batch| Row { batch: Arc::clone(batch), row });
-        Some(Kept { source: self.batch.source, text, columns, bytes: self.bytes[row] })
+        Some(BufferedDocument { source: self.batch.source, text, columns, bytes: self.bytes[row] })
     }
 }
 
@@ -196,7 +196,7 @@ impl Current {
 ///
 /// # Errors
 /// A document has 2 GiB or more, which a view cannot describe.
-fn together(rows: &[Kept]) -> Result<Batch, Fault> {
+fn combined_batch(rows: &[BufferedDocument]) -> Result<Batch, SampleError> {
     let mut bytes = Vec::new();
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
@@ -224,7 +224,7 @@ fn together(rows: &[Kept]) -> Result<Batch, Fault> {
 ///
 /// # Errors
 /// Arrow cannot combine the columns.
-fn columns(rows: &[Kept]) -> Result<Option<RecordBatch>, Fault> {
+fn columns(rows: &[BufferedDocument]) -> Result<Option<RecordBatch>, SampleError> {
     let mut places = BTreeMap::new();
     let mut batches = Vec::new();
     let mut indices = Vec::with_capacity(rows.len());

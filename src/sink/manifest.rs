@@ -388,12 +388,12 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 /// Parses a manifest and checks it.
 ///
 /// # Errors
-/// The text is not a manifest, is of a later version, or [has a flaw](Manifest::flaw).
+/// The text is not a manifest, is of a later version, or [has a flaw](Manifest::mistake).
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| Error::from(SinkError::ManifestDamaged { path: path.clone(), cause });
     integrity::check_format_version(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
-    match manifest.flaw() {
+    match manifest.mistake() {
         Some(what) => Err(SinkError::ManifestInvalid { path, what }.into()),
         None => Ok(manifest),
     }
@@ -402,7 +402,7 @@ fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
 impl Manifest {
     /// The first reason why a manifest that was parsed cannot be used; `None` if it can. A manifest may come from
     /// anywhere, so no name may lead out of the folder, and sums must fit 64 bits.
-    fn flaw(&self) -> Option<&'static str> {
+    fn mistake(&self) -> Option<&'static str> {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
         };
@@ -457,18 +457,18 @@ impl Manifest {
             None => Some(self.clone()),
             Some(split) => self
                 .job_of(Some(split))
-                .and_then(|_| self.only(|name| name == split).or_else(|| Some(self.clone()))),
+                .and_then(|_| self.with_splits(|name| name == split).or_else(|| Some(self.clone()))),
         }
     }
 
     /// The manifest without one split; `None` if no split remains.
     pub(crate) fn without_split(&self, split: Option<&str>) -> Option<Manifest> {
-        self.only(|name| split.is_some_and(|split| split != name))
+        self.with_splits(|name| split.is_some_and(|split| split != name))
     }
 
     /// The manifest of the splits for which `keep` returns true; `None` if they have no files. The inputs of other
     /// splits are left out, too.
-    fn only(&self, keep: impl Fn(&str) -> bool) -> Option<Manifest> {
+    fn with_splits(&self, keep: impl Fn(&str) -> bool) -> Option<Manifest> {
         let files: Vec<OutputFile> =
             self.files.iter().filter(|file| keep(split_of(&file.name))).cloned().collect();
         let first = split_of(&files.first()?.name).to_owned();

@@ -328,7 +328,11 @@ impl JsonLines {
                 if is_text || !self.lookup.is_in_other_files(&missing_fields) {
                     return Err(self.no_field(&block[..self.complete], &missing_fields));
                 }
-                self.reading.bad.lacks(&missing_fields, self.reading.unit, &self.reading.name);
+                self.reading.bad.record_missing_column(
+                    &missing_fields,
+                    self.reading.unit,
+                    &self.reading.name,
+                );
             }
         }
         self.row += to_u64(texts.texts.len());

@@ -50,7 +50,7 @@ pub use documents::{
 };
 pub(crate) use error::changed;
 pub(crate) use listing::splits;
-pub use open::{OpenContext, look, open};
+pub use open::{OpenContext, open, open_without_download};
 pub use order::{in_order, in_order_from};
 pub(crate) use parquet::footer_check::{check_index, check_pages};
 #[cfg(test)]
@@ -257,8 +257,8 @@ pub struct NotFormat {
 }
 
 impl From<NotFormat> for Error {
-    fn from(wrong: NotFormat) -> Error {
-        Error::new(ErrorKind::Usage, wrong)
+    fn from(error: NotFormat) -> Error {
+        Error::new(ErrorKind::Usage, error)
     }
 }
 

@@ -96,7 +96,11 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn look(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
+pub fn open_without_download(
+    spec: &SourceSpec,
+    source: usize,
+    context: &OpenContext<'_>,
+) -> Result<Arc<dyn Source>> {
     open_by(spec, source, context, false)
 }
 
@@ -149,7 +153,12 @@ fn open_by(
         return open_identified(spec, found, config, bad);
     }
     if uri.starts_with("https://") || uri.starts_with("http://") {
-        return open_identified(spec, vec![remote::look(uri, &context.hub, &context.stop)?], config, bad);
+        return open_identified(
+            spec,
+            vec![remote::open_without_download(uri, &context.hub, &context.stop)?],
+            config,
+            bad,
+        );
     }
     if ["s3://", "gs://", "az://"].iter().any(|scheme| uri.starts_with(scheme)) {
         let found = remote::list(uri, any_name, &context.stores, &context.hub.patience, &context.stop)?;

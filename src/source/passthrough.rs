@@ -104,7 +104,7 @@ impl<'a> ColumnMerger<'a> {
             let by_path =
                 || value_in_path(name, column).map(|_| Field::new(column, DataType::Utf8View, true));
             let Some(here) = here.or_else(|| by_path().map(Arc::new)) else {
-                bad.lacks(column, file, name);
+                bad.record_missing_column(column, file, name);
                 continue;
             };
             *found = Some(match found.take() {
@@ -171,7 +171,7 @@ pub(super) fn with_common_columns(
         if has_common_columns(&batch, &schema) && by_path.iter().all(Option::is_none) {
             return Ok(batch);
         }
-        let columns = guarded(&name, "its columns", || conform(&batch, &schema, &by_path))?;
+        let columns = guarded(&name, "its columns", || convert_columns(&batch, &schema, &by_path))?;
         Ok(Batch { columns: Some(columns), ..batch })
     }))
 }
@@ -192,7 +192,7 @@ fn has_common_columns(batch: &Batch, schema: &Schema) -> bool {
 ///
 /// # Errors
 /// A value does not fit the common type.
-fn conform(
+fn convert_columns(
     batch: &Batch,
     schema: &SchemaRef,
     by_path: &[Option<Option<String>>],

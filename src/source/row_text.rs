@@ -149,11 +149,11 @@ pub(super) fn find<'a>(
     fields: &'a Fields,
     path: &str,
 ) -> Result<Option<(Vec<PathStep>, &'a DataType)>> {
-    if let Some((at, field)) = only(file, fields, path)? {
+    if let Some((at, field)) = unique_field(file, fields, path)? {
         return Ok(Some((vec![PathStep::Field(at, path.to_owned())], field.data_type())));
     }
     for (end, _) in path.match_indices(['.', '[']) {
-        let Some((at, field)) = only(file, fields, &path[..end])? else { continue };
+        let Some((at, field)) = unique_field(file, fields, &path[..end])? else { continue };
         if let Some((mut steps, found)) = find_in(file, field.data_type(), &path[end..])? {
             steps.insert(0, PathStep::Field(at, path[..end].to_owned()));
             return Ok(Some((steps, found)));
@@ -200,7 +200,11 @@ fn item_of(data_type: &DataType) -> Option<&FieldRef> {
 ///
 /// # Errors
 /// Two fields have the name, as after a join of tables, so it is ambiguous.
-pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Option<(usize, &'a FieldRef)>> {
+pub(super) fn unique_field<'a>(
+    file: &str,
+    fields: &'a Fields,
+    name: &str,
+) -> Result<Option<(usize, &'a FieldRef)>> {
     let Some((at, field)) = fields.find(name) else { return Ok(None) };
     if fields[at + 1..].iter().any(|other| other.name() == name) {
         let failure = SourceError::TwoColumns { file: file.to_owned(), column: name.to_owned() };

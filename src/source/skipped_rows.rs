@@ -337,7 +337,7 @@ impl BadRows {
     }
 
     /// Records that a file, given by index and name, lacks a column.
-    pub(super) fn lacks(&self, column: &str, file: usize, name: &str) {
+    pub(super) fn record_missing_column(&self, column: &str, file: usize, name: &str) {
         let mut state = self.of.skipped_rows.state();
         let missing_columns = state.missing_columns.entry((self.of.source, column.to_owned()));
         let (files, first) = missing_columns.or_insert_with(|| (BTreeSet::new(), name.to_owned()));

@@ -323,7 +323,7 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
         if read == 0 {
             return Ok(None);
         }
-        let found = search.feed(place, &block[..read]);
+        let found = search.find_in_block(place, &block[..read]);
         if found.is_some() {
             return Ok(found);
         }
@@ -345,7 +345,7 @@ enum SafeStartSearch {
 impl SafeStartSearch {
     /// The first offset in the file at which a document begins, if it can be concluded from `block`, which is at
     /// offset `place`.
-    fn feed(&mut self, place: u64, block: &[u8]) -> Option<u64> {
+    fn find_in_block(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
             SafeStartSearch::Line => memchr(b'\n', block).map(|at| place + to_u64(at) + 1),
             SafeStartSearch::Paragraph { run } => block.iter().zip(place..).find_map(|(&byte, at)| {

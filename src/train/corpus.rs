@@ -443,8 +443,8 @@ pub(super) enum TrainError {
 impl TrainError {
     /// The text has more positions than 32 bits can number.
     pub(super) fn too_many_positions(positions: usize) -> Error {
-        let fault = TrainError::TooManyPositions { positions: to_u64(positions) };
-        Error::new(ErrorKind::Memory, fault)
+        let error = TrainError::TooManyPositions { positions: to_u64(positions) };
+        Error::new(ErrorKind::Memory, error)
             .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
     }
 

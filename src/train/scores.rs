@@ -107,8 +107,8 @@ pub struct ParseScoreError {
 }
 
 impl From<ParseScoreError> for Error {
-    fn from(wrong: ParseScoreError) -> Error {
-        Error::new(ErrorKind::Usage, wrong)
+    fn from(error: ParseScoreError) -> Error {
+        Error::new(ErrorKind::Usage, error)
     }
 }
 

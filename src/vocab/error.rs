@@ -267,7 +267,7 @@ impl VocabError {
     /// [usage](ErrorKind::Usage). All others mean that the file cannot be used.
     pub(super) fn in_file(self, path: &Path) -> Error {
         let help = match &self {
-            VocabError::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
+            VocabError::Split(error) => error.help().map(|help| Cow::Owned(help.to_owned())),
             error => error.help().map(Cow::Borrowed),
         };
         let kind = match self {

@@ -104,7 +104,7 @@ pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, Pat
         }
     }
     let error = format.map_or(VocabError::UnknownFormat, VocabError::NoSuch).in_file(path);
-    Err(match deeper(path) {
+    Err(match subfolder_with_tokenizer(path) {
         Some(found) => error.with_help(format!("name {} instead, which has one", found.display())),
         None => error,
     })
@@ -112,7 +112,7 @@ pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, Pat
 
 /// Returns the first subfolder that holds a tokenizer. An output folder of `run` has one. Only the next level is
 /// searched. Of several, the first by name is returned, so that the message is always the same.
-fn deeper(folder: &Path) -> Option<PathBuf> {
+fn subfolder_with_tokenizer(folder: &Path) -> Option<PathBuf> {
     let below = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let has_one = |path: &PathBuf| path.is_dir() && formats_in(path).is_ok_and(|formats| !formats.is_empty());
     below.filter(has_one).min()
@@ -168,8 +168,8 @@ fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
             let named = gpt2::NAMES.iter().map(|[vocabulary, _]| existing(folder.join(vocabulary)));
             named.filter_map(Result::transpose).next().transpose()
         }
-        Format::Tiktoken => only(folder, "tiktoken"),
-        Format::Minbpe => only(folder, "model"),
+        Format::Tiktoken => only_file(folder, "tiktoken"),
+        Format::Minbpe => only_file(folder, "model"),
     }
 }
 
@@ -190,7 +190,7 @@ fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
 ///
 /// # Errors
 /// There are several, which the message names in order, or the folder cannot be read.
-fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
+fn only_file(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {

@@ -87,8 +87,8 @@ pub struct NotFormat {
 }
 
 impl From<NotFormat> for Error {
-    fn from(wrong: NotFormat) -> Error {
-        Error::new(ErrorKind::Usage, wrong)
+    fn from(error: NotFormat) -> Error {
+        Error::new(ErrorKind::Usage, error)
     }
 }
 

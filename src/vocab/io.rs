@@ -96,7 +96,7 @@ pub(super) fn bytes_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
 /// Those of [`bytes_if_there`], or the file is not the JSON expected.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let Some(bytes) = bytes_if_there(path)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|wrong| VocabError::Json(wrong).in_file(path))
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| VocabError::Json(error).in_file(path))
 }
 
 /// Returns the content of a UTF-8 file.
@@ -105,7 +105,7 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 /// Those of [`read_bytes`], or the file is not UTF-8.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_bytes(path)?)
-        .map_err(|wrong| VocabError::NotText(wrong.utf8_error()).in_file(path))
+        .map_err(|error| VocabError::NotText(error.utf8_error()).in_file(path))
 }
 
 /// Returns JSON with line breaks, so that the difference between two vocabularies is a few lines. Equal values give

@@ -24,9 +24,9 @@ pub const MAX_THREADS: u64 = 1024;
 /// use tokenmill::run::{Environment, plan};
 /// use tokenmill::base::int::ByteCount;
 ///
-/// let surroundings = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 /// let recipe = recipe::read("run.toml", "[source]\nuri = \"data/*.parquet\"\n[train]\nvocab_size = 100\n")?;
-/// let mistakes = plan(&recipe, &surroundings).expect_err("two mistakes");
+/// let mistakes = plan(&recipe, &environment).expect_err("two mistakes");
 /// assert_eq!(mistakes.iter().len(), 2); // no [output], and too few tokens for the bytes
 /// # Ok::<(), Mistakes>(())
 /// ```

@@ -235,8 +235,8 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
         let (span, found) = self.find(key)?;
         match parse(found) {
             Ok(value) => Some(Given { value, span: Some(span) }),
-            Err(wrong) => {
-                self.wrong(key, span, wrong);
+            Err(error) => {
+                self.wrong(key, span, error);
                 None
             }
         }

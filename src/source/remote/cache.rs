@@ -178,7 +178,7 @@ impl Cache {
                 paths.iter().filter_map(|path| ShardSet::of(path)).map(|(set, _)| set).collect();
             let numbered = sets.into_iter().flat_map(ShardSet::paths).filter(|path| wanted.wants(path));
             if let Some(path) = paths.iter().cloned().chain(numbered).find(|path| !self.has(&commit, path)) {
-                return Err(self.lacks(self.fetched(&commit, &path).0.1));
+                return Err(self.not_cached(self.fetched(&commit, &path).0.1));
             }
             if !paths.is_empty() {
                 let is_whole = paths.iter().all(|path| ShardSet::of(path).is_some());
@@ -190,7 +190,7 @@ impl Cache {
                 return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
             }
         }
-        Err(self.lacks(wanted.uri.clone()))
+        Err(self.not_cached(wanted.uri.clone()))
     }
 
     /// The main file of a tokenizer in the cache, without asking the hub.
@@ -214,13 +214,13 @@ impl Cache {
             }
             return Ok(self.snapshot(&commit, chosen.main));
         }
-        Err(with_elsewhere(self.lacks(wanted.uri.clone()), wanted))
+        Err(with_elsewhere(self.not_cached(wanted.uri.clone()), wanted))
     }
 
     /// The error that the cache lacks a file.
-    fn lacks(&self, uri: String) -> Error {
-        let fault = RemoteError::NotCached { uri, cache: self.folder.clone() };
-        fault.with(ErrorKind::Network).with_help("run it once online, without HF_HUB_OFFLINE")
+    fn not_cached(&self, uri: String) -> Error {
+        let error = RemoteError::NotCached { uri, cache: self.folder.clone() };
+        error.with(ErrorKind::Network).with_help("run it once online, without HF_HUB_OFFLINE")
     }
 }
 
@@ -328,7 +328,7 @@ pub(super) fn download(
             }
         }
     }
-    partial.land(cache, etag)?;
+    partial.publish(cache, etag)?;
     cache.link(etag, commit, &entry.path)
 }
 
@@ -553,7 +553,7 @@ impl PartialFile {
     ///
     /// # Errors
     /// The file cannot be made durable or renamed, or another download has taken over.
-    fn land(self, cache: &Cache, etag: &str) -> Result<()> {
+    fn publish(self, cache: &Cache, etag: &str) -> Result<()> {
         self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
         self.check_held()?;
         cache.keep(&self.path, etag)
@@ -629,7 +629,7 @@ mod tests {
             assert!(!second.is_finished());
             first.append(&text[2..]).expect("written");
             assert_eq!(first.problem(&entry.digest).expect("read"), None);
-            first.land(&cache, etag).expect("renamed");
+            first.publish(&cache, etag).expect("renamed");
             assert!(second.join().expect("no panic").is_none(), "the whole file is there");
         });
         assert_eq!(fs::read(cache.blob(etag)).expect("a file"), text);

@@ -85,7 +85,7 @@ pub(super) fn fetch(
     let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
     let CommitFiles { revision, commit, files } = find(wanted, &http, settings)?;
     let files: Vec<&RepoFile> = files.iter().collect();
-    bring(&files, &commit, wanted, &http, cache, settings, observer)?;
+    download_missing(&files, &commit, wanted, &http, cache, settings, observer)?;
     cache.note(&revision, &commit)?;
     Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
 }
@@ -116,7 +116,7 @@ pub(super) fn fetch_tokenizer(
         .filter_map(|path| files.iter().find(|file| file.path == *path))
         .collect();
     check_sizes(wanted, &needed)?;
-    bring(&needed, &commit, wanted, &http, cache, settings, observer)?;
+    download_missing(&needed, &commit, wanted, &http, cache, settings, observer)?;
     cache.note(&revision, &commit)?;
     Ok(cache.snapshot(&commit, chosen.main))
 }
@@ -127,7 +127,7 @@ pub(super) fn fetch_tokenizer(
 ///
 /// # Errors
 /// A file cannot be downloaded. The files before it stay in the cache.
-fn bring(
+fn download_missing(
     files: &[&RepoFile],
     commit: &str,
     wanted: &RepoRequest,
@@ -322,8 +322,8 @@ impl<'a> Api<'a> {
             return Ok(None);
         }
         if !inside(&node.path) {
-            let fault = RemoteError::Outside { repository: self.wanted.repository(), path: node.path };
-            return Err(fault.with(ErrorKind::Network));
+            let error = RemoteError::Outside { repository: self.wanted.repository(), path: node.path };
+            return Err(error.with(ErrorKind::Network));
         }
         if !self.wanted.wants(&node.path) {
             return Ok(None);
@@ -348,12 +348,12 @@ impl<'a> Api<'a> {
 
     /// The error that an answer of the hub is invalid.
     fn unusable(&self, what: &'static str) -> Error {
-        let fault = RemoteError::Answer {
+        let error = RemoteError::Answer {
             repository: self.wanted.repository(),
             address: shown_uri(&self.base),
             what,
         };
-        let error = fault.with(ErrorKind::Network);
+        let error = error.with(ErrorKind::Network);
         error.with_help("check HF_ENDPOINT, and whether a proxy answers instead of the hub")
     }
 }
@@ -490,7 +490,7 @@ impl RemoteFile {
 ///
 /// # Errors
 /// The server cannot be reached, refuses, or does not support ranges.
-pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
+pub(super) fn open_without_download(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
     let agent = agent(&settings.patience);
     let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
@@ -523,11 +523,11 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
 
 /// The error that a server does not support ranges.
 pub(super) fn without_ranges(what: &str) -> Error {
-    let fault = RemoteError::Refused {
+    let error = RemoteError::Refused {
         what: what.to_owned(),
         problem: "its host does not support range requests".to_owned(),
     };
-    fault
+    error
         .with(ErrorKind::Network)
         .with_help("download the file, and give its local path; on the hub leave `stream` out")
 }

@@ -188,13 +188,13 @@ pub(super) fn stream(
 /// # Errors
 /// The server cannot be reached, refuses, or does not support ranges.
 #[cfg(feature = "hub")]
-pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
+pub(super) fn open_without_download(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     if settings.offline {
-        let fault =
+        let error =
             RemoteError::Refused { what: shown_uri(uri), problem: "HF_HUB_OFFLINE is set".to_owned() };
-        return Err(fault.with(ErrorKind::Network));
+        return Err(error.with(ErrorKind::Network));
     }
-    hub::look(uri, settings, stop)
+    hub::open_without_download(uri, settings, stop)
 }
 
 /// Lists files of an object store, which are to be read by ranges.
@@ -228,7 +228,7 @@ pub(super) fn list(
 
 /// Fails, because this build lacks the client.
 #[cfg(not(feature = "hub"))]
-pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
+pub(super) fn open_without_download(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
     Err(without(uri, "the hub", WITH_HUB))
 }
 
@@ -263,8 +263,8 @@ const WITH_HUB: &str = "build with the feature `hub`, or download the files and 
 /// The error that this build lacks a client.
 #[cfg(not(all(feature = "hub", feature = "remote")))]
 fn without(uri: &str, what: &'static str, help: &'static str) -> Error {
-    let fault = RemoteError::Without { uri: crate::base::secrets::shown_uri(uri), what };
-    fault.with(ErrorKind::Usage).with_help(help)
+    let error = RemoteError::Without { uri: crate::base::secrets::shown_uri(uri), what };
+    error.with(ErrorKind::Usage).with_help(help)
 }
 
 /// How to reach the Hugging Face hub, and the location of its cache.

@@ -133,15 +133,15 @@ pub(super) fn list(
     stop: &Stop,
 ) -> Result<Vec<Streamed>> {
     let nowhere = || {
-        let fault = RemoteError::Store { uri: uri.to_owned() }.with(ErrorKind::Usage);
-        fault.with_help("write s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
+        let error = RemoteError::Store { uri: uri.to_owned() }.with(ErrorKind::Usage);
+        error.with_help("write s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
     };
     let wanted = ObjectRequest::parse(uri).ok_or_else(nowhere)?;
     let store = wanted.store(settings, patience).map_err(|cause| refused(uri, cause))?;
     let mut objects = wait_for(stop, uri, find(&wanted, any_name, &*store))?;
     if objects.is_empty() {
-        let fault = RemoteError::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
-        return Err(fault.with_help("check the path: in a folder, files are known by their extensions"));
+        let error = RemoteError::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
+        return Err(error.with_help("check the path: in a folder, files are known by their extensions"));
     }
     objects.sort_by(|one, other| one.location.as_ref().cmp(other.location.as_ref()));
     let streamed = objects.into_iter().map(|object| {

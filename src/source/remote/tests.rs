@@ -26,7 +26,8 @@ use crate::source::content::RangeRead;
 use crate::source::files::FileSource;
 use crate::source::skipped_rows::BadInput;
 use crate::source::{
-    DocumentRule, Note, OpenContext, ReadConfig, SkippedRows, Source, SourceSpec, listing, look, open,
+    DocumentRule, Note, OpenContext, ReadConfig, SkippedRows, Source, SourceSpec, listing, open,
+    open_without_download,
 };
 
 /// All forms of URIs of datasets, and forms that are rejected.
@@ -680,7 +681,7 @@ fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
     };
     let context = || OpenContext { hub: settings.clone(), config, ..OpenContext::new(&Silent) };
     let units = |stream| open(&spec(stream), 0, &context()).unwrap().units().to_vec();
-    let looked_at = || look(&spec(false), 0, &context()).unwrap().units().to_vec();
+    let looked_at = || open_without_download(&spec(false), 0, &context()).unwrap().units().to_vec();
     let expected = units(true);
     assert_eq!(looked_at(), expected, "what is not there cannot be cut");
     assert!(!settings.cache.exists() || fs::read_dir(&settings.cache).unwrap().next().is_none());

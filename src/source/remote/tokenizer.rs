@@ -138,13 +138,13 @@ pub(super) fn is_complete_alone(file: &str) -> bool {
 /// A file exceeds the limit.
 pub(super) fn check_sizes(wanted: &RepoRequest, files: &[&RepoFile]) -> Result<()> {
     let Some(file) = files.iter().find(|file| file.bytes > MAX_BYTES) else { return Ok(()) };
-    let fault = RemoteError::TooLong {
+    let error = RemoteError::TooLong {
         uri: wanted.uri.clone(),
         path: excerpt(&file.path),
         bytes: ByteCount(file.bytes),
         limit: ByteCount(MAX_BYTES),
     };
-    Err(fault.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
+    Err(error.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
 }
 
 /// Advice on how to get a tokenizer of the hub otherwise.
@@ -296,12 +296,12 @@ impl RankFile {
             return Ok(path);
         }
         if settings.offline {
-            let fault = match cached {
+            let error = match cached {
                 CachedRanks::Other => RemoteError::OtherRanks { name: self.name().to_owned(), path },
                 _ => RemoteError::NoRanks { name: self.name().to_owned(), path },
             };
             let help = format!("run it once online, without HF_HUB_OFFLINE; or {}", self.alternatives());
-            return Err(fault.with(ErrorKind::Network).with_help(help));
+            return Err(error.with(ErrorKind::Network).with_help(help));
         }
         let bytes = self.download(settings, observer)?;
         let unwritable =

@@ -27,7 +27,7 @@ pub enum ScanEngine {
 
 impl ScanEngine {
     /// The engines that run on this processor, the fastest last.
-    pub fn here() -> Vec<ScanEngine> {
+    pub fn available() -> Vec<ScanEngine> {
         let mut engines = vec![ScanEngine::Portable];
         #[cfg(target_arch = "x86_64")]
         {
@@ -39,7 +39,7 @@ impl ScanEngine {
 
     /// The fastest engine that runs on this processor.
     pub(super) fn best() -> ScanEngine {
-        ScanEngine::here().pop().unwrap_or(ScanEngine::Portable)
+        ScanEngine::available().pop().unwrap_or(ScanEngine::Portable)
     }
 
     /// Does what the function [`close_gaps`] does for a range of whole blocks, behind which the chunk has more

@@ -46,16 +46,15 @@ fn tuning() -> impl Strategy<Value = ScanTuning> {
     let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
     let narrow_merges = prop_oneof![0..6usize, Just(256)];
     let most_codes = prop_oneof![Just(MAX_CODES), 258..340usize];
-    (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(ScanEngine::here())).prop_map(
-        |(chunk, rare_share, narrow_merges, most_codes, engine)| ScanTuning {
+    (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(ScanEngine::available()))
+        .prop_map(|(chunk, rare_share, narrow_merges, most_codes, engine)| ScanTuning {
             chunk,
             rare_share,
             narrow_merges,
             most_codes,
             codes_per_merge: NEVER,
             ..ScanTuning::new(engine, 0)
-        },
-    )
+        })
 }
 
 /// Scans on a number of threads.
@@ -171,7 +170,7 @@ fn every_engine_chunk_size_and_thread_count_learns_the_same_merges() {
     let pretokens: PretokenCounts = [(&*text, Count::ONE)].into_iter().collect();
     let config = TrainConfig::new(120);
     let expected = reference::learn_merges(&pretokens, &config).merges;
-    for engine in ScanEngine::here() {
+    for engine in ScanEngine::available() {
         for (chunk, threads, narrow_merges) in
             [(1 << 18, 1, 256), (7_000, 2, 256), (9_999, 7, 40), (1 << 18, 2, 0)]
         {

@@ -59,7 +59,7 @@ pub(in crate::vocab) fn load(
     let names = NAMES.iter().find(is_one).unwrap_or(&NAMES[0]);
     let [vocabulary, merges] = names.map(|name| folder.join(name));
     let entries: VocabularyEntries = serde_json::from_slice(&read_bytes(&vocabulary)?)
-        .map_err(|wrong| VocabError::Json(wrong).in_file(&vocabulary))?;
+        .map_err(|error| VocabError::Json(error).in_file(&vocabulary))?;
     let pairs = pairs(&read_text(&merges)?).map_err(|error| error.in_file(&merges))?;
     let keyed = JsonVocabulary { entries, merges: pairs };
     let ids = keyed.ids().map_err(|error| error.in_file(&vocabulary))?;
@@ -366,7 +366,7 @@ impl CompanionFiles {
         // If this key exists, transformers does not read the list of added tokens.
         if let Some(decoder) = config.get("added_tokens_decoder").filter(|decoder| !decoder.is_null()) {
             listed =
-                BTreeMap::deserialize(decoder).map_err(|wrong| VocabError::Json(wrong).in_file(&path))?;
+                BTreeMap::deserialize(decoder).map_err(|error| VocabError::Json(error).in_file(&path))?;
         } else {
             let path = folder.join(ADDED);
             let added: VocabularyEntries = read_json(&path)?.unwrap_or_default();

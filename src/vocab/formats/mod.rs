@@ -73,7 +73,7 @@ pub fn from_json(json: &[u8], observer: &dyn Observer) -> Result<Vocabulary> {
 /// Checks that the vocabulary's split compiles, and reports its unused ids and missing bytes to `observer`.
 fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Result<Vocabulary> {
     // An invalid regular expression would otherwise be found only with the first text.
-    splitter(vocabulary.split()).map_err(|wrong| VocabError::Split(wrong).in_file(path))?;
+    splitter(vocabulary.split()).map_err(|error| VocabError::Split(error).in_file(path))?;
     let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
     if holes > 0 {
         let (path, limit) = (path.display(), vocabulary.id_limit());

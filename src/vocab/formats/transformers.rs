@@ -490,7 +490,7 @@ fn read_template_file(path: &Path) -> Result<String> {
         return Err(VocabError::OtherFileKind(other).in_file(path));
     }
     let text =
-        String::from_utf8(bytes).map_err(|wrong| VocabError::NotText(wrong.utf8_error()).in_file(path))?;
+        String::from_utf8(bytes).map_err(|error| VocabError::NotText(error.utf8_error()).in_file(path))?;
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
     Ok(text.replace("\r\n", "\n").replace('\r', "\n"))
 }

@@ -189,11 +189,11 @@ pub(in crate::vocab) fn parse(
 ) -> Result<Vocabulary> {
     let in_file = |error: VocabError| error.in_file(path);
     let file = serde_json::from_slice(bytes.as_ref());
-    let file: TokenizerJson = file.map_err(|wrong| in_file(not_bpe(bytes.as_ref(), wrong)))?;
+    let file: TokenizerJson = file.map_err(|error| in_file(not_bpe(bytes.as_ref(), error)))?;
     drop(bytes);
     let pre_tokenizer = components::read_pre_tokenizer(file.pre_tokenizer.as_ref(), file.decoder.as_ref());
     let pre_tokenizer = pre_tokenizer.map_err(in_file)?;
-    let split = pre_tokenizer.pattern().map_err(|wrong| in_file(VocabError::Split(wrong)))?;
+    let split = pre_tokenizer.pattern().map_err(|error| in_file(VocabError::Split(error)))?;
     let prefix_space = pre_tokenizer.prefix_space;
     let post_processor = components::read_post_processor(file.post_processor.as_ref()).map_err(in_file)?;
     let (template, post_processor) = post_processor.unwrap_or_default();
@@ -222,7 +222,7 @@ pub(in crate::vocab) fn parse(
 
 /// Returns why a file does not parse. Other kinds of models have other fields, so the type says more than the field.
 /// The content is parsed again, with fewer fields each time, which costs time only for files that are refused.
-fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> VocabError {
+fn not_bpe(bytes: &[u8], error: serde_json::Error) -> VocabError {
     #[derive(Deserialize)]
     struct FileJson {
         model: TypedJson,
@@ -238,7 +238,7 @@ fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> VocabError {
         _ => match (other_files::unnamed_model(bytes), other_files::by_keys(bytes)) {
             (Some(model), _) => VocabError::unsupported(format!("model {model}")),
             (None, Some(other)) => VocabError::OtherFileKind(other),
-            (None, None) => VocabError::Json(wrong),
+            (None, None) => VocabError::Json(error),
         },
     }
 }
