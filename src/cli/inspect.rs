@@ -135,11 +135,11 @@ struct Facts {
 }
 
 impl Facts {
-    /// Returns the facts, with the first `most` merges, as the object that `--json` prints.
+    /// Returns the facts, with the first `max_merges` merges, as the object that `--json` prints.
     ///
     /// Ranks and counts of merges are null where they are unknown. Special tokens have ids and texts; `added_tokens`
     /// lists all added tokens with their flags.
-    fn as_json(&self, most: usize) -> Value {
+    fn as_json(&self, max_merges: usize) -> Value {
         let vocabulary = &self.vocabulary;
         let specials: Vec<Value> =
             vocabulary.specials().map(|special| json!({ "id": special.id, "text": special.text })).collect();
@@ -147,7 +147,7 @@ impl Facts {
             .merges()
             .iter()
             .enumerate()
-            .take(most)
+            .take(max_merges)
             .map(|(number, merge)| {
                 json!({
                     "left": merge.left,
@@ -303,13 +303,13 @@ impl Facts {
         writeln!(out, "  pre-tokens are encoded by               {}", self.method)
     }
 
-    /// Writes the first `most` merges and the number of the others.
+    /// Writes the first `max_merges` merges and the number of the others.
     ///
     /// A merge is shown as its two tokens and the new one, with the id of the new one before it and its count behind
     /// it, if known.
-    fn write_merges(&self, out: &mut dyn Write, most: usize) -> io::Result<()> {
+    fn write_merges(&self, out: &mut dyn Write, max_merges: usize) -> io::Result<()> {
         let merges = self.vocabulary.merges();
-        for (number, merge) in merges.iter().enumerate().take(most) {
+        for (number, merge) in merges.iter().enumerate().take(max_merges) {
             if number == 0 {
                 writeln!(out, "merges")?;
             }
@@ -321,7 +321,7 @@ impl Facts {
                 None => writeln!(out)?,
             }
         }
-        let hidden = merges.len().saturating_sub(most);
+        let hidden = merges.len().saturating_sub(max_merges);
         if hidden > 0 { writeln!(out, "  and {hidden} more (--merges N shows more)") } else { Ok(()) }
     }
 }

@@ -462,23 +462,23 @@ pub(super) struct PendingText<'a> {
     /// Searches start at this offset. Earlier offsets have no safe split point, or a later one serves as well.
     searched: usize,
     /// The maximum number of bytes that may be held.
-    most: usize,
+    max_bytes: usize,
 }
 
 impl<'a> PendingText<'a> {
-    /// Creates an empty text for at most `most` bytes. More are kept, too; the caller asks
+    /// Creates an empty text for at most `max_bytes` bytes. More are kept, too; the caller asks
     /// [`is_too_long`](PendingText::is_too_long).
     pub(super) fn new(
         splitter: &'a dyn Splitter,
         specials: &'a SpecialFinder,
-        most: usize,
+        max_bytes: usize,
     ) -> PendingText<'a> {
-        PendingText { splitter, specials, text: Vec::new(), searched: 0, most }
+        PendingText { splitter, specials, text: Vec::new(), searched: 0, max_bytes }
     }
 
     /// Returns whether more text is held than allowed.
     pub(super) fn is_too_long(&self) -> bool {
-        self.text.len() > self.most
+        self.text.len() > self.max_bytes
     }
 
     /// Returns whether no text is held.

@@ -201,9 +201,9 @@ fn prepared_position(bytes_before: u64) -> u64 {
 /// Checks that a text has not become more than [`MAX_GROWTH`] times as long. `prepared` is its length afterwards, in
 /// bytes.
 fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
-    let most = MAX_GROWTH;
-    if prepared > to_u64(text.len()).saturating_mul(most) {
-        Err(CountError::GrewTooMuch { most }.into())
+    let max = MAX_GROWTH;
+    if prepared > to_u64(text.len()).saturating_mul(max) {
+        Err(CountError::GrewTooMuch { max }.into())
     } else {
         Ok(())
     }
@@ -219,8 +219,8 @@ pub(super) enum CountError {
     #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
     PretokensExceedLimit { limit: ByteCount },
     /// The limit keeps positions in the prepared corpus unique: see [`prepared_position`].
-    #[error("normalizing a text before the split makes it more than {most} times as long")]
-    GrewTooMuch { most: u64 },
+    #[error("normalizing a text before the split makes it more than {max} times as long")]
+    GrewTooMuch { max: u64 },
     /// The same as for pre-tokens, for a corpus that is not split.
     #[error("the distinct documents need more than {limit}, their share of the memory limit")]
     DocumentsExceedLimit { limit: ByteCount },
@@ -228,8 +228,8 @@ pub(super) enum CountError {
     #[error("the system has no memory for {bytes} of distinct documents")]
     OutOfMemory { bytes: ByteCount },
     /// An index or a table has no numbers for more pre-tokens.
-    #[error("the corpus has more than {most} distinct pre-tokens, which is the limit")]
-    TooManyPretokens { most: usize },
+    #[error("the corpus has more than {max} distinct pre-tokens, which is the limit")]
+    TooManyPretokens { max: usize },
     /// A sorted run ends in the middle of a record.
     #[error("the sorted runs in {} are damaged", folder.display())]
     DamagedRun { folder: PathBuf },
@@ -281,7 +281,7 @@ fn shown(pretoken: &[u8]) -> String {
 
 impl From<hash::IndexFull> for CountError {
     fn from(_: hash::IndexFull) -> CountError {
-        CountError::TooManyPretokens { most: hash::MAX_ENTRIES }
+        CountError::TooManyPretokens { max: hash::MAX_ENTRIES }
     }
 }
 

@@ -479,14 +479,14 @@ pub(super) fn merge<R: PretokenReader>(
 ) -> Result<()> {
     let mut merge = KWayMerge::begin(readers, order)?;
     let (mut pretoken, mut pretokens) = (Vec::new(), 0_usize);
-    while let Some(least) = merge.readers.first() {
+    while let Some(smallest) = merge.readers.first() {
         if pretokens.is_multiple_of(PRETOKENS_PER_CHECKPOINT) {
             observer.checkpoint()?;
         }
         pretokens += 1;
         pretoken.clear();
-        pretoken.extend_from_slice(least.pretoken());
-        let (mut count, mut first) = (least.count(), least.first());
+        pretoken.extend_from_slice(smallest.pretoken());
+        let (mut count, mut first) = (smallest.count(), smallest.first());
         merge.advance()?;
         while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
             count = sum_of_counts(&pretoken, count, same.count())?;
@@ -534,12 +534,12 @@ impl<R: PretokenReader> KWayMerge<R> {
         loop {
             let below =
                 [2 * index + 1, 2 * index + 2].into_iter().filter(|&below| below < self.readers.len());
-            let Some(least) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
-            if self.compare(index, least) != Ordering::Greater {
+            let Some(smallest) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
+            if self.compare(index, smallest) != Ordering::Greater {
                 return;
             }
-            self.readers.swap(index, least);
-            index = least;
+            self.readers.swap(index, smallest);
+            index = smallest;
         }
     }
 

@@ -42,20 +42,20 @@ impl PretokenTable {
         PretokenTable { slots: HashTable::new(FIRST_SLOTS), arena: KeyArena::default() }
     }
 
-    /// Returns whether the table should be written out and emptied so that it does not exceed `most_bytes`.
-    pub(super) fn is_full(&self, most_bytes: usize) -> bool {
+    /// Returns whether the table should be written out and emptied so that it does not exceed `max_bytes`.
+    pub(super) fn is_full(&self, max_bytes: usize) -> bool {
         let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
-        let full = slots + self.arena.memory() > most_bytes;
+        let full = slots + self.arena.memory() > max_bytes;
         full && self.slots.used() > 0
     }
 
     /// Passes the pre-tokens with their counts and first positions to `write`, sorted by bytes, and removes them.
     ///
-    /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the arena, and the
+    /// If the slots take nearly all of `max_bytes`, they are freed: they would leave little for the arena, and the
     /// next run would be short.
     pub(super) fn drain_sorted(
         &mut self,
-        most_bytes: usize,
+        max_bytes: usize,
         write: impl FnOnce(&mut dyn Iterator<Item = (KeyBytes<'_>, Count, u64)>) -> Result<()>,
     ) -> Result<()> {
         let PretokenTable { slots, arena } = self;
@@ -67,7 +67,7 @@ impl PretokenTable {
             (entry.key.bytes_in(arena), entry.count(), arena.first(entry.number))
         }))?;
         arena.clear();
-        if slots.bytes() > most_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
+        if slots.bytes() > max_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
             *slots = HashTable::new(FIRST_SLOTS);
         } else {
             slots.clear();

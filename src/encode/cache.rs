@@ -32,7 +32,7 @@ const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 /// Keys are the bytes of the pre-tokens, so a hit is never wrong.
 ///
 /// **Memory:** 64 bytes per line: few lines at first, so that a short text does not pay for a large cache, and at
-/// most `most` lines, whatever the text.
+/// most `max_lines` lines, whatever the text.
 #[derive(Clone, Debug)]
 pub(super) struct PretokenCache {
     /// A power of two of lines, so that some bits of a hash give a line's number.
@@ -42,7 +42,7 @@ pub(super) struct PretokenCache {
     /// Entries stored since the cache has its present number of lines.
     put: usize,
     /// Number of lines above which the cache does not grow; a power of two.
-    most: usize,
+    max_lines: usize,
 }
 
 /// A pre-token that is a single token, known before it is met.
@@ -143,15 +143,15 @@ fn low_word(bits: u128) -> u32 {
 }
 
 impl PretokenCache {
-    /// An empty cache that grows to at most `most` lines. `most` is a power of two and at least 2.
-    pub(super) fn new(most: usize) -> PretokenCache {
-        PretokenCache::of(most.min(FIRST_LINES), most)
+    /// An empty cache that grows to at most `max_lines` lines. `max_lines` is a power of two and at least 2.
+    pub(super) fn new(max_lines: usize) -> PretokenCache {
+        PretokenCache::of(max_lines.min(FIRST_LINES), max_lines)
     }
 
-    /// An empty cache of `lines` lines that can grow to `most`.
-    fn of(lines: usize, most: usize) -> PretokenCache {
+    /// An empty cache of `lines` lines that can grow to `max_lines`.
+    fn of(lines: usize, max_lines: usize) -> PretokenCache {
         let shift = u64::BITS - lines.trailing_zeros();
-        PretokenCache { lines: huge_pages::filled(CacheLine::default(), lines), shift, put: 0, most }
+        PretokenCache { lines: huge_pages::filled(CacheLine::default(), lines), shift, put: 0, max_lines }
     }
 
     /// Grows if at least as many entries were stored as there are lines. Line numbers from before are invalid
@@ -160,7 +160,7 @@ impl PretokenCache {
     /// When the cache reaches its full size, `seeds` are inserted as well, although they were not met yet.
     #[inline(always)]
     pub(super) fn make_room(&mut self, seeds: &[Seed]) {
-        if self.put >= self.lines.len() && self.lines.len() < self.most {
+        if self.put >= self.lines.len() && self.lines.len() < self.max_lines {
             self.grow(seeds);
         }
     }
@@ -168,8 +168,8 @@ impl PretokenCache {
     /// Moves all entries to a larger cache.
     #[cold]
     fn grow(&mut self, seeds: &[Seed]) {
-        let mut larger = PretokenCache::of((self.lines.len() * GROWTH).min(self.most), self.most);
-        if larger.lines.len() == self.most {
+        let mut larger = PretokenCache::of((self.lines.len() * GROWTH).min(self.max_lines), self.max_lines);
+        if larger.lines.len() == self.max_lines {
             // The tokens learned last go in first, so that others replace them.
             seeds
                 .iter()

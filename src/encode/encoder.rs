@@ -119,14 +119,14 @@ pub struct Encoder {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DocumentLimits {
     /// Maximum number of bytes of a pre-token, where text is split.
-    longest_pretoken: usize,
+    max_pretoken_bytes: usize,
     /// Maximum number of tokens of a document.
-    most_tokens: usize,
+    max_tokens: usize,
 }
 
 impl DocumentLimits {
     /// No limits, as for an encoder for which [`within`](Encoder::within) was not called.
-    const ENDLESS: DocumentLimits = DocumentLimits { longest_pretoken: usize::MAX, most_tokens: usize::MAX };
+    const ENDLESS: DocumentLimits = DocumentLimits { max_pretoken_bytes: usize::MAX, max_tokens: usize::MAX };
 
     /// Checks the pre-tokens of a text of `bytes` bytes, which end at `ends`.
     ///
@@ -134,7 +134,7 @@ impl DocumentLimits {
     /// One of them is longer than the limit.
     #[inline]
     pub(super) fn check_pretokens(&self, bytes: usize, ends: &[u32]) -> Result<()> {
-        if bytes <= self.longest_pretoken { Ok(()) } else { self.check_each(ends) }
+        if bytes <= self.max_pretoken_bytes { Ok(()) } else { self.check_each(ends) }
     }
 
     /// Checks the length of each pre-token.
@@ -144,10 +144,10 @@ impl DocumentLimits {
     fn check_each(&self, ends: &[u32]) -> Result<()> {
         let starts = std::iter::once(&0).chain(ends);
         let longest = to_usize(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0));
-        if longest <= self.longest_pretoken {
+        if longest <= self.max_pretoken_bytes {
             return Ok(());
         }
-        Err(over_memory(EncodeError::LongPretoken { bytes: longest, most: self.longest_pretoken }))
+        Err(over_memory(EncodeError::LongPretoken { bytes: longest, max: self.max_pretoken_bytes }))
     }
 
     /// Checks the number of tokens that a document has so far.
@@ -155,8 +155,8 @@ impl DocumentLimits {
     /// # Errors
     /// It is above the limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
-        let most = self.most_tokens;
-        if tokens <= most { Ok(()) } else { Err(over_memory(EncodeError::ManyTokens { most })) }
+        let max = self.max_tokens;
+        if tokens <= max { Ok(()) } else { Err(over_memory(EncodeError::ManyTokens { max })) }
     }
 }
 
@@ -245,9 +245,9 @@ impl Encoder {
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PRETOKEN: u64 = 1 << 20;
         const MAX_TOKENS: u64 = 2 << 20;
-        let longest_pretoken = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
-        let most_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MAX_TOKENS));
-        Encoder { limits: DocumentLimits { longest_pretoken, most_tokens }, ..self }
+        let max_pretoken_bytes = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
+        let max_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MAX_TOKENS));
+        Encoder { limits: DocumentLimits { max_pretoken_bytes, max_tokens }, ..self }
     }
 
     /// Builds the backtracking tables now, if the vocabulary allows them. The ids do not change.
@@ -385,7 +385,7 @@ fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result
         }
     }
     if limit > merge::LIMIT {
-        return Err(Error::new(ErrorKind::Failed, EncodeError::TooManyIds { limit, most: merge::LIMIT }));
+        return Err(Error::new(ErrorKind::Failed, EncodeError::TooManyIds { limit, max: merge::LIMIT }));
     }
     Ok(())
 }

@@ -55,8 +55,8 @@ use crate::base::int::TokenId;
 enum EncodeError {
     #[error("the vocabulary has no token {id} to use as {role}")]
     NoSuchToken { role: &'static str, id: TokenId },
-    #[error("the vocabulary has ids up to {limit}; encoding supports ids below {most}")]
-    TooManyIds { limit: usize, most: usize },
+    #[error("the vocabulary has ids up to {limit}; encoding supports ids below {max}")]
+    TooManyIds { limit: usize, max: usize },
     #[error("the text contains the special token {text:?} at byte {offset}")]
     SpecialInText { text: String, offset: usize },
     #[error("the normalized text contains the special token {text:?}")]
@@ -75,14 +75,14 @@ enum EncodeError {
         "some merges use the unk_token {text:?}; replacing bytes without a token by it is not supported then"
     )]
     UnknownMerged { text: String },
-    #[error("normalizing a text of {bytes} bytes gives more than {most} bytes")]
-    NormalGrows { bytes: usize, most: usize },
+    #[error("normalizing a text of {bytes} bytes gives more than {max} bytes")]
+    NormalGrows { bytes: usize, max: usize },
     #[error("{place}: the batch holds only a part of the document")]
     DocumentInParts { place: String },
-    #[error("a pre-token has {bytes} bytes; the memory limit allows {most}")]
-    LongPretoken { bytes: usize, most: usize },
-    #[error("the document has more than {most} tokens, the most that the memory limit allows")]
-    ManyTokens { most: usize },
-    #[error("a pre-token has {bytes} bytes; the limit is {most}")]
-    PretokenTooLong { bytes: usize, most: usize },
+    #[error("a pre-token has {bytes} bytes; the memory limit allows {max}")]
+    LongPretoken { bytes: usize, max: usize },
+    #[error("the document has more than {max} tokens, the most that the memory limit allows")]
+    ManyTokens { max: usize },
+    #[error("a pre-token has {bytes} bytes; the limit is {max}")]
+    PretokenTooLong { bytes: usize, max: usize },
 }

@@ -346,13 +346,13 @@ impl NormalizerSteps {
     /// # Errors
     /// The result would exceed `GROWTH` and `ROOM`, or a regular expression takes too many steps.
     pub(super) fn apply<'t>(&self, text: &'t [u8]) -> Result<Cow<'t, [u8]>> {
-        let most = text.len().saturating_mul(GROWTH).saturating_add(ROOM);
+        let max_bytes = text.len().saturating_mul(GROWTH).saturating_add(ROOM);
         let mut normal = Cow::Borrowed(text);
         for step in &self.0 {
             if !step.leaves_unchanged(&normal) {
-                let changed = step.apply(&normal, most)?;
-                if changed.len() > most {
-                    return Err(grows(text.len(), most));
+                let changed = step.apply(&normal, max_bytes)?;
+                if changed.len() > max_bytes {
+                    return Err(grows(text.len(), max_bytes));
                 }
                 normal = Cow::Owned(changed);
             }
@@ -367,9 +367,9 @@ impl NormalizerSteps {
     }
 }
 
-/// The error for a text of `bytes` bytes that would have more than `most`.
-fn grows(bytes: usize, most: usize) -> Error {
-    Error::new(ErrorKind::Failed, EncodeError::NormalGrows { bytes, most })
+/// The error for a text of `bytes` bytes that would have more than `max_bytes`.
+fn grows(bytes: usize, max_bytes: usize) -> Error {
+    Error::new(ErrorKind::Failed, EncodeError::NormalGrows { bytes, max: max_bytes })
         .with_help("leave the document out")
 }
 
@@ -434,9 +434,9 @@ impl NormalizerStep {
         }
     }
 
-    /// Applies this normalizer. Replacing stops early once the result has more than `most` bytes, which the
+    /// Applies this normalizer. Replacing stops early once the result has more than `max_bytes` bytes, which the
     /// caller reports as an error.
-    fn apply(&self, text: &[u8], most: usize) -> Result<Vec<u8>> {
+    fn apply(&self, text: &[u8], max_bytes: usize) -> Result<Vec<u8>> {
         match self {
             NormalizerStep::Form(form) => Ok(by_chunks(text, |text, normal| form.push(text, normal))),
             NormalizerStep::Lowercase => Ok(by_chunks(text, |text, normal| {
@@ -459,7 +459,7 @@ impl NormalizerStep {
                     normal.extend_from_slice(&text[done..found.start]);
                     normal.extend_from_slice(content);
                     done = found.end;
-                    if normal.len() > most {
+                    if normal.len() > max_bytes {
                         return Ok(normal);
                     }
                 }
@@ -474,7 +474,7 @@ impl NormalizerStep {
                         normal.extend_from_slice(&valid.as_bytes()[done..found.start]);
                         normal.extend_from_slice(content);
                         done = found.end;
-                        normal.len() <= most
+                        normal.len() <= max_bytes
                     })?;
                     normal.extend_from_slice(&valid.as_bytes()[done..]);
                     normal.extend_from_slice(chunk.invalid());

@@ -687,6 +687,6 @@ fn shrink(ids: &mut Vec<TokenId>) {
 
 /// The error for a pre-token that is too long to be merged.
 fn too_long(bytes: usize) -> Error {
-    Error::new(ErrorKind::Failed, EncodeError::PretokenTooLong { bytes, most: merge::LIMIT - 1 })
+    Error::new(ErrorKind::Failed, EncodeError::PretokenTooLong { bytes, max: merge::LIMIT - 1 })
         .with_help("use a vocabulary with a split pattern, or cut the document")
 }

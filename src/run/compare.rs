@@ -356,8 +356,8 @@ pub(super) fn main_script(text: &[u8]) -> usize {
     if letters[kana] > letters[han] / 4 {
         letters[kana] += std::mem::take(&mut letters[han]);
     }
-    let most = letters.iter().copied().max().unwrap_or(0);
-    if most == 0 { letters.len() } else { letters.iter().position(|&count| count == most).unwrap_or(0) }
+    let highest = letters.iter().copied().max().unwrap_or(0);
+    if highest == 0 { letters.len() } else { letters.iter().position(|&count| count == highest).unwrap_or(0) }
 }
 
 /// The index of the script of a letter.

@@ -198,7 +198,7 @@ pub(super) fn check_free(
     let room = free.saturating_add(occupied);
     let is_complete = encodes_all(encode, inputs);
     let text_bytes = inputs.text_bytes();
-    if at_most(encode, inputs, text_bytes).is_some_and(|most| most <= room) {
+    if at_most(encode, inputs, text_bytes).is_some_and(|max_bytes| max_bytes <= room) {
         return Ok(());
     }
     let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
@@ -334,13 +334,13 @@ impl Excerpt {
             Some(total) => by_text(&all, total),
             None => evenly(all.len()).map(|at| (all[at], Vec::new())).collect(),
         };
-        let most = READ_BYTES / to_u64(chosen.len()).max(1);
+        let max_bytes = READ_BYTES / to_u64(chosen.len()).max(1);
         let mut parts = ExcerptParts::new();
         let (mut ended, mut read) = (true, Vec::new());
         for ((source, unit, what), mut places) in chosen {
-            places.iter_mut().for_each(|place| *place = most.min(*place));
+            places.iter_mut().for_each(|place| *place = max_bytes.min(*place));
             places.dedup();
-            let text = parts.read_unit(inputs, (source, unit), &places, most, observer)?;
+            let text = parts.read_unit(inputs, (source, unit), &places, max_bytes, observer)?;
             ended &= text.is_some();
             read.push((what, text));
         }
@@ -440,7 +440,7 @@ impl ExcerptParts {
     }
 
     /// Reads a unit, and keeps a part at each of `places`, or without places all that fits. Stops at the end of the
-    /// unit, at the last place, or without places after `most` bytes. Returns the bytes of its text if the end was
+    /// unit, at the last place, or without places after `max_bytes` bytes. Returns the bytes of its text if the end was
     /// reached.
     ///
     /// # Errors
@@ -450,7 +450,7 @@ impl ExcerptParts {
         inputs: &Inputs<'_>,
         (source, unit): (usize, usize),
         places: &[u64],
-        most: u64,
+        max_bytes: u64,
         observer: &dyn Observer,
     ) -> Result<Option<u64>> {
         let (mut text, mut places, all) = (0, places.iter().copied().peekable(), places.is_empty());
@@ -465,7 +465,7 @@ impl ExcerptParts {
                 self.keep_one(&batch, place.saturating_sub(text));
             }
             text = end;
-            let is_done = if all { text > most } else { places.peek().is_none() };
+            let is_done = if all { text > max_bytes } else { places.peek().is_none() };
             if is_done {
                 return Ok(None);
             }
@@ -528,7 +528,7 @@ impl ExcerptParts {
 /// The documents of a batch that begin in a byte range of its text. If none begins in it, the bytes in the range of
 /// the document that spans it. No document is longer than the range.
 fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
-    let most = to - from;
+    let max_bytes = to - from;
     let mut begin = 0;
     let begins: Vec<u64> = batch
         .documents
@@ -543,17 +543,17 @@ fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
     let whole = Batch { continued: false, open: false, ..batch.clone() };
     if first < last {
         let found = whole.slice(first, last - first);
-        let documents = found.iter().map(|text| text.map(|text| excerpt_of(text, 0, most)));
+        let documents = found.iter().map(|text| text.map(|text| excerpt_of(text, 0, max_bytes)));
         return Batch { documents: BinaryViewArray::from_iter(documents), ..found };
     }
     let Some(row) = first.checked_sub(1) else { return whole.slice(0, 0) };
     let found = whole.slice(row, 1);
-    let text = found.iter().next().flatten().map(|text| excerpt_of(text, from - begins[row], most));
+    let text = found.iter().next().flatten().map(|text| excerpt_of(text, from - begins[row], max_bytes));
     Batch { documents: BinaryViewArray::from_iter([text]), ..found }
 }
 
-/// At most `most` bytes of a text from an offset. Both ends are moved forward to the beginning of a character.
-fn excerpt_of(text: &[u8], from: u64, most: u64) -> &[u8] {
+/// At most `max_bytes` bytes of a text from an offset. Both ends are moved forward to the beginning of a character.
+fn excerpt_of(text: &[u8], from: u64, max_bytes: u64) -> &[u8] {
     let begins = |at: u64| {
         let mut at = u64_to_usize(at.min(to_u64(text.len())));
         while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
@@ -561,7 +561,7 @@ fn excerpt_of(text: &[u8], from: u64, most: u64) -> &[u8] {
         }
         at
     };
-    &text[begins(from)..begins(from.saturating_add(most))]
+    &text[begins(from)..begins(from.saturating_add(max_bytes))]
 }
 
 #[cfg(test)]

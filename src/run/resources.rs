@@ -58,15 +58,15 @@ pub(super) fn refuse_long_documents(
     name: UnitName,
     memory: ByteCount,
 ) -> Documents<'static> {
-    let most = longest_document(memory);
+    let max_bytes = longest_document(memory);
     let mut begun = OpenDocument { row: 0, bytes: 0 };
     Box::new(documents.map(move |batch| {
         let batch = batch?;
-        match begun.too_long(&batch, most) {
+        match begun.too_long(&batch, max_bytes) {
             None => Ok(batch),
             Some(row) => {
                 let file = name(batch.source, batch.unit);
-                let error = DocumentTooLong { file, row, most: ByteCount(most) };
+                let error = DocumentTooLong { file, row, max_bytes: ByteCount(max_bytes) };
                 Err(Error::new(ErrorKind::Memory, error).with_help(
                     "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
                 ))
@@ -77,14 +77,14 @@ pub(super) fn refuse_long_documents(
 
 /// The error for a document that is too long to be held whole.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: row {row}: a document has more than {most}, the most that the memory limit allows")]
+#[error("{file}: row {row}: a document has more than {max_bytes}, the most that the memory limit allows")]
 struct DocumentTooLong {
     /// The name of the unit.
     file: String,
     /// The row of the document in that unit.
     row: u64,
     /// The largest size that the memory limit allows.
-    most: ByteCount,
+    max_bytes: ByteCount,
 }
 
 /// The document that continues in the next batch: its row, and the bytes seen so far.
@@ -96,19 +96,19 @@ struct OpenDocument {
 }
 
 impl OpenDocument {
-    /// Adds a batch. Returns the row of the first document that has more than `most` bytes so far; `None` if there is
-    /// none. Batches must come in order.
-    fn too_long(&mut self, batch: &Batch, most: u64) -> Option<u64> {
+    /// Adds a batch. Returns the row of the first document that has more than `max_bytes` bytes so far; `None` if there
+    /// is none. Batches must come in order.
+    fn too_long(&mut self, batch: &Batch, max_bytes: u64) -> Option<u64> {
         let before = if batch.continued { self.bytes } else { 0 };
         let first = if batch.continued { self.row } else { batch.first_row };
         let last = batch.len().checked_sub(1)?;
         let length = |row: usize| batch.documents.lengths().nth(row).map_or(0, u64::from);
-        let too_long = if before + batch.text_bytes() <= most {
+        let too_long = if before + batch.text_bytes() <= max_bytes {
             None
         } else {
             let lengths = batch.documents.lengths().map(u64::from).enumerate();
             let lengths = lengths.map(|(row, length)| if row == 0 { before + length } else { length });
-            let found = lengths.zip(batch.first_row..).find(|(length, _)| *length > most);
+            let found = lengths.zip(batch.first_row..).find(|(length, _)| *length > max_bytes);
             found.map(|(_, row)| if row == batch.first_row { first } else { row })
         };
         if batch.open {

@@ -72,7 +72,7 @@ pub(super) fn train(
     costs: &mut Costs,
     observer: &dyn Observer,
 ) -> Result<Trained> {
-    if let Some(bytes) = least_text(plan, train, inputs) {
+    if let Some(bytes) = min_text_bytes(plan, train, inputs) {
         within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
     }
     for token in &train.only_named {
@@ -120,7 +120,7 @@ pub(super) fn train(
 /// longest single document, or the largest source if documents are joined; others may be equal to it and add nothing.
 ///
 /// It allows a run to fail before it reads a text that cannot fit the memory.
-fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
+fn min_text_bytes(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
     let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
     let unsplit = train.split == SplitPattern::None;
     if !unsplit || !everything {

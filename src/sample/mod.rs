@@ -67,7 +67,7 @@ impl SampleConfig {
     /// Returns the maximum number of documents that need to leave the shuffle buffer. A shuffle that may stop there
     /// need not read the rest. `None` if there is no limit; `max_bytes` does not count, since it depends on the texts
     /// that leave.
-    fn most(&self) -> Option<u64> {
+    fn max_documents(&self) -> Option<u64> {
         self.take.map(|take| take.saturating_add(self.skip))
     }
 }
@@ -96,7 +96,8 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
         documents = Box::new(EveryNth { documents, every: config.every, until_next: 0 });
     }
     if config.shuffle_buffer > 0 {
-        documents = Box::new(Shuffle::new(documents, config.shuffle_buffer, config.seed, config.most()));
+        documents =
+            Box::new(Shuffle::new(documents, config.shuffle_buffer, config.seed, config.max_documents()));
     }
     Box::new(LimitedSample {
         documents: Some(documents),
@@ -423,8 +424,8 @@ mod tests {
             let weights: Vec<Weight> = weights.iter().map(|weight| weight.parse().unwrap()).collect();
             assert_eq!(scale_weights(&weights), expected);
         }
-        let most: Weight = "999999999999.999999".parse().unwrap();
-        assert_eq!(most.to_string(), "999999999999.999999");
+        let max_documents: Weight = "999999999999.999999".parse().unwrap();
+        assert_eq!(max_documents.to_string(), "999999999999.999999");
         for wrong in [
             "1000000000000",
             "",

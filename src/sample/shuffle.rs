@@ -76,15 +76,20 @@ struct CurrentBatch {
 }
 
 impl<'a> Shuffle<'a> {
-    /// Creates an empty buffer for `buffer` documents. At most `most` documents leave it; `None` is no limit. Nothing
-    /// is read yet, and no memory is reserved for the buffer.
-    pub(super) fn new(documents: Documents<'a>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle<'a> {
+    /// Creates an empty buffer for `buffer` documents. At most `max_documents` documents leave it; `None` is no limit.
+    /// Nothing is read yet, and no memory is reserved for the buffer.
+    pub(super) fn new(
+        documents: Documents<'a>,
+        buffer: u64,
+        seed: u64,
+        max_documents: Option<u64>,
+    ) -> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
             capacity: u64_to_usize(buffer),
             random: SeededRandom::of(seed),
             buffer: Vec::new(),
-            left: most.unwrap_or(u64::MAX),
+            left: max_documents.unwrap_or(u64::MAX),
             read: 0,
             current: None,
             next: None,

@@ -66,7 +66,8 @@ pub(super) fn open(path: &Path) -> Result<ArrowInput> {
     open().map_err(|cause| Error::io("read", path, cause))
 }
 
-/// A reader of either format. `most` in [`new`](ArrowReader::new) is the largest message, in bytes, that it reads.
+/// A reader of either format. `max_message_bytes` in [`new`](ArrowReader::new) is the largest message, in bytes, that
+/// it reads.
 enum ArrowReader {
     File(IpcFile),
     Stream(IpcStream<BufReader<Box<dyn Read + Send>>>),
@@ -77,10 +78,10 @@ impl ArrowReader {
     ///
     /// # Errors
     /// The data has no valid schema.
-    fn new(input: ArrowInput, most: u64) -> Result<ArrowReader, ArrowError> {
+    fn new(input: ArrowInput, max_message_bytes: u64) -> Result<ArrowReader, ArrowError> {
         Ok(match input {
-            ArrowInput::File(file) => ArrowReader::File(IpcFile::open(file, most)?),
-            ArrowInput::Stream(stream) => ArrowReader::Stream(IpcStream::open(stream, most)?),
+            ArrowInput::File(file) => ArrowReader::File(IpcFile::open(file, max_message_bytes)?),
+            ArrowInput::Stream(stream) => ArrowReader::Stream(IpcStream::open(stream, max_message_bytes)?),
         })
     }
 
@@ -337,7 +338,7 @@ pub(super) struct IpcFile {
     /// The record batch that was read last.
     last: Option<Block>,
     /// Maximum bytes of a message, as stored and as decompressed.
-    most: u64,
+    max_message_bytes: u64,
 }
 
 impl IpcFile {
@@ -345,14 +346,14 @@ impl IpcFile {
     ///
     /// # Errors
     /// The file has no valid footer, has the other byte order, or consists of several files laid end to end.
-    pub(super) fn open(mut file: File, most: u64) -> Result<IpcFile, ArrowError> {
+    pub(super) fn open(mut file: File, max_message_bytes: u64) -> Result<IpcFile, ArrowError> {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
         file.read_exact(&mut end)?;
         let length = to_u64(read_footer_length(end)?);
         let start = behind.checked_sub(length).ok_or_else(|| wrong("its footer is longer than the file"))?;
         file.seek(SeekFrom::Start(start))?;
-        let footer = exactly(&mut file, length, most)?;
+        let footer = exactly(&mut file, length, max_message_bytes)?;
         let footer = root_as_footer(&footer).map_err(wrong)?;
         let schema = schema_of(footer.schema().ok_or_else(|| wrong("its footer has no schema"))?)?;
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
@@ -360,7 +361,7 @@ impl IpcFile {
         let (version, blocks): (_, VecDeque<Block>) = (footer.version(), blocks.iter().copied().collect());
         check_only(&mut file, start, blocks.iter().chain(&dictionaries))?;
         let decoder = FileDecoder::new(Arc::clone(&schema), version);
-        Ok(IpcFile { file, schema, version, dictionaries, decoder, blocks, last: None, most })
+        Ok(IpcFile { file, schema, version, dictionaries, decoder, blocks, last: None, max_message_bytes })
     }
 
     /// The schema of the whole file.
@@ -376,7 +377,8 @@ impl IpcFile {
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
-            self.decoder.read_dictionary(block, &read_block(&mut self.file, block, self.most)?)?;
+            self.decoder
+                .read_dictionary(block, &read_block(&mut self.file, block, self.max_message_bytes)?)?;
         }
         Ok(())
     }
@@ -388,7 +390,7 @@ impl IpcFile {
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
-        self.decoder.read_record_batch(block, &read_block(&mut self.file, block, self.most)?)
+        self.decoder.read_record_batch(block, &read_block(&mut self.file, block, self.max_message_bytes)?)
     }
 
     /// The number of rows that the last record batch declares, even if its data is damaged; `None` if its header is
@@ -397,7 +399,7 @@ impl IpcFile {
         let block = self.last.as_ref()?;
         self.file.seek(SeekFrom::Start(u64::try_from(block.offset()).ok()?)).ok()?;
         let head = u64::try_from(block.metaDataLength()).ok()?;
-        let head = exactly(&mut self.file, head, self.most).ok()?;
+        let head = exactly(&mut self.file, head, self.max_message_bytes).ok()?;
         let message = root_as_message(message_of(&head)?).ok()?;
         u64::try_from(message.header_as_record_batch()?.length()).ok()
     }
@@ -451,16 +453,16 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
 /// Reads a message of a file with its body.
 ///
 /// # Errors
-/// The message is damaged, truncated, or larger than `most`.
-fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, ArrowError> {
+/// The message is damaged, truncated, or larger than `max_message_bytes`.
+fn read_block(file: &mut File, block: &Block, max_message_bytes: u64) -> Result<Buffer, ArrowError> {
     let size = |declared| u64::try_from(declared).map_err(wrong);
     let (head, body) = (size(i64::from(block.metaDataLength()))?, size(block.bodyLength())?);
     let length = head.checked_add(body).ok_or_else(|| wrong("a message is longer than the file"))?;
     file.seek(SeekFrom::Start(size(block.offset())?))?;
-    let bytes = exactly(file, length, most)?;
+    let bytes = exactly(file, length, max_message_bytes)?;
     let (head, body) = bytes.split_at(u64_to_usize(head));
     let message = message_of(head).ok_or_else(|| wrong("a message has no header"))?;
-    check_sizes(&root_as_message(message).map_err(wrong)?, body, most)?;
+    check_sizes(&root_as_message(message).map_err(wrong)?, body, max_message_bytes)?;
     Ok(bytes.into())
 }
 
@@ -476,7 +478,7 @@ pub(super) struct IpcStream<R> {
     /// The dictionaries so far, by their id.
     dictionaries: HashMap<i64, ArrayRef>,
     /// Maximum bytes of a message, as stored and as decompressed.
-    most: u64,
+    max_message_bytes: u64,
 }
 
 impl<R: BufRead> IpcStream<R> {
@@ -484,20 +486,27 @@ impl<R: BufRead> IpcStream<R> {
     ///
     /// # Errors
     /// The data is not an Arrow stream, or has the other byte order.
-    pub(super) fn open(mut from: R, most: u64) -> Result<IpcStream<R>, ArrowError> {
+    pub(super) fn open(mut from: R, max_message_bytes: u64) -> Result<IpcStream<R>, ArrowError> {
         if from.fill_buf()?.starts_with(FEATHER_1) {
             return Err(wrong(
                 "it is Feather V1, which is not Arrow data; rewrite it as Feather V2, in Python with \
                  `pyarrow.feather.write_feather(pyarrow.feather.read_table(old), new, version=2)`",
             ));
         }
-        let StreamItem::Message(head, _) = read_message(&mut from, most)? else {
+        let StreamItem::Message(head, _) = read_message(&mut from, max_message_bytes)? else {
             return Err(wrong("it is empty"));
         };
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
         let declared = Arc::clone(&schema);
-        Ok(IpcStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new(), most })
+        Ok(IpcStream {
+            from,
+            declared,
+            schema,
+            columns: Vec::new(),
+            dictionaries: HashMap::new(),
+            max_message_bytes,
+        })
     }
 
     /// The schema of the first stream, before [`begin`](IpcStream::begin) selects columns.
@@ -517,7 +526,7 @@ impl<R: BufRead> IpcStream<R> {
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut ended = false;
         loop {
-            let (head, body) = match read_message(&mut self.from, self.most) {
+            let (head, body) = match read_message(&mut self.from, self.max_message_bytes) {
                 Ok(StreamItem::Message(head, body)) => (head, body),
                 Ok(StreamItem::EndOfStream) => {
                     ended = true;
@@ -583,8 +592,8 @@ enum StreamItem {
 /// Reads the next message or end marker.
 ///
 /// # Errors
-/// The message is damaged, truncated, or larger than `most`.
-fn read_message(from: &mut impl Read, most: u64) -> Result<StreamItem, ArrowError> {
+/// The message is damaged, truncated, or larger than `max_message_bytes`.
+fn read_message(from: &mut impl Read, max_message_bytes: u64) -> Result<StreamItem, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
     match from.read_exact(first) {
@@ -598,11 +607,11 @@ fn read_message(from: &mut impl Read, most: u64) -> Result<StreamItem, ArrowErro
     }
     let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
         0 => return Ok(StreamItem::EndOfStream),
-        length => exactly(from, length, most)?,
+        length => exactly(from, length, max_message_bytes)?,
     };
     let message = root_as_message(&head).map_err(wrong)?;
-    let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?, most)?;
-    check_sizes(&message, &body, most)?;
+    let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?, max_message_bytes)?;
+    check_sizes(&message, &body, max_message_bytes)?;
     Ok(StreamItem::Message(head, body.into()))
 }
 
@@ -620,10 +629,10 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
 /// Reads exactly this number of bytes. The buffer grows as they arrive, in case the length is wrong.
 ///
 /// # Errors
-/// The number exceeds `most`, or the data ends first.
-fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, ArrowError> {
-    if length > most {
-        return Err(over_memory_limit("a message", length, most).into());
+/// The number exceeds `max_message_bytes`, or the data ends first.
+fn exactly(from: &mut impl Read, length: u64, max_message_bytes: u64) -> Result<Vec<u8>, ArrowError> {
+    if length > max_message_bytes {
+        return Err(over_memory_limit("a message", length, max_message_bytes).into());
     }
     let mut bytes = Vec::with_capacity(u64_to_usize(length.min(RESERVED)));
     if to_u64(from.take(length).read_to_end(&mut bytes)?) < length {
@@ -636,8 +645,8 @@ fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, Arro
 /// allocates the declared size and has no error for a failed allocation.
 ///
 /// # Errors
-/// A buffer declares more than `most` bytes, or more than can be allocated.
-fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), ArrowError> {
+/// A buffer declares more than `max_message_bytes` bytes, or more than can be allocated.
+fn check_sizes(message: &Message<'_>, body: &[u8], max_message_bytes: u64) -> Result<(), ArrowError> {
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
         _ => message.header_as_record_batch(),
@@ -648,8 +657,8 @@ fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), Arro
         let Some(size) = body.get(at..).and_then(|rest| rest.first_chunk()) else { continue };
         // A negative size marks a buffer that is not compressed.
         let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
-        if to_u64(size) > most {
-            return Err(over_memory_limit("a column of a message", to_u64(size), most).into());
+        if to_u64(size) > max_message_bytes {
+            return Err(over_memory_limit("a column of a message", to_u64(size), max_message_bytes).into());
         }
         Vec::<u8>::new().try_reserve_exact(size).map_err(wrong)?;
     }

@@ -156,11 +156,11 @@ pub(super) fn memory_error(error: Error) -> Error {
 }
 
 /// The cause when something that is read as a whole takes more than the memory limit allows.
-pub(super) fn over_memory_limit(what: &str, bytes: u64, most: u64) -> io::Error {
+pub(super) fn over_memory_limit(what: &str, bytes: u64, limit: u64) -> io::Error {
     let problem = format!(
         "{what} of {} is larger than {}, the most that the memory limit allows",
         ByteCount(bytes),
-        ByteCount(most)
+        ByteCount(limit)
     );
     io::Error::new(io::ErrorKind::OutOfMemory, problem)
 }

@@ -87,15 +87,15 @@ pub fn in_order_from(
     if threads == 0 {
         return Box::new(DirectStream { sources, positions: positions.into_iter(), unit: None });
     }
-    let least_bytes = WAITING_BYTES.saturating_mul(to_u64(threads));
+    let min_bytes = WAITING_BYTES.saturating_mul(to_u64(threads));
     let threads = threads.clamp(1, positions.len().max(1));
     let ahead = threads * UNITS_AHEAD;
     let shared = Arc::new(ReadAhead {
         sources,
         positions,
         ahead,
-        least_bytes,
-        state: Mutex::new(ReadAheadState { most_bytes: least_bytes, ..ReadAheadState::default() }),
+        min_bytes,
+        state: Mutex::new(ReadAheadState { max_bytes: min_bytes, ..ReadAheadState::default() }),
         space: Condvar::new(),
         arrived: Condvar::new(),
     });
@@ -115,8 +115,8 @@ struct ReadAhead {
     positions: Vec<(usize, usize)>,
     /// Maximum number of units that are started but not used up.
     ahead: usize,
-    /// Initial value of [`ReadAheadState::most_bytes`].
-    least_bytes: u64,
+    /// Initial value of [`ReadAheadState::max_bytes`].
+    min_bytes: u64,
     /// What changes while units are read.
     state: Mutex<ReadAheadState>,
     /// Notified when readers may find work or room.
@@ -137,8 +137,8 @@ struct ReadAheadState {
     /// Bytes in `units`: text and pass-through columns.
     bytes: u64,
     /// Maximum of `bytes`.
-    most_bytes: u64,
-    /// Whether a reader had to wait for room since `most_bytes` was last adjusted.
+    max_bytes: u64,
+    /// Whether a reader had to wait for room since `max_bytes` was last adjusted.
     reader_waited: bool,
     /// Whether the stream has ended: it gave an error, or was dropped.
     stopped: bool,
@@ -224,8 +224,8 @@ impl ReadAhead {
             let at = position - state.first;
             let unit = &state.units[at];
             let has_space = match at {
-                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_current(state.most_bytes),
-                _ => state.bytes + bytes <= state.most_bytes,
+                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.max_of_current(state.max_bytes),
+                _ => state.bytes + bytes <= state.max_bytes,
             };
             if has_space {
                 state.bytes += bytes;
@@ -279,7 +279,7 @@ impl ReadAhead {
                 continue;
             }
             if mem::take(&mut state.reader_waited) {
-                state.most_bytes = (state.most_bytes + self.least_bytes).min(self.least_bytes * GROWTH);
+                state.max_bytes = (state.max_bytes + self.min_bytes).min(self.min_bytes * GROWTH);
                 self.space.notify_all();
             }
             state = wait(&self.arrived, state);
@@ -299,8 +299,8 @@ impl ReadAhead {
     }
 
     /// Maximum waiting bytes of the current unit, given the maximum of all units.
-    fn most_of_current(&self, most_bytes: u64) -> u64 {
-        most_bytes.min(self.least_bytes * GROWTH_OF_CURRENT)
+    fn max_of_current(&self, max_bytes: u64) -> u64 {
+        max_bytes.min(self.min_bytes * GROWTH_OF_CURRENT)
     }
 }
 

@@ -78,7 +78,7 @@ impl TextDocuments {
         reading: ReadContext,
     ) -> TextDocuments {
         let boundaries = BoundaryFinder::new(rule);
-        let block_bytes = u64_to_usize(reading.batch_bytes.min(MAX_BLOCK)).max(boundaries.least_block());
+        let block_bytes = u64_to_usize(reading.batch_bytes.min(MAX_BLOCK)).max(boundaries.min_block());
         let is_one_document = *rule == DocumentRule::File;
         let blocks = BlockPool::new(block_bytes);
         TextDocuments {
@@ -262,7 +262,7 @@ impl BoundaryFinder {
     }
 
     /// The minimum number of bytes in a block with which a search makes progress.
-    pub(super) fn least_block(&self) -> usize {
+    pub(super) fn min_block(&self) -> usize {
         match self {
             BoundaryFinder::Never | BoundaryFinder::Line => 8,
             BoundaryFinder::At(finder) => 8 + 2 * finder.needle().len(),

@@ -103,7 +103,7 @@ fn refused(text: &str, construct: &str) -> Error {
 /// The expression has more than [`LONGEST`] bytes, or `take` fails.
 fn for_each_item(text: &str, mut take: impl FnMut(&str, bool) -> Result<()>) -> Result<()> {
     if text.len() > LONGEST {
-        return Err(SplitError::LongExpression { bytes: text.len(), most: LONGEST }.into());
+        return Err(SplitError::LongExpression { bytes: text.len(), max: LONGEST }.into());
     }
     let mut reader = ExpressionReader::new(text);
     let mut rest = text;
@@ -254,13 +254,13 @@ impl<'a> ExpressionReader<'a> {
     /// Returns whether a repetition applies to an item that can match nothing through an alternative that has another
     /// one after it. Records that the repeated item can be absent.
     fn loop_differs(&mut self, repetition: &str) -> bool {
-        let (least, most) = times(repetition);
+        let (min, max) = times(repetition);
         let mut differs = false;
         self.update_empty(|empty| {
-            if least == 0 {
+            if min == 0 {
                 empty.so_far = empty.before;
             }
-            differs = empty.last && most > 1;
+            differs = empty.last && max > 1;
         });
         differs
     }
@@ -509,10 +509,10 @@ fn repetition(rest: &str) -> Option<(usize, bool)> {
     }
     let differs = match numbers.split_once(',') {
         None => after.starts_with(['+', '?']),
-        Some((least, most)) => {
+        Some((min, max)) => {
             let number = |digits: &str| digits.parse::<u64>().ok();
-            let backwards = !most.is_empty() && number(most) < number(least);
-            least.is_empty() || backwards || after.starts_with('+')
+            let backwards = !max.is_empty() && number(max) < number(min);
+            min.is_empty() || backwards || after.starts_with('+')
         }
     };
     Some((end + 1 + manner(after), differs))
@@ -526,8 +526,8 @@ fn times(repetition: &str) -> (u64, u64) {
         Some(b'*') => (0, u64::MAX),
         Some(b'{') => {
             let (numbers, _) = repetition[1..].split_once('}').unwrap_or_default();
-            let (least, most) = numbers.split_once(',').unwrap_or((numbers, numbers));
-            (number(least).unwrap_or(0), number(most).unwrap_or(u64::MAX))
+            let (min, max) = numbers.split_once(',').unwrap_or((numbers, numbers));
+            (number(min).unwrap_or(0), number(max).unwrap_or(u64::MAX))
         }
         _ => (1, u64::MAX),
     }

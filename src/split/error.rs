@@ -35,8 +35,8 @@ pub(super) enum SplitError {
     )]
     Dialect { pattern: String, construct: String },
     /// To compare the dialects could take too long.
-    #[error("the regular expression has {bytes} bytes; the limit is {most}")]
-    LongExpression { bytes: usize, most: usize },
+    #[error("the regular expression has {bytes} bytes; the limit is {max}")]
+    LongExpression { bytes: usize, max: usize },
     /// The offsets of pre-tokens have 32 bits.
     #[error(
         "a text of {bytes} bytes has no safe split point; the limit for such a text is {} bytes",

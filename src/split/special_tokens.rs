@@ -48,8 +48,8 @@ impl SpecialFinder {
         SpecialFinder::with_dfa_up_to(LONGEST_FOR_DFA, tokens)
     }
 
-    /// Does the same as [`new`](SpecialFinder::new), without a DFA if a token is longer than `most` bytes.
-    fn with_dfa_up_to(most: usize, tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
+    /// Does the same as [`new`](SpecialFinder::new), without a DFA if a token is longer than `max_dfa_bytes` bytes.
+    fn with_dfa_up_to(max_dfa_bytes: usize, tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
         if let Some(number) = tokens.iter().position(|token| token.as_ref().is_empty()) {
             return Err(SplitError::EmptySpecial { number }.into());
         }
@@ -58,7 +58,7 @@ impl SpecialFinder {
         };
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .kind((longest > most).then_some(AhoCorasickKind::ContiguousNFA))
+            .kind((longest > max_dfa_bytes).then_some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
             .map_err(SplitError::Specials)?;
         Ok(SpecialFinder { search: Some(search), longest })
@@ -161,8 +161,8 @@ mod tests {
             let mut tokens = tokens;
             tokens.sort();
             tokens.dedup();
-            for most in [usize::MAX, 0] {
-                let finder = SpecialFinder::with_dfa_up_to(most, &tokens).expect("no token is empty");
+            for max_dfa_bytes in [usize::MAX, 0] {
+                let finder = SpecialFinder::with_dfa_up_to(max_dfa_bytes, &tokens).expect("no token is empty");
                 prop_assert_eq!(finder.segments(&text).collect::<Vec<_>>(), obvious(&tokens, &text));
             }
         }

@@ -539,19 +539,19 @@ pub(super) fn is_worth_sharing<W: Weight + Default>(pair: PairId, pairs: &KeptPa
 ///
 /// A merge reads and writes cells from the token before the occurrence to the token after it. So a cut is made only
 /// where the token after one occurrence and the token before the next are two places of the text, not one that both
-/// would read. They may have the same id. Gives at most `most` segments, fewer if more are not worth it.
+/// would read. They may have the same id. Gives at most `max_segments` segments, fewer if more are not worth it.
 pub(super) fn cuts<W: Weight + Default>(
     pair: PairId,
     corpus: &Corpus<W>,
     pairs: &KeptPairs<W>,
-    most: usize,
+    max_segments: usize,
 ) -> Vec<SegmentCut> {
     let mut cuts: Vec<SegmentCut> = Vec::new();
-    if most == 1 {
+    if max_segments == 1 {
         return cuts;
     }
     let listed = pairs.listed(pair);
-    let segments = most.min(listed / MIN_SEGMENT);
+    let segments = max_segments.min(listed / MIN_SEGMENT);
     for segment in 1..segments {
         let first = cuts.last().map_or(0, |cut| cut.occurrences).max(listed * segment / segments);
         cuts.extend(cut(pair, first..listed.min(first + CUT_SEARCH), corpus, pairs));

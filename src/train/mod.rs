@@ -157,7 +157,7 @@ impl Merges {
         self.0.is_empty()
     }
 
-    /// The first `most` merges, or all if the list is shorter. This is what a shorter training with the same
+    /// The first `max_merges` merges, or all if the list is shorter. This is what a shorter training with the same
     /// settings would have learned.
     ///
     /// ```
@@ -171,8 +171,8 @@ impl Merges {
     /// assert_eq!(learn(3).first(1), learn(1));
     /// ```
     #[must_use]
-    pub fn first(&self, most: usize) -> Merges {
-        Merges(self.0[..self.0.len().min(most)].to_vec())
+    pub fn first(&self, max_merges: usize) -> Merges {
+        Merges(self.0[..self.0.len().min(max_merges)].to_vec())
     }
 
     /// Total length in bytes of the tokens that the merges make, at most 2⁶⁴ − 1.

@@ -79,9 +79,9 @@ fn best_pair(
         right: token_counts[to_usize(pair.1)],
         bytes: to_u64(length(pair)),
     };
-    let least = config.min_frequency.get().max(1);
-    let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|most| length(pair) <= most);
-    let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= least && fits(pair));
+    let min_count = config.min_frequency.get().max(1);
+    let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|max_bytes| length(pair) <= max_bytes);
+    let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= min_count && fits(pair));
     let hf = |(left, right): (u32, u32)| (hf_order(left), hf_order(right));
     let best = candidates.max_by(|&(one, (one_count, one_first)), &(two, (two_count, two_first))| {
         let by_score = compare_scores(config.score, &measures(one, one_count), &measures(two, two_count));

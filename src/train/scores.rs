@@ -464,8 +464,8 @@ impl<'a> ScoreTrainer<'a> {
 
     /// Moves pairs in the heap, and returns those that still occur often enough.
     fn update_all(&mut self, mut pairs: Vec<PairId>) -> Vec<PairId> {
-        let least = self.log.config.min_count();
-        pairs.retain(|&pair| self.pairs[to_usize(pair)].count >= least);
+        let min_count = self.log.config.min_count();
+        pairs.retain(|&pair| self.pairs[to_usize(pair)].count >= min_count);
         pairs.iter().for_each(|&pair| self.update(pair));
         pairs
     }
@@ -484,10 +484,10 @@ impl<'a> ScoreTrainer<'a> {
             found[id].count += self.corpus.weight(self.sequences[position]);
             found[id].positions.push(truncate_to_u32(position));
         }
-        let (least, longest) = (self.log.config.min_count(), self.log.config.max_bytes());
+        let (min_count, longest) = (self.log.config.min_count(), self.log.config.max_bytes());
         for pair in found {
             let bytes = self.corpus.length(pair.left) + self.corpus.length(pair.right);
-            if pair.count >= least && bytes <= longest {
+            if pair.count >= min_count && bytes <= longest {
                 self.keep(pair);
             }
         }

@@ -308,18 +308,18 @@ impl Vocabulary {
         parts.build().map_err(|error| Error::new(ErrorKind::Usage, error))
     }
 
-    /// Returns the first `most` merges as a list, and the number of each token in it.
+    /// Returns the first `max_merges` merges as a list, and the number of each token in it.
     ///
     /// This is the form that training produces. Merges must be in ascending order of rank, as a [`Vocabulary`] has
     /// them.
     ///
     /// # Errors
     /// Merges share a rank, or one of them cannot be [listed].
-    pub(super) fn as_list(&self, most: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
+    pub(super) fn as_list(&self, max_merges: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
         let mut numbers: FxHashMap<TokenId, u32> =
             (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
-        let mut merges = Vec::with_capacity(most);
-        for (index, merge) in self.merges.iter().enumerate().take(most) {
+        let mut merges = Vec::with_capacity(max_merges);
+        for (index, merge) in self.merges.iter().enumerate().take(max_merges) {
             if to_usize(merge.rank) != index {
                 return Err(format!("merges {index} and {} have the same rank", index + 1));
             }

@@ -281,7 +281,7 @@ impl Interleaved {
         let (tables, start) = (backtracker.tables, path.at);
         // The last token within the chunks may need as many bytes after them as the longest token has, and one
         // more.
-        let seen = start + length * LANES + tables.longest.most_bytes() + 1;
+        let seen = start + length * LANES + tables.longest.max_token_bytes() + 1;
         let text = &backtracker.text[start..backtracker.text.len().min(seen)];
         self.text.clear();
         self.text.extend_from_slice(text);
@@ -306,7 +306,7 @@ impl Interleaved {
 
     /// Encodes all texts, [`LANES`] at a time.
     fn advance_all(&mut self, tables: &BacktrackTables) {
-        self.text.resize(self.text.len() + tables.longest.most_bytes() + 2, 0);
+        self.text.resize(self.text.len() + tables.longest.max_token_bytes() + 2, 0);
         self.ids.resize(self.text.len().max(self.ids.len()), TokenId::default());
         let Interleaved { text, ids, lanes } = self;
         let mut waiting = 0..lanes.len();

@@ -155,7 +155,7 @@ impl BacktrackTables {
 
     /// Whether texts can be encoded interleaved. That needs padding as long as the longest token after each text.
     fn can_interleave(&self) -> bool {
-        self.longest.most_bytes() <= lazy_dfa::LONGEST
+        self.longest.max_token_bytes() <= lazy_dfa::LONGEST
     }
 
     /// Whether two tokens are compatible: whether the bytes of both together encode to the two.

@@ -54,15 +54,15 @@ impl TriePrefix {
 }
 
 impl TrieBuilder {
-    /// The trie of a vocabulary; `None` if it would have more than `most` prefixes.
-    pub(super) fn new(vocabulary: &Vocabulary, most: usize) -> Option<TrieBuilder> {
+    /// The trie of a vocabulary; `None` if it would have more than `max_prefixes` prefixes.
+    pub(super) fn new(vocabulary: &Vocabulary, max_prefixes: usize) -> Option<TrieBuilder> {
         let empty = TriePrefix { token: NONE, ..TriePrefix::default() };
         let mut trie = TrieBuilder { prefixes: vec![empty], two: vec![EMPTY; 1 << 16] };
         let bytes = vocabulary.byte_ids().iter().copied();
         let made = vocabulary.merges().iter().map(|merge| merge.result);
         for id in bytes.chain(made) {
             let bytes = vocabulary.bytes(id).unwrap_or_default();
-            let end = trie.add(bytes, most)?;
+            let end = trie.add(bytes, max_prefixes)?;
             (end.token, end.token_length) = (id.get(), end.length);
         }
         for number in 1..trie.prefixes.len() {
@@ -148,12 +148,12 @@ impl TrieBuilder {
     }
 
     /// The prefix with these bytes; adds it and its own prefixes if they are new. `None` if the trie then has
-    /// more than `most`.
-    fn add(&mut self, bytes: &[u8], most: usize) -> Option<&mut TriePrefix> {
+    /// more than `max_prefixes`.
+    fn add(&mut self, bytes: &[u8], max_prefixes: usize) -> Option<&mut TriePrefix> {
         let mut prefix = EMPTY;
         for &byte in bytes {
             prefix = self.child(prefix, byte).unwrap_or_else(|| self.add_child(prefix, byte));
-            if self.prefixes.len() > most {
+            if self.prefixes.len() > max_prefixes {
                 return None;
             }
         }
@@ -201,7 +201,7 @@ pub(super) struct LongestPrefixTrie {
     /// All nodes in a double array: a child is at its parent's base, exclusive-or its byte.
     nodes: Box<[TrieNode]>,
     /// Length of the longest token in bytes.
-    most_bytes: usize,
+    max_token_bytes: usize,
 }
 
 /// A node, packed into eight bytes.
@@ -255,8 +255,8 @@ impl LongestPrefixTrie {
         }
         array.close();
         let (one, two) = roots(trie, &nodes);
-        let most_bytes = prefixes.iter().map(|prefix| to_usize(prefix.length)).max().unwrap_or_default();
-        Some(LongestPrefixTrie { one, two, nodes: array.nodes.into(), most_bytes })
+        let max_token_bytes = prefixes.iter().map(|prefix| to_usize(prefix.length)).max().unwrap_or_default();
+        Some(LongestPrefixTrie { one, two, nodes: array.nodes.into(), max_token_bytes })
     }
 
     /// The longest token that this text begins with, and its length; 0 means 256 or more. The text must not
@@ -278,8 +278,8 @@ impl LongestPrefixTrie {
     }
 
     /// Length of the longest token in bytes.
-    pub(super) fn most_bytes(&self) -> usize {
-        self.most_bytes
+    pub(super) fn max_token_bytes(&self) -> usize {
+        self.max_token_bytes
     }
 
     /// The node of two bytes.

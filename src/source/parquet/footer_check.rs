@@ -212,9 +212,9 @@ impl PageHeader {
             _ => i64::MAX,
         };
         let bytes = self.bytes(codec);
-        let most = self.compressed.saturating_add(64).saturating_mul(ratio);
+        let max_bytes = self.compressed.saturating_add(64).saturating_mul(ratio);
         let has_room = || Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_ok();
-        if bytes > most || !has_room() {
+        if bytes > max_bytes || !has_room() {
             return Err(wrong(format!("a page of {} bytes cannot decompress to {bytes}", self.compressed)));
         }
         // Every value takes at least one byte.

@@ -168,9 +168,9 @@ impl Footer {
         let by_differences = |column: &ColumnChunkMetaData| {
             column.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
         };
-        let most =
+        let max_rows =
             if self.columns_read(group).any(by_differences) { ROWS_BY_DIFFERENCES } else { usize::MAX };
-        rows_in_batch(batch_bytes, bytes, rows).min(most)
+        rows_in_batch(batch_bytes, bytes, rows).min(max_rows)
     }
 
     /// Metadata of the leaf columns that are read.
@@ -212,12 +212,12 @@ fn contradiction(name: &str, group: usize) -> Error {
 /// Returns an iterator over the documents of one row group.
 ///
 /// # Errors
-/// The row group cannot be read, or a page has more than `most` bytes.
+/// The row group cannot be read, or a page has more than `max_page_bytes` bytes.
 pub(super) fn read(
     footer: &Footer,
     file: &SourceFile,
     group: usize,
-    most: u64,
+    max_page_bytes: u64,
     reading: ReadContext,
 ) -> Result<RowGroupReader> {
     let place = format!("row group {group}");
@@ -231,8 +231,8 @@ pub(super) fn read(
         let (start, bytes) = guarded(&reading.name, &place, || Ok::<_, ParquetError>(column.byte_range()))?;
         input.fetch(start, bytes)?;
         guarded(&reading.name, &place, || {
-            check_pages(&input, column, |bytes| match bytes > most {
-                true => Err(over_memory_limit("a page", bytes, most).into()),
+            check_pages(&input, column, |bytes| match bytes > max_page_bytes {
+                true => Err(over_memory_limit("a page", bytes, max_page_bytes).into()),
                 false => Ok(()),
             })
         })?;

@@ -347,7 +347,7 @@ impl HttpService for Connector {
 /// # Errors
 /// The server cannot be reached, or its answer breaks off or is too long.
 fn run_request(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-    let most = range_bytes(&request).unwrap_or(MAX_ANSWER_BYTES);
+    let max_bytes = range_bytes(&request).unwrap_or(MAX_ANSWER_BYTES);
     let (parts, body) = request.into_parts();
     let answer = match body.as_bytes() {
         Some(body) if !body.is_empty() => agent.run(Request::from_parts(parts, &body[..])),
@@ -355,11 +355,11 @@ fn run_request(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, Http
     };
     let (parts, body) = answer.map_err(client_error)?.into_parts();
     let mut bytes = Vec::new();
-    let mut reader = body.into_with_config().limit(u64::MAX).reader().take(most + 1);
+    let mut reader = body.into_with_config().limit(u64::MAX).reader().take(max_bytes + 1);
     let cut_off = |cause| HttpError::new(HttpErrorKind::Interrupted, cause);
     let read = reader.read_to_end(&mut bytes).map_err(cut_off)?;
-    if u64::try_from(read).is_ok_and(|read| read > most) {
-        let problem = format!("its answer has more than the {most} bytes that were expected");
+    if u64::try_from(read).is_ok_and(|read| read > max_bytes) {
+        let problem = format!("its answer has more than the {max_bytes} bytes that were expected");
         return Err(HttpError::new(HttpErrorKind::Decode, std::io::Error::other(problem)));
     }
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))

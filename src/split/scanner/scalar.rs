@@ -256,9 +256,9 @@ impl ScalarScanner {
             .unwrap_or_else(|| if at_end { white_space.end } else { white_space.without_last(text) })
     }
 
-    /// `\p{N}{1,most}`, where the first digit has been matched and `at` is the offset after it.
-    fn digits(&self, text: &[u8], mut at: usize, most: usize) -> usize {
-        for _ in 1..most {
+    /// `\p{N}{1,max_digits}`, where the first digit has been matched and `at` is the offset after it.
+    fn digits(&self, text: &[u8], mut at: usize, max_digits: usize) -> usize {
+        for _ in 1..max_digits {
             let (class, next) = self.class(text, at);
             if class & NUMBER == 0 {
                 break;

@@ -54,7 +54,7 @@ struct ScanTuning {
     /// Maximum number of merges that get one-byte codes.
     narrow_merges: usize,
     /// Number of codes at which the scan ends.
-    most_codes: usize,
+    max_codes: usize,
     /// Cost of merging one occurrence with lists, as the number of codes that can be scanned in the same time.
     codes_per_merge: u64,
     /// Implementation of the pass over the text.
@@ -72,7 +72,7 @@ impl ScanTuning {
             chunk: if is_cached { 1 << 21 } else { 1 << 18 },
             rare_share: 2_500,
             narrow_merges: 256,
-            most_codes: text::MAX_CODES,
+            max_codes: text::MAX_CODES,
             codes_per_merge: codes_per_merge(engine, is_cached),
             engine,
         }
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
             }
             self.observer.checkpoint()?;
             let limits = BatchLimits {
-                min_count: config.min_count().max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
+                min_count: config.min_count().max(self.rare.as_ref().map_or(0, |rare| rare.max_count + 1)),
                 max_bytes: config.max_bytes(),
                 max_pairs: wanted.min(self.free.len()),
             };
@@ -280,7 +280,7 @@ impl<'a> Scanner<'a> {
         self.text.widen();
         self.counts = self.counts.widened(MAX_CODES);
         // The first two-byte code separates sequences, if no byte was left for that.
-        let last = Code::try_from(self.tuning.most_codes.min(MAX_CODES)).expect("tables are small");
+        let last = Code::try_from(self.tuning.max_codes.min(MAX_CODES)).expect("tables are small");
         self.free.splice(..0, (WIDE_SEPARATOR + 1..last).rev());
         let Some(rare) = self.rare.take() else { return };
         let codes: Vec<(u8, Code)> =

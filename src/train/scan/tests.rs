@@ -45,16 +45,17 @@ fn tuning() -> impl Strategy<Value = ScanTuning> {
     let chunk = prop_oneof![1..9usize, 60..140usize, Just(1 << 18)];
     let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
     let narrow_merges = prop_oneof![0..6usize, Just(256)];
-    let most_codes = prop_oneof![Just(MAX_CODES), 258..340usize];
-    (chunk, rare_share, narrow_merges, most_codes, proptest::sample::select(ScanEngine::available()))
-        .prop_map(|(chunk, rare_share, narrow_merges, most_codes, engine)| ScanTuning {
+    let max_codes = prop_oneof![Just(MAX_CODES), 258..340usize];
+    (chunk, rare_share, narrow_merges, max_codes, proptest::sample::select(ScanEngine::available())).prop_map(
+        |(chunk, rare_share, narrow_merges, max_codes, engine)| ScanTuning {
             chunk,
             rare_share,
             narrow_merges,
-            most_codes,
+            max_codes,
             codes_per_merge: NEVER,
             ..ScanTuning::new(engine, 0)
-        })
+        },
+    )
 }
 
 /// Scans on a number of threads.

@@ -278,7 +278,7 @@ fn count_byte_pairs(counters: &mut Counters, text: &[u8]) {
 /// Bytes so rare that no pair with one of them is merged yet. They share one code in the text.
 ///
 /// A pair is at most as frequent as either of its tokens. So while only pairs more frequent than
-/// [`most`](Self::most) are merged, none of these bytes takes part in a merge and each keeps its place in the
+/// [`max_count`](Self::max_count) are merged, none of these bytes takes part in a merge and each keeps its place in the
 /// text. A list, in the order of the text, says which byte each of them is.
 ///
 /// Pairs with the shared code are counted together, and none of them is a candidate for a merge.
@@ -287,7 +287,7 @@ pub(super) struct RareBytes {
     /// The code that these bytes share.
     pub(super) code: u8,
     /// How often the most frequent of these bytes occurs.
-    pub(super) most: u64,
+    pub(super) max_count: u64,
     /// Whether each byte is one of them.
     has: [bool; 256],
     /// The byte at each occurrence of `code`, in the order of the text.
@@ -301,8 +301,8 @@ impl RareBytes {
         let has: [bool; 256] =
             std::array::from_fn(|byte| used[byte] > 0 && used[byte].saturating_mul(share) < token_count);
         let code = (0..=255u8).find(|&byte| has[usize::from(byte)])?;
-        let most = used.iter().zip(has).filter(|(_, has)| *has).map(|(count, _)| *count).max()?;
-        Some(RareBytes { code, most, has, bytes: Vec::new() })
+        let max_count = used.iter().zip(has).filter(|(_, has)| *has).map(|(count, _)| *count).max()?;
+        Some(RareBytes { code, max_count, has, bytes: Vec::new() })
     }
 
     /// Whether `byte` is one of the rare bytes.

@@ -128,16 +128,17 @@ impl DfaEncoder<'_> {
     /// Extends some texts: interleaved, up to the end of the shortest, if there is one for each lane. Goes only
     /// so far that the DFA cannot overflow meanwhile.
     fn extend_all(&mut self, running: &mut [RunningText<'_>]) {
-        let most = self.tokens.bytes_at_a_time();
+        let max_bytes = self.tokens.bytes_at_a_time();
         let Some(running) = running.first_chunk_mut::<LANES>() else {
             for running in running {
-                let length = running.text.len().min(most);
+                let length = running.text.len().min(max_bytes);
                 let (text, found) = running.take(length);
                 running.lane = self.chunk(running.lane, text, found);
             }
             return;
         };
-        let length = running.iter().map(|running| running.text.len()).min().unwrap_or_default().min(most);
+        let length =
+            running.iter().map(|running| running.text.len()).min().unwrap_or_default().min(max_bytes);
         let mut lanes = running.each_ref().map(|running| running.lane);
         let mut found = running.each_mut().map(|running| running.take(length));
         let texts = found.each_ref().map(|(text, _)| *text);

@@ -211,10 +211,10 @@ pub(super) fn contains(set: &[IncompatibleRange], number: u32) -> bool {
 /// the first to the last of some members between which no other of `numbers` is. It may contain values that are not
 /// in `numbers`, which keeps the intervals few.
 pub(super) fn among(mut numbers: &[u32], set: &[IncompatibleRange], found: &mut Vec<IncompatibleRange>) {
-    let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
-    let from = set.partition_point(|incompatible| incompatible.1 <= least);
+    let (smallest, largest) = (numbers[0], numbers[numbers.len() - 1]);
+    let from = set.partition_point(|incompatible| incompatible.1 <= smallest);
     let mut apart = true;
-    for &(first, end) in set[from..].iter().take_while(|incompatible| incompatible.0 <= most) {
+    for &(first, end) in set[from..].iter().take_while(|incompatible| incompatible.0 <= largest) {
         let before = numbers.partition_point(|&number| number < first);
         apart |= before > 0;
         numbers = &numbers[before..];
