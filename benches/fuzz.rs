@@ -102,8 +102,8 @@ fn main() -> Result<()> {
         if !target.seeds.iter().any(reads) {
             return Err(format!("{}: valid input is refused", target.name).into());
         }
-        let (begun, mut executions, mut accepted, mut found) = (Instant::now(), 0_u64, 0, 0);
-        while begun.elapsed() < Duration::from_secs(seconds) {
+        let (started_at, mut executions, mut accepted, mut found) = (Instant::now(), 0_u64, 0, 0);
+        while started_at.elapsed() < Duration::from_secs(seconds) {
             let input = random.damaged(&target.seeds);
             fs::write(&path, &input)?;
             executions += 1;

@@ -121,7 +121,7 @@ fn train(input: &str, stream: bool, hub: &FakeHub, home: &Path) -> Result<Run> {
     command.current_dir(home).env("HF_ENDPOINT", &hub.endpoint).env("HF_HOME", home.join("hf"));
     command.args(["train", input, "--split", "gpt2", "--merges", "1000", "-o", "out", "-q"]);
     command.args(stream.then_some("--stream"));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut child = command.spawn()?;
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kb = 0;
@@ -136,7 +136,7 @@ fn train(input: &str, stream: bool, hub: &FakeHub, home: &Path) -> Result<Run> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let wall = begun.elapsed();
+    let wall = started_at.elapsed();
     assert!(outcome.success(), "{input}");
     Ok(Run { wall, peak_kb, tokenizer: fs::read(home.join("out/tokenizer.json"))? })
 }

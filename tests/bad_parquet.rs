@@ -48,13 +48,13 @@ fn run(folder: &Path, arguments: &str) -> Ran {
     command.args(["-c", &limited, env!("CARGO_BIN_EXE_tokenmill"), "--threads", "1", "--memory", "1GB"]);
     command.args(arguments.split(' ')).current_dir(folder).env_remove("RUST_BACKTRACE");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr).unwrap());
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut child = command.spawn().unwrap();
     let code = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status.code();
         }
-        if begun.elapsed() > DEADLINE {
+        if started_at.elapsed() > DEADLINE {
             child.kill().unwrap();
             break child.wait().unwrap().code();
         }
@@ -63,7 +63,7 @@ fn run(folder: &Path, arguments: &str) -> Ran {
     Ran {
         code,
         said: String::from_utf8_lossy(&fs::read(stderr).unwrap()).into_owned(),
-        took: begun.elapsed(),
+        took: started_at.elapsed(),
     }
 }
 

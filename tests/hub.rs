@@ -352,9 +352,9 @@ fn a_killed_download_goes_on() {
     let mut sent = 0;
     for part in [40_000_000, 110_000_000] {
         let mut child = train().spawn().unwrap();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while fs::metadata(&partial).map_or(0, |found| found.len()) < part {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing arrives");
+            assert!(started_at.elapsed() < Duration::from_secs(60), "nothing arrives");
             std::thread::sleep(Duration::from_millis(5));
         }
         child.kill().unwrap();

@@ -274,8 +274,8 @@ fn gives_sign_of_life(
     observer: &dyn Observer,
 ) -> Result<bool> {
     let before = content(folder, number)?;
-    let (begun, mut reported) = (Instant::now(), false);
-    while begun.elapsed() < heartbeat.dead_after {
+    let (started_at, mut reported) = (Instant::now(), false);
+    while started_at.elapsed() < heartbeat.dead_after {
         observer.checkpoint()?;
         thread::sleep(heartbeat.every.min(Duration::from_millis(200)));
         if last(folder)? != Some(number) {
@@ -496,9 +496,9 @@ mod tests {
     fn one_that_cannot_be_seen_is_followed_after_some_time_without_a_sign_of_life() {
         let folder = tempfile::tempdir().expect("a folder");
         left_by_another(folder.path(), 9);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let claim = take(folder.path()).expect("it is dead");
-        assert!(begun.elapsed() >= QUICK.dead_after && claim.number() == 10 && !claim.follows_ended());
+        assert!(started_at.elapsed() >= QUICK.dead_after && claim.number() == 10 && !claim.follows_ended());
         drop(claim);
         fs::write(path(folder.path(), 11), "not whole").expect("a file");
         assert!(!take(folder.path()).expect("it is dead").follows_ended());

@@ -134,8 +134,8 @@ fn say(message: &str) {
 /// `run` and `encode` keep a journal and continue. The other commands keep no partial result and start over. The
 /// command line is shown with secrets hidden, so a user may have to fill them in again.
 fn interrupted(command: &Command) -> String {
-    let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
-    let to = if goes_on { "continue from what is finished" } else { "start over" };
+    let can_resume = matches!(command, Command::Run(_) | Command::Encode(_));
+    let to = if can_resume { "continue from what is finished" } else { "start over" };
     let command = escape_controls(&session::command_line());
     format!(
         "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"

@@ -57,14 +57,14 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Checks that a training would replace no file that is not its own. A folder with a training record holds the files
-/// of a training, which may be replaced. If the job has already begun in this folder (`begun`), all files there are
+/// Checks that a training would replace no file that is not its own. A folder with a training record holds the files of
+/// a training, which may be replaced. If the job has already begun in this folder (`is_resumed`), all files there are
 /// its own. `reported` is the folder for the report, if the training writes one.
 ///
 /// # Errors
 /// A file of another origin has the name of a result, or a record cannot be read.
-pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&Path>) -> Result<()> {
-    if begun {
+pub(super) fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Option<&Path>) -> Result<()> {
+    if is_resumed {
         return Ok(());
     }
     for folder in train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]) {

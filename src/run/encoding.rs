@@ -206,15 +206,15 @@ fn note_bin_format(encode: &EncodePlan, ids: u64, contents: &RowTotals, observer
 fn note_reused(reused: &Reused, observer: &dyn Observer) {
     let &Reused { files, row_groups, text_bytes, .. } = reused;
     if text_bytes > 0 {
-        let whole = with_unit(to_u64(files), "data file");
-        let begun = with_unit(to_u64(row_groups), "row group");
-        let there = match (files, row_groups) {
-            (0, _) => begun,
-            (_, 0) => whole,
-            _ => format!("{whole} and {begun} of another"),
+        let data_files = with_unit(to_u64(files), "data file");
+        let groups = with_unit(to_u64(row_groups), "row group");
+        let completed = match (files, row_groups) {
+            (0, _) => groups,
+            (_, 0) => data_files,
+            _ => format!("{data_files} and {groups} of another"),
         };
         observer.noted(&format!(
-            "continuing an earlier run: it completed {there}, with {} of text",
+            "continuing an earlier run: it completed {completed}, with {} of text",
             ByteCount(text_bytes)
         ));
     }

@@ -59,10 +59,10 @@ pub(super) fn refuse_long_documents(
     memory: ByteCount,
 ) -> Documents<'static> {
     let max_bytes = longest_document(memory);
-    let mut begun = OpenDocument { row: 0, bytes: 0 };
+    let mut open_document = OpenDocument { row: 0, bytes: 0 };
     Box::new(documents.map(move |batch| {
         let batch = batch?;
-        match begun.too_long(&batch, max_bytes) {
+        match open_document.too_long(&batch, max_bytes) {
             None => Ok(batch),
             Some(row) => {
                 let file = name(batch.source, batch.unit);
@@ -112,8 +112,8 @@ impl OpenDocument {
             found.map(|(_, row)| if row == batch.first_row { first } else { row })
         };
         if batch.open {
-            let goes_on = last == 0 && batch.continued;
-            let (row, before) = if goes_on { (first, before) } else { (batch.first_row + to_u64(last), 0) };
+            let continues = last == 0 && batch.continued;
+            let (row, before) = if continues { (first, before) } else { (batch.first_row + to_u64(last), 0) };
             *self = OpenDocument { row, bytes: before + length(last) };
         }
         too_long
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_document_is_too_long_as_soon_as_its_parts_are() {
-        let mut begun = OpenDocument { row: 0, bytes: 0 };
+        let mut open_document = OpenDocument { row: 0, bytes: 0 };
         let mut found = |first, lengths: &[usize], continued, open| {
-            begun.too_long(&batch(first, lengths, continued, open), 20)
+            open_document.too_long(&batch(first, lengths, continued, open), 20)
         };
         assert_eq!(found(0, &[15, 15, 5], false, true), None);
         assert_eq!(found(2, &[10], true, true), None, "15 so far");

@@ -323,9 +323,9 @@ pub(super) fn pipe_error<R: Read>(mut pipe: R, name: &str) -> Result<PeekReader<
             return Err(damaged(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")));
         }
     };
-    let mut begun = PeekReader::new(Cursor::new(head).chain(pipe));
-    begun.read_error(name)?;
-    Ok(begun)
+    let mut reader = PeekReader::new(Cursor::new(head).chain(pipe));
+    reader.read_error(name)?;
+    Ok(reader)
 }
 
 /// Bytes of a skippable frame's header: a magic number and the length of the content, 4 bytes each.

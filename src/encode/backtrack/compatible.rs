@@ -204,12 +204,12 @@ impl FollowOrder {
     /// Numbers the tokens byte by byte. The bytes that begin the most tokens have a class each; the others come
     /// last and share one.
     fn number_all(&mut self, vocabulary: &Vocabulary) {
-        let mut begun = [0_u32; 256];
+        let mut first_byte_counts = [0_u32; 256];
         for (_, bytes) in vocabulary.ordinary() {
-            begun[usize::from(bytes[0])] += 1;
+            first_byte_counts[usize::from(bytes[0])] += 1;
         }
         let mut bytes: Vec<u8> = (0..=u8::MAX).collect();
-        bytes.sort_by_key(|&byte| Reverse(begun[usize::from(byte)]));
+        bytes.sort_by_key(|&byte| Reverse(first_byte_counts[usize::from(byte)]));
         let mut next = 0;
         for byte in bytes {
             let start = next;

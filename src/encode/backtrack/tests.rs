@@ -295,14 +295,14 @@ fn learned_vocabularies_are_encoded_by_backtracking() {
 #[test]
 fn a_path_is_extended_by_interleaved_chunks() {
     let inputs = (with_texts(), any::<prop::sample::Index>(), any::<prop::sample::Index>());
-    one_case_in(4, &inputs, |((vocabulary, texts), begun, end)| {
+    one_case_in(4, &inputs, |((vocabulary, texts), start, end)| {
         let (tables, mut interleaved, mut dead) =
             (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
         let text = texts.concat().repeat(4);
         let mut backtracker = Backtracker { tables: &tables, text: &text, dead: &mut dead };
         // The path must not touch ids before its own.
         let mut path = Path::new(vec![TokenId::new(7)], 0);
-        backtracker.extend_to(&mut path, begun.index(text.len() + 1).min(40));
+        backtracker.extend_to(&mut path, start.index(text.len() + 1).min(40));
         let end = end.index(text.len() + 1);
         interleaved.extend_to(&mut backtracker, &mut path, end);
         prop_assert!(path.at >= end);

@@ -205,13 +205,13 @@ impl<'a> Http<'a> {
     fn whole_once(&self, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>), RequestError> {
         let mut answer = self.get(url, ByteSpan::default())?;
         let mut body = Vec::new();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while let Some(block) = answer.next()? {
             body.extend_from_slice(&block);
-            if begun.elapsed() > self.settings.patience.whole {
+            if started_at.elapsed() > self.settings.patience.whole {
                 return Err(RequestError::Refused {
                     kind: ErrorKind::Network,
-                    problem: format!("its answer takes more than {} seconds", begun.elapsed().as_secs()),
+                    problem: format!("its answer takes more than {} seconds", started_at.elapsed().as_secs()),
                     help: "check the network, then run the same command again",
                 });
             }
@@ -237,9 +237,9 @@ impl Answer<'_> {
     /// # Errors
     /// The connection fails or is too slow, or the caller is to stop.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let block = receive(&self.blocks, self.stop)?.transpose()?;
-        self.pace.waited += begun.elapsed();
+        self.pace.waited += started_at.elapsed();
         if let Some(block) = &block {
             self.pace.received += to_u64(block.len());
             self.pace.check()?;

@@ -316,12 +316,12 @@ fn what_fails_in_passing_is_tried_again() {
         let hears = Arc::clone(&told);
         let noted: Note = Arc::new(move |message| lock(&hears).push(message.to_owned()));
         let settings = HubSettings { noted, ..settings };
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let fetched = fetch(URI, false, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(texts(&fetched), [text.as_str()], "{name}");
         assert_eq!(hub.faults_left(), 0, "{name}");
         let waits = name.starts_with("a wait");
-        assert_eq!(begun.elapsed() >= Duration::from_secs(1), waits, "{name}");
+        assert_eq!(started_at.elapsed() >= Duration::from_secs(1), waits, "{name}");
         let told = lock(&told).join("\n");
         assert_eq!(told.starts_with("a.parquet of ns/poems cannot be fetched: "), waits, "{name}: {told}");
         assert_eq!(told.ends_with("; trying again in 1 second"), waits, "{name}: {told}");
@@ -414,10 +414,10 @@ fn a_request_to_stop_is_heard_while_nothing_comes() {
     let (hub, mut settings) = hub(&[("a.parquet", "right", true)], folder.path());
     settings.patience.silence = Duration::from_secs(60);
     hub.fail(Part::Files, Fault::Stall(Duration::from_secs(20)));
-    let begun = Instant::now();
-    let error = fetch(URI, false, &settings, &Stop(begun)).unwrap_err();
+    let started_at = Instant::now();
+    let error = fetch(URI, false, &settings, &Stop(started_at)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started_at.elapsed() < Duration::from_secs(5));
 }
 
 /// Files in the cache are checked against the hub's list, and damaged ones are downloaded again.

@@ -342,8 +342,8 @@ impl<'a> Scanner<'a> {
 
     /// The result. `exhausted` says that no pair is left that may be merged.
     fn finish(self, exhausted: bool) -> Scanned<'a> {
-        let goes_on = !exhausted && self.log.remaining() > 0;
-        let text = goes_on.then(|| {
+        let continues = !exhausted && self.log.remaining() > 0;
+        let text = continues.then(|| {
             let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
             to_token_ids(&self.text, &self.ids, shared)
         });
