@@ -61,7 +61,7 @@ struct DocumentCounter<'a> {
     config: &'a CountConfig,
     /// The distinct texts, and behind them in `bytes` the text that is being read.
     distinct: DistinctPretokens,
-    /// The start of the text that is being read, in the bytes of `pretokens`.
+    /// The start of the text that is being read, in the bytes of `distinct`.
     start: usize,
     /// The source of the text that is being read.
     source: usize,

@@ -214,7 +214,7 @@ impl<'a> Job<'a> {
         }
         if is_done {
             let whole = all.map_or(Ok(()), |all| all.verify(self.folder.path(), self.observer));
-            return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
+            return match whole.and_then(|()| self.check_other_files(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
                 Err(damage) => self.run_again_if_damaged(damage),
             };
@@ -275,7 +275,7 @@ impl<'a> Job<'a> {
 
     /// Checks that the job can write its split beside the other splits of the output, before anything is changed.
     ///
-    /// A job with a given tokenizer must encode as the others did: see [`encoding::check_splits`]. A job that trains
+    /// A job with a given tokenizer must encode as the others did: see [`encoding::check_dataset_splits`]. A job that trains
     /// would replace the tokenizer with which the others were encoded, so there must be none. The check of a job that
     /// trains is left out if the folder stores the state of this job, which was then checked before.
     ///
@@ -315,16 +315,16 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// A file is missing, damaged or cannot be read, or a tokenizer is another one.
-    fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
+    fn check_other_files(&self, manifest: &Manifest) -> Result<RunReport> {
         let card = self.plan.encode.as_ref().map(|_| CARD_FILE);
         let names = report::names(self.folder.additional_split()).into_iter().chain(card.map(str::to_owned));
-        names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
+        names.map(|name| self.folder.path().join(name)).try_for_each(check_exists)?;
         let own = report::names(self.folder.additional_split());
         own.iter()
             .filter(|name| manifest.reports.contains(name))
             .try_for_each(|name| report::check(&self.folder.path().join(name)))?;
         if let Some(train) = &self.plan.train {
-            is_there(TrainingRecord::path(&train.output))?;
+            check_exists(TrainingRecord::path(&train.output))?;
             let record = TrainingRecord::read(&train.output)?;
             if record.is_none_or(|record| record.vocabulary != manifest.tokenizer) {
                 let folder = train.output.clone();
@@ -332,7 +332,7 @@ impl<'a> Job<'a> {
             }
             let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
             folders.try_for_each(|folder| {
-                tokenizer_is_there(folder, &train.formats, &write_options(self.plan))
+                check_tokenizer_folder(folder, &train.formats, &write_options(self.plan))
             })?;
         }
         report::read_of(self.folder.path(), self.folder.additional_split())
@@ -447,7 +447,7 @@ impl<'a> Job<'a> {
             let encoded = match encoded {
                 Ok(encoded) => encoded,
                 Err(error) => {
-                    self.forget_what_changed(&error)?;
+                    self.remove_changed_data(&error)?;
                     return Err(error);
                 }
             };
@@ -462,7 +462,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// A file cannot be removed.
-    fn forget_what_changed(&self, error: &Error) -> Result<()> {
+    fn remove_changed_data(&self, error: &Error) -> Result<()> {
         let changed = error.kind() == ErrorKind::InputChanged || self.inputs.check_stamps().is_err();
         if changed { self.folder.clear_data() } else { Ok(()) }
     }
@@ -545,14 +545,14 @@ fn write_options(plan: &Plan) -> WriteOptions {
 ///
 /// # Errors
 /// A file is missing, cannot be read, or holds another tokenizer.
-fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions) -> Result<()> {
+fn check_tokenizer_folder(folder: &Path, formats: &[Format], options: &WriteOptions) -> Result<()> {
     let learned = TrainingRecord::read(folder)?;
     let learned = learned.ok_or_else(|| missing(TrainingRecord::path(folder)))?.vocabulary;
     for &format in formats {
         let load = LoadOptions { format: Some(format), ..LoadOptions::default() };
         let vocabulary = vocab::load(folder, &load, &Silent)?;
         let files = vocab::render(&vocabulary, format, options)?;
-        files.iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
+        files.iter().map(|(name, _)| folder.join(name)).try_for_each(check_exists)?;
         // A format can have several files. Loading reads the first one, and succeeds without some of the others. So
         // these are compared with what would be written for the loaded tokenizer.
         let mut others = files.iter().skip(1);
@@ -569,7 +569,7 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
 ///
 /// # Errors
 /// The path is missing, or is a folder.
-fn is_there(path: PathBuf) -> Result<()> {
+fn check_exists(path: PathBuf) -> Result<()> {
     if path.is_file() { Ok(()) } else { Err(missing(path)) }
 }
 
