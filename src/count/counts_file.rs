@@ -58,7 +58,7 @@ pub(super) const INFO_KEY: &str = "tokenmill.counts";
 /// The metadata of a counts file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CountsInfo {
-    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote the file.
+    /// [`FORMAT_VERSION`] of the program that wrote the file.
     pub format_version: u32,
     /// The split pattern. It must not be [`SplitPattern::None`].
     pub pattern: SplitPattern,
@@ -156,7 +156,7 @@ pub(super) const CHECKSUM_KEY: &str = "tokenmill.counts.sha256";
 /// Bytes that are buffered for one call of the hash function.
 const AT_ONCE: usize = 16 << 10;
 
-/// The checksum of a counts file: the SHA-256 of its [`CountsInfo`](super::CountsInfo), as the JSON in the file, and
+/// The checksum of a counts file: the SHA-256 of its [`CountsInfo`], as the JSON in the file, and
 /// of its rows.
 ///
 /// Each row gives the length of the pre-token, its bytes, and its count. Both numbers have eight bytes,
@@ -170,7 +170,7 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Starts a checksum with the JSON of the [`CountsInfo`](super::CountsInfo).
+    /// Starts a checksum with the JSON of the [`CountsInfo`].
     pub(super) fn new(info: &str) -> Checksum {
         Checksum { hash: Sha256::new_with_prefix(info), rows: Vec::new() }
     }
@@ -475,7 +475,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// instead, and a third column, `first`, numbers them from 0.
 ///
 /// Equal pre-tokens become one row with the sum of their counts. With `info.ordered` they must be distinct: they are
-/// not compared here, and [`read_counts`](super::read_counts) refuses a file with equal ones.
+/// not compared here, and [`read_counts`] refuses a file with equal ones.
 ///
 /// The metadata contain a checksum, which reading verifies. The bytes depend on `pretokens` and `info` alone. `path`
 /// appears in error messages only.

@@ -275,9 +275,9 @@ impl<'a> Job<'a> {
 
     /// Checks that the job can write its split beside the other splits of the output, before anything is changed.
     ///
-    /// A job with a given tokenizer must encode as the others did: see [`encoding::check_dataset_splits`]. A job that trains
-    /// would replace the tokenizer with which the others were encoded, so there must be none. The check of a job that
-    /// trains is left out if the folder stores the state of this job, which was then checked before.
+    /// A job with a given tokenizer must encode as the others did: see [`encoding::check_dataset_splits`]. A job that
+    /// trains would replace the tokenizer with which the others were encoded, so there must be none. The check of a job
+    /// that trains is left out if the folder stores the state of this job, which was then checked before.
     ///
     /// # Errors
     /// - The job trains, and there are other splits ([`ErrorKind::Usage`]).

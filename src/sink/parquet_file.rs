@@ -457,7 +457,7 @@ pub(super) fn columns_in_file(
 }
 
 /// Takes the place of pages that are already in the file. It yields zeros, which
-/// [`HashingWriter`](crate::base::integrity::HashingWriter) does not write.
+/// [`HashingWriter`] does not write.
 pub(super) struct ExistingPages;
 
 impl Length for ExistingPages {

@@ -146,9 +146,8 @@ pub(crate) fn class_ranges(pattern: &str) -> Vec<RangeInclusive<usize>> {
 /// Decodes the character that starts at `at` with a byte outside ASCII. Returns its code point and the offset of the
 /// next character.
 ///
-/// The code point is `None` for invalid UTF-8. The invalid bytes then end where a chunk of [`utf8_chunks`] ends.
-///
-/// [`utf8_chunks`]: <[u8]>::utf8_chunks
+/// The code point is `None` for invalid UTF-8. The invalid bytes then end where a chunk of
+/// [`utf8_chunks`](slice::utf8_chunks) ends.
 pub(super) fn decode(text: &[u8], at: usize) -> (Option<u32>, usize) {
     let byte = |offset: usize| text.get(at + offset).copied().unwrap_or(0);
     let (first, second) = (byte(0), byte(1));

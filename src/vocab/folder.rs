@@ -45,8 +45,8 @@ pub(super) fn check_one_tokenizer(
     Ok(())
 }
 
-/// Returns the paths of the files that [`write()`] would write in these formats. The order is that of `formats`, with
-/// the main file of each format first.
+/// Returns the paths of the files that [`write`](super::formats::write()) would write in these formats. The order is
+/// that of `formats`, with the main file of each format first.
 pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let names = formats.iter().flat_map(|format| format.file_names(&options.name));
     names.map(|name| folder.join(name)).collect()

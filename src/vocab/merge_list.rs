@@ -63,8 +63,7 @@ struct GivenMerge {
 impl Vocabulary {
     /// Returns the merges as training numbers tokens. The first `given` (at most all) are accepted in any form.
     ///
-    /// This is O(n log n) in the number of merges, plus a [check](crate::vocab::check) of the vocabulary if it looks
-    /// up whole pre-tokens.
+    /// This is O(n log n) in the number of merges, plus a [`check`] of the vocabulary if it looks up whole pre-tokens.
     ///
     /// # Errors
     /// The merges after the given ones are no plain list: they share a rank, make a token twice, or use a part that

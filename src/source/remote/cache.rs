@@ -69,7 +69,8 @@ impl Cache {
         self.lock(etag).with_extension("claim")
     }
 
-    /// The path of a file of a commit, whether it exists or not. `path` must have passed [`inside`].
+    /// The path of a file of a commit, whether it exists or not. `path` must have passed
+    /// [`inside`](super::repository::inside).
     pub(super) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(path)
     }
