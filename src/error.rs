@@ -116,7 +116,8 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
 
 /// The error of all functions in this crate: problem, place, cause and, if one is known, the remedy.
 ///
-/// The type is opaque. Each stage has its own faults with private fields, and wraps them with [`Error::new`].
+/// The type is opaque. Most errors are [messages](Error::message); a fault that callers recognise by its type is
+/// wrapped with [`Error::new`].
 /// `Display` gives one line with place and problem, [`source`](std::error::Error::source) the chain of causes,
 /// and [`help`](Error::help) the remedy. `Debug` gives all of them, so that a `main` that returns [`Result`]
 /// prints a complete message.
@@ -141,6 +142,37 @@ impl Error {
     /// Wraps a fault of a stage.
     pub fn new(kind: ErrorKind, fault: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error(Box::new(Inner { kind, fault: Box::new(fault), help: None }))
+    }
+
+    /// An error that is only its message: one line without a final period, with the place and the problem.
+    ///
+    /// ```
+    /// use tokenmill::{Error, ErrorKind};
+    ///
+    /// let error = Error::message(ErrorKind::Mismatch, "row 3 differs");
+    /// assert_eq!((error.kind(), error.to_string()), (ErrorKind::Mismatch, "row 3 differs".to_owned()));
+    /// ```
+    pub fn message(kind: ErrorKind, text: impl Into<String>) -> Error {
+        Error::new(kind, Message { text: text.into(), cause: None })
+    }
+
+    /// A message with its cause, which is the [source](std::error::Error::source) of the error.
+    pub fn caused(
+        kind: ErrorKind,
+        text: impl Into<String>,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::new(kind, Message { text: text.into(), cause: Some(cause.into()) })
+    }
+
+    /// A message of kind [`ErrorKind::Failed`].
+    pub fn failed(text: impl Into<String>) -> Error {
+        Error::message(ErrorKind::Failed, text)
+    }
+
+    /// A message of kind [`ErrorKind::Usage`].
+    pub fn usage(text: impl Into<String>) -> Error {
+        Error::message(ErrorKind::Usage, text)
     }
 
     /// Wraps an I/O error, with the action that failed and its path. The kind follows from the cause: a full
@@ -171,7 +203,7 @@ impl Error {
 
     /// The error of a run that was asked to stop.
     pub fn interrupted() -> Error {
-        Error::new(ErrorKind::Interrupted, Interrupted)
+        Error::message(ErrorKind::Interrupted, "interrupted")
     }
 
     /// Adds the remedy: a sentence fragment that says what to do.
@@ -244,9 +276,14 @@ struct IoFault {
     cause: io::Error,
 }
 
+/// A fault that no code distinguishes from others: only people read it.
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-struct Interrupted;
+#[error("{text}")]
+struct Message {
+    text: String,
+    #[source]
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
 
 /// A fault with its place. The fault's message is part of this one, so the next cause is that of the fault.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! Input: paths and the bytes to write there. Output: files under their final names, which are complete whenever they
 //! exist. Content is opaque here.
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::folder_of;
 use super::process::Process;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The prefix of the names of unfinished files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -113,6 +112,12 @@ impl Pending {
         file.persist(&path).map_err(|failed| Error::io("write", &path, failed.error))?;
         sync_folder(folder_of(&path))
     }
+
+    /// Fills the file and gives it its name.
+    fn publish<T>(mut self, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+        let written = write(self.file_mut())?;
+        self.commit().map(|()| written)
+    }
 }
 
 impl Write for Pending {
@@ -136,10 +141,7 @@ impl Write for Pending {
 /// Those of `write`, and any failure to create, sync or rename the file; the message names `path`.
 pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
     remove_stale(path);
-    let mut pending = Pending::create(path)?;
-    let written = write(pending.file_mut())?;
-    pending.commit()?;
-    Ok(written)
+    Pending::create(path)?.publish(write)
 }
 
 /// Does the same as [`publish`] with content in memory.
@@ -164,10 +166,7 @@ pub fn publish_bytes(path: &Path, content: &[u8]) -> Result<()> {
 /// # Errors
 /// Those of [`publish`].
 pub(crate) fn publish_within<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
-    let mut pending = Pending::create_within(path)?;
-    let written = write(pending.file_mut())?;
-    pending.commit()?;
-    Ok(written)
+    Pending::create_within(path)?.publish(write)
 }
 
 /// Does the same as [`publish_within`] with content in memory.
@@ -207,21 +206,13 @@ pub(crate) fn create_anew(path: &Path) -> Result<File> {
 /// could have any file replaced.
 ///
 /// # Errors
-/// The path is a link ([`ErrorKind::Usage`]).
+/// The path is a link ([`Usage`](crate::ErrorKind::Usage)).
 pub(crate) fn refuse_link(path: &Path) -> Result<()> {
     if path.is_symlink() {
-        let error = IsLink { path: path.to_path_buf() };
-        return Err(Error::new(ErrorKind::Usage, error)
+        return Err(Error::usage(format!("{} is a symbolic link", path.display()))
             .with_help("remove the link, or choose another folder: tokenmill does not write through links"));
     }
     Ok(())
-}
-
-/// The error for a link in a folder of results.
-#[derive(Debug, thiserror::Error)]
-#[error("{} is a symbolic link", path.display())]
-struct IsLink {
-    path: PathBuf,
 }
 
 /// Removes unfinished files of `path` that ended processes left. Files of running processes stay, and so do files
@@ -293,13 +284,14 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
 /// mistyped path must not destroy other data, nor cost the time to read a corpus.
 ///
 /// # Errors
-/// The file exists and is of another kind ([`ErrorKind::Usage`]). The path is a folder, a device or a pipe. Its
+/// The file exists and is of another kind ([`Usage`](crate::ErrorKind::Usage)). The path is a folder, a device or a pipe. Its
 /// folder does not exist or is not writable.
-pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
+pub fn check_replaced(path: &Path, kind: &str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
-            let error = NotReplaced { path: path.to_path_buf(), kind };
-            Err(Error::new(ErrorKind::Usage, error).with_help("name another file, or remove this one first"))
+            let path = path.display();
+            Err(Error::usage(format!("{path} exists and is not a {kind}, so it is not replaced"))
+                .with_help("name another file, or remove this one first"))
         }
         Ok(there) if there.is_dir() => Err(Error::io("write", path, io::ErrorKind::IsADirectory.into())),
         Err(cause) if path.file_name().is_none() || !folder_of(path).is_dir() => {
@@ -308,15 +300,6 @@ pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&
         }
         _ => check_writable(folder_of(&destination(path.to_path_buf())?)),
     }
-}
-
-/// The error for an existing file of another kind.
-#[derive(Debug, thiserror::Error)]
-#[error("{} exists and is not a {kind}, so it is not replaced", path.display())]
-struct NotReplaced {
-    path: PathBuf,
-    /// The expected kind, as a noun.
-    kind: &'static str,
 }
 
 /// Checks, before long work begins, that files can be created in a folder, or that the folder can be created if it is
@@ -403,14 +386,7 @@ pub(crate) struct FileGroups {
 }
 
 /// One step of naming the files.
-enum CommitStep {
-    /// Remove an old first file.
-    Remove(PathBuf),
-    /// Give a file its final name.
-    Name(Pending),
-    /// Wait until the removals in a folder are on disk.
-    Sync(PathBuf),
-}
+type CommitStep = Box<dyn FnOnce() -> Result<()>>;
 
 impl FileGroups {
     /// Adds a file that gets its name before all groups.
@@ -447,25 +423,17 @@ impl FileGroups {
     /// # Errors
     /// A file cannot be removed or renamed.
     pub(crate) fn commit(self) -> Result<()> {
-        self.steps().into_iter().try_for_each(CommitStep::take)
+        self.steps().try_for_each(|step| step())
     }
 
     /// Returns the steps in their order: old first files are removed, other files are named, first files are named.
-    fn steps(self) -> VecDeque<CommitStep> {
-        let folder = self.replaced.first().map(|path| CommitStep::Sync(folder_of(path).to_owned()));
-        let removed = self.replaced.into_iter().map(CommitStep::Remove).chain(folder);
-        removed.chain(self.others.into_iter().chain(self.firsts).map(CommitStep::Name)).collect()
-    }
-}
-
-impl CommitStep {
-    /// Carries out the step.
-    fn take(self) -> Result<()> {
-        match self {
-            CommitStep::Remove(path) => remove(&path),
-            CommitStep::Name(pending) => pending.commit(),
-            CommitStep::Sync(folder) => sync_folder(&folder),
-        }
+    fn steps(self) -> impl Iterator<Item = CommitStep> {
+        // Waits until the removals are on disk.
+        let folder = self.replaced.first().map(|path| folder_of(path).to_owned());
+        let removed = self.replaced.into_iter().map(|path| -> CommitStep { Box::new(move || remove(&path)) });
+        let synced = folder.map(|folder| -> CommitStep { Box::new(move || sync_folder(&folder)) });
+        let named = self.others.into_iter().chain(self.firsts);
+        removed.chain(synced).chain(named.map(|file| -> CommitStep { Box::new(|| file.commit()) }))
     }
 }
 
@@ -641,7 +609,7 @@ mod tests {
                 together
             };
             made("old").commit().expect("a folder");
-            made("new").steps().into_iter().take(steps).try_for_each(CommitStep::take).expect("a folder");
+            made("new").steps().take(steps).try_for_each(|step| step()).expect("a folder");
             let read = |name: String| fs::read_to_string(folder.path().join(name)).ok();
             for name in ["a", "b"] {
                 if let Some(first) = read(format!("{name}.first")) {

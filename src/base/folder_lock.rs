@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic_file::{refuse_link, remove, without_links};
 use super::folder_of;
 use super::process::Process;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 
 /// Exclusive use of a folder by this process until this value is dropped.
@@ -247,8 +247,11 @@ impl Claim {
     pub(crate) fn check_held(&self) -> Result<()> {
         match last(&self.folder)? {
             Some(number) if number == self.number => Ok(()),
-            _ => Err(Error::new(ErrorKind::Failed, LockLost { folder: self.folder.clone() })
-                .with_help("this run leaves the files of the other one alone; run the command again when the other has ended")),
+            _ => Err(Error::failed(format!(
+                "{}: another process took over this folder, because this process gave no sign of life for too long",
+                folder_of(&self.folder).display()
+            ))
+            .with_help("this run leaves the files of the other one alone; run the command again when the other has ended")),
         }
     }
 }
@@ -392,42 +395,20 @@ fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{number}"))
 }
 
-/// Returns the folder to name in messages: the output folder that contains this state folder.
-fn output_folder(folder: &Path) -> &Path {
-    folder_of(folder)
-}
+// Messages name the output folder, which contains this state folder.
 
 /// Describes a holder in messages that tell why this process waits.
 fn described(folder: &Path, process: &Process) -> String {
     let Process { host, id, .. } = process;
-    format!("process {id} on {host}, which writes to {}", output_folder(folder).display())
+    format!("process {id} on {host}, which writes to {}", folder_of(folder).display())
 }
 
 /// The error if the folder is held and the caller does not want to wait.
 fn already_held(folder: &Path, process: &Process) -> Error {
-    let error = AlreadyHeld {
-        folder: output_folder(folder).to_owned(),
-        process: process.id,
-        host: process.host.clone(),
-    };
-    Error::new(ErrorKind::Failed, error).with_help("wait until it has ended, or choose another folder")
-}
-
-/// The error for a folder with a running holder.
-#[derive(Debug, thiserror::Error)]
-#[error("{} is being written by another process (process {process} on {host})", folder.display())]
-struct AlreadyHeld {
-    folder: PathBuf,
-    process: u32,
-    host: String,
-}
-
-/// The error of a holder that was replaced.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: another process took over this folder, because this process gave no sign of life for too long", output_folder(folder).display())]
-struct LockLost {
-    /// The state folder; the message names the output folder.
-    folder: PathBuf,
+    let Process { host, id, .. } = process;
+    let folder = folder_of(folder).display();
+    Error::failed(format!("{folder} is being written by another process (process {id} on {host})"))
+        .with_help("wait until it has ended, or choose another folder")
 }
 
 #[cfg(test)]

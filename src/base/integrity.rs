@@ -1,14 +1,13 @@
 //! Recognises files: hashes of their content in hexadecimal, a checksum at their end, and the version of their format.
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use thiserror::Error;
 
 use super::int::{to_u64, u64_to_usize};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
@@ -146,13 +145,6 @@ impl<W: Write> Write for HashingWriter<W> {
 pub const FORMAT_VERSION: u32 = 1;
 
 /// The error for a file of a later version of the format.
-#[derive(Debug, Error)]
-#[error("{}: format version {found}; this program knows versions up to {FORMAT_VERSION}", path.display())]
-struct LaterVersion {
-    path: PathBuf,
-    /// The version of the file.
-    found: u32,
-}
 
 /// Refuses files of later versions. Only the version is read from the JSON, since a later version may differ in
 /// everything else.
@@ -173,8 +165,11 @@ pub(crate) fn check_format_version(
     if found <= FORMAT_VERSION {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Failed, LaterVersion { path: path.to_path_buf(), found })
-        .with_help("use the version of tokenmill that wrote it, or a later one"))
+    let path = path.display();
+    Err(Error::failed(format!(
+        "{path}: format version {found}; this program knows versions up to {FORMAT_VERSION}"
+    ))
+    .with_help("use the version of tokenmill that wrote it, or a later one"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io, thread};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Maps the items of an iterator on as many threads as the current rayon pool has, and passes the results to
 /// `take` in the order of the items. `take` runs on the calling thread, which maps items too when it would
@@ -87,11 +87,7 @@ pub(crate) fn spawn_up_to<T>(
 
 /// The error if the system starts no thread.
 pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
-    /// The field is the cause in the words of the system or of rayon.
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot start a thread: {0}")]
-    struct NoThreads(String);
-    Error::new(ErrorKind::Failed, NoThreads(cause.to_string())).with_help(
+    Error::failed(format!("cannot start a thread: {cause}")).with_help(
         "use fewer threads (--threads), or allow more processes and memory (ulimit -u, ulimit -v, the cgroup)",
     )
 }

@@ -143,12 +143,9 @@ pub(super) struct TrainArgs {
     /// The folder for the tokenizer
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
-    /// How the inputs are read. All of these conflict with `--from-counts`.
+    /// How the inputs are read, and which of their documents are used. All of these conflict with `--from-counts`.
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    /// Which documents of the inputs are used. All of these conflict with `--from-counts`.
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
     /// How the text is divided before counting.
     #[command(flatten)]
     pub(super) pretokens: PretokenFlags,
@@ -176,9 +173,7 @@ pub(super) struct CountArgs {
     #[arg(long)]
     pub(super) order: bool,
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
     #[command(flatten)]
     pub(super) pretokens: PretokenFlags,
 }
@@ -214,12 +209,9 @@ pub(super) struct EncodeArgs {
     /// The folder for the output
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
-    /// How the inputs are read.
+    /// How the inputs are read, and which of their documents are encoded.
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    /// Which documents of the inputs are encoded.
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
     /// How documents become rows of ids, and rows become files.
     #[command(flatten)]
     pub(super) encode: EncodeFlags,
@@ -249,12 +241,10 @@ pub(super) struct DecodeArgs {
     /// Compare with the documents of this input instead of printing
     #[arg(long, value_name = "INPUT")]
     pub(super) verify: Option<String>,
-    /// How the input of `--verify` is read. It must be the same as for encoding.
+    /// How the input of `--verify` is read, and which of its documents were encoded. It must be the same as for
+    /// encoding.
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    /// Which documents of the input of `--verify` were encoded.
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
 }
 
 /// Arguments of `tokens`. `ids` and `html` exclude each other; `--json` can be combined with either.
@@ -330,9 +320,7 @@ pub(super) struct VerifyMergesArgs {
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(super) on: Vec<String>,
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
     #[command(flatten)]
     pub(super) rules: MergeFlags,
 }
@@ -357,9 +345,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(super) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
 }
 
 /// Arguments of `bench`. All the text that these flags select is held in memory at the same time.
@@ -374,9 +360,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(super) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
-    pub(super) source: SourceFlags,
-    #[command(flatten)]
-    pub(super) sample: SampleFlags,
+    pub(super) read: ReadFlags,
 }
 
 /// The flag `--tokenizer`, for commands with inputs or files as positional arguments.
@@ -387,7 +371,7 @@ pub(super) struct TokenizerFlags {
     pub(super) tokenizer: String,
     /// What the files of the tokenizer leave open.
     #[command(flatten)]
-    split: TokenizerSplit,
+    pub(super) split: TokenizerSplit,
 }
 
 /// A tokenizer that is a positional argument, for commands about the tokenizer itself.
@@ -398,21 +382,7 @@ pub(super) struct TokenizerArgument {
     pub(super) tokenizer: String,
     /// What the files of the tokenizer leave open.
     #[command(flatten)]
-    split: TokenizerSplit,
-}
-
-impl TokenizerFlags {
-    /// Returns the options for reading the tokenizer's files.
-    pub(super) fn options(&self) -> LoadOptions {
-        self.split.options()
-    }
-}
-
-impl TokenizerArgument {
-    /// Returns the options for reading the tokenizer's files.
-    pub(super) fn options(&self) -> LoadOptions {
-        self.split.options()
-    }
+    pub(super) split: TokenizerSplit,
 }
 
 /// What the files of a tokenizer may lack: the split and the special tokens. GPT-2's `vocab.json` and `merges.txt`,
@@ -512,6 +482,17 @@ impl FromStr for CountsArgument {
         };
         Ok(CountsArgument { path: path.to_owned(), weight })
     }
+}
+
+/// The flags of all commands that read documents.
+#[derive(Args, Debug)]
+pub(super) struct ReadFlags {
+    /// How inputs are read.
+    #[command(flatten)]
+    pub(super) source: SourceFlags,
+    /// Which documents are used.
+    #[command(flatten)]
+    pub(super) sample: SampleFlags,
 }
 
 /// How inputs are read; the keys of `[source]`. One set of flags applies to all inputs of a command. Only `weight`

@@ -6,7 +6,7 @@
 //! error.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use tokenmill::observer::Silent;
@@ -15,7 +15,7 @@ use tokenmill::vocab::{
     conflicting_chat_template, load, note_left_out_settings, read_chat_template, read_transformers_settings,
     render, write,
 };
-use tokenmill::{Error, ErrorKind, Observer};
+use tokenmill::{Error, Observer};
 
 use super::args::{ConvertArgs, TransformersFlags};
 use super::failure::Failure;
@@ -36,7 +36,7 @@ use super::session::{Done, Session};
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;
-    let before = load(&source, &args.tokenizer.options(), &progress)?;
+    let before = load(&source, &args.tokenizer.split.options(), &progress)?;
     let asked = asked_tokens(args)?;
     let vocabulary = before.with_special_tokens(&asked)?;
     let folder = Path::new(&args.output);
@@ -82,12 +82,11 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
 /// # Errors
 /// One is empty, or is named twice by `--add-special-token`.
 fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
-    let usage = |flag: &'static str, problem| Error::new(ErrorKind::Usage, WrongToken { flag, problem });
     let mut asked: Vec<String> = Vec::new();
     for token in &args.add_special_token {
         if asked.contains(token) {
-            let problem = format!("names {token:?} twice");
-            return Err(usage("add-special-token", problem).with_help("name it once"));
+            return Err(Error::usage(format!("`--add-special-token` names {token:?} twice"))
+                .with_help("name it once"));
         }
         asked.push(token.clone());
     }
@@ -98,7 +97,7 @@ fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
         }
     }
     if asked.iter().any(String::is_empty) {
-        return Err(usage("add-special-token", "or another flag names an empty token".to_owned())
+        return Err(Error::usage("`--add-special-token` or another flag names an empty token")
             .with_help("leave it out"));
     }
     Ok(asked)
@@ -161,8 +160,11 @@ fn note_added_tokens(
 /// Such a template exists ([`ErrorKind::Usage`]), or a file of the folder cannot be read.
 fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
     match conflicting_chat_template(folder, options)? {
-        Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })
-            .with_help("choose another folder, or move it away")),
+        Some(path) => Err(Error::usage(format!(
+            "{} exists: transformers would use it instead of the chat template that is written",
+            path.display()
+        ))
+        .with_help("choose another folder, or move it away")),
         None => Ok(()),
     }
 }
@@ -198,8 +200,9 @@ fn check_replaced(
             Ok(())
         }
         _ => {
-            let error = OtherTokenizer { path: folder.join(name) };
-            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder, or move it away"))
+            let path = folder.join(name);
+            let problem = format!("{} would be replaced, but belongs to another tokenizer", path.display());
+            Err(Error::usage(problem).with_help("choose another folder, or move it away"))
         }
     }
 }
@@ -216,30 +219,4 @@ fn note_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, obse
         let (path, keys) = (folder.display(), keys.join(", "));
         observer.noted(&format!("{path}: the values of {keys} in tokenizer_config.json are replaced"));
     }
-}
-
-/// The error for a folder with the files of a tokenizer that has another fingerprint.
-#[derive(Debug, thiserror::Error)]
-#[error("{} would be replaced, but belongs to another tokenizer", path.display())]
-struct OtherTokenizer {
-    /// The first file that would change.
-    path: PathBuf,
-}
-
-/// The error for a special token that is empty or named twice.
-#[derive(Debug, thiserror::Error)]
-#[error("`--{flag}` {problem}")]
-struct WrongToken {
-    /// Its name without the dashes.
-    flag: &'static str,
-    /// The problem, as the end of a sentence that begins with the flag.
-    problem: String,
-}
-
-/// The error for a chat template that would take precedence over the one to be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{} exists: transformers would use it instead of the chat template that is written", path.display())]
-struct OtherTemplate {
-    /// The file or folder with that template.
-    path: PathBuf,
 }

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tokenmill::base::int::{ByteCount, to_f64, to_u64, to_usize, u64_to_usize};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
 use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
+use tokenmill::run::recipe::Command;
 use tokenmill::run::{
     self, CheckedMerges, Inputs, Plan, Verification, Verified, complete_from_training, peak_memory,
     verify_list, verify_output, with_threads,
@@ -44,8 +45,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
     let verified = session.or_told(verify(&session.progress()), "verified")?;
     let Verified { manifest, edited, formats } = verified.ok_or_else(|| {
-        let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
-        error.with_help(
+        Error::failed(format!("{} has no manifest.json", args.dir)).with_help(
             "name the output folder of `run` or `encode`; without a manifest the output is not complete",
         )
     })?;
@@ -86,7 +86,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
 pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
-    let vocabulary = load(&path, &args.tokenizer.options(), &progress)?;
+    let vocabulary = load(&path, &args.tokenizer.split.options(), &progress)?;
     drop(progress);
     let mut recipe = flags::verify_merges(args);
     let checked = match (args.rules.skip_merges, args.rules.stage) {
@@ -260,14 +260,6 @@ fn times(count: u64) -> String {
     with_unit(count, "time")
 }
 
-/// The error for a folder without a manifest. Such an output is unfinished or is no output at all.
-#[derive(Debug, thiserror::Error)]
-#[error("{folder} has no manifest.json")]
-struct NoManifest {
-    /// The path as the user gave it.
-    folder: String,
-}
-
 /// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
 /// that are split most differently. `--html` also writes a page.
 ///
@@ -279,7 +271,7 @@ struct NoManifest {
 /// cannot be written.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
     session::check(args.html.as_deref())?;
-    let plan = session.plan(flags::compare(args))?;
+    let plan = session.plan(flags::reading(Command::Read, &args.on, &args.read))?;
     let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
     let progress = session.progress();
     let (missing_bytes, options) = (args.missing_bytes.unwrap_or_default(), args.split.options());
@@ -421,7 +413,7 @@ struct Measurement {
 /// # Errors
 /// The input or the tokenizer cannot be read, a byte has no token, or memory does not suffice.
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let plan = session.plan(flags::bench(args))?;
+    let plan = session.plan(flags::reading(Command::Read, &args.input.inputs, &args.read))?;
     let progress = session.progress();
     let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
     // One thread reads, so that the order of the text in memory does not depend on the number of threads that encode
@@ -457,7 +449,7 @@ fn measure(
     let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
 
     let start = Instant::now();
-    let vocabulary = load(path, &args.tokenizer.options(), observer)?;
+    let vocabulary = load(path, &args.tokenizer.split.options(), observer)?;
     let missing_bytes = args.missing_bytes.unwrap_or_default();
     let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
     let encoder = Encoder::new(vocabulary, config)?.prepared().expecting(ByteCount(text_bytes));

@@ -15,18 +15,17 @@ use tokenmill::split::SplitPattern;
 use tokenmill::vocab::LoadOptions;
 
 use super::args::{
-    BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PretokenFlags,
-    SampleFlags, SourceFlags, TrainArgs, TrainFlags, TransformersFlags, VerifyMergesArgs,
+    CountArgs, CountsArgument, EncodeArgs, EncodeFlags, PretokenFlags, ReadFlags, SampleFlags, TrainArgs,
+    TrainFlags, TransformersFlags, VerifyMergesArgs,
 };
 
 /// Returns the recipe of `train`. `counts` is filled in place of sources if `--from-counts` is given. `extend` is
 /// still a name; the caller finds its path.
 pub(super) fn train(args: &TrainArgs) -> Recipe {
-    let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
+    let mut recipe = reading(Command::Train, &args.input.inputs, &args.read);
     let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
     recipe.counts = args.input.from_counts.iter().map(counts).collect();
     recipe.extend = args.extend.clone();
-    recipe.sample = sample(&args.sample);
     let keys = trained(&args.train, pretokens(&args.pretokens));
     recipe.train = Some(for_transformers(&args.transformers, keys));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
@@ -35,16 +34,14 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
 
 /// Returns the recipe of `count`. It has no output folder: the counts file is named apart from the recipe.
 pub(super) fn count(args: &CountArgs) -> Recipe {
-    let mut recipe = reading(Command::Count, &args.input.inputs, &args.source);
-    recipe.sample = sample(&args.sample);
+    let mut recipe = reading(Command::Count, &args.input.inputs, &args.read);
     recipe.train = Some(pretokens(&args.pretokens));
     recipe
 }
 
 /// Returns the recipe of `encode`. The flags about the tokenizer's split and special tokens go into `[encode]`.
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
-    let mut recipe = reading(Command::Encode, &args.input.inputs, &args.source);
-    recipe.sample = sample(&args.sample);
+    let mut recipe = reading(Command::Encode, &args.input.inputs, &args.read);
     recipe.encode = Some(encoded(&args.encode, &args.tokenizer, args.split.options()));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
@@ -60,8 +57,7 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
 ///
 /// `[train]` has only what the flags say; the tokenizer and the record of its training complete it later.
 pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
-    let mut recipe = reading(Command::Verify, &args.on, &args.source);
-    recipe.sample = sample(&args.sample);
+    let mut recipe = reading(Command::Verify, &args.on, &args.read);
     recipe.train = Some(TrainKeys {
         boundary: field(&args.rules.boundary),
         score: field(&args.rules.score),
@@ -69,29 +65,6 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
         max_token_bytes: field(&args.rules.max_token_bytes),
         ..TrainKeys::default()
     });
-    recipe
-}
-
-/// Returns the recipe for the data that `bench` encodes. It only reads, so the plan has neither training nor
-/// encoding.
-pub(super) fn bench(args: &BenchArgs) -> Recipe {
-    let mut recipe = reading(Command::Read, &args.input.inputs, &args.source);
-    recipe.sample = sample(&args.sample);
-    recipe
-}
-
-/// Returns the recipe for the data on which `compare` runs tokenizers. It only reads; the tokenizers are no part of
-/// it.
-pub(super) fn compare(args: &CompareArgs) -> Recipe {
-    let mut recipe = reading(Command::Read, &args.on, &args.source);
-    recipe.sample = sample(&args.sample);
-    recipe
-}
-
-/// Returns the recipe for the documents that `decode --verify` compares with. `input` is the value of `--verify`.
-pub(super) fn original(args: &DecodeArgs, input: &str) -> Recipe {
-    let mut recipe = reading(Command::Read, &[input.to_owned()], &args.source);
-    recipe.sample = sample(&args.sample);
     recipe
 }
 
@@ -110,8 +83,10 @@ fn list<T: Clone>(flags: &[T]) -> Vec<Given<T>> {
 /// All sources get the same keys except the address and the weight. If there is not one weight for each input, the
 /// recipe carries a mistake that planning reports with all others; the weights that exist are assigned from the first
 /// input on. `--separator` takes the place of `--documents`, with which clap refuses it.
-fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
+pub(super) fn reading(command: Command, inputs: &[String], flags: &ReadFlags) -> Recipe {
     let mut recipe = Recipe::empty(Origin::Flags(command));
+    recipe.sample = sample(&flags.sample);
+    let flags = &flags.source;
     if !flags.weight.is_empty() && flags.weight.len() != inputs.len() {
         recipe.mistakes.push(Mistake {
             key: Some("weight"),

@@ -20,7 +20,7 @@ use tokenmill::vocab::{
     BosEosTemplate, Checks, LoadOptions, TextRules, TrainingRecord, Vocabulary, byte_ranges, check,
     formats_in, load,
 };
-use tokenmill::{Error, ErrorKind, Result, TokenId};
+use tokenmill::{Error, Result, TokenId};
 
 use super::args::InspectArgs;
 use super::failure::Failure;
@@ -42,8 +42,8 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
     match manifest {
         Some(manifest) => inspect_output(path, manifest, session),
         None if path.join(STATE_FOLDER).is_dir() && formats_in(path)?.is_empty() => {
-            let error = Unfinished { folder: args.path.clone() };
-            Err(Error::new(ErrorKind::Failed, error)
+            let folder = &args.path;
+            Err(Error::failed(format!("the output in {folder} is not complete: it has no manifest.json yet"))
                 .with_help(
                     "give the same `run` or `encode` command again: it continues from what is finished",
                 )
@@ -58,14 +58,6 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
             inspect_tokenizer(&path, args, session, &progress)
         }
     }
-}
-
-/// The error for an output folder without a manifest: its job has not ended.
-#[derive(Debug, thiserror::Error)]
-#[error("the output in {folder} is not complete: it has no manifest.json yet")]
-struct Unfinished {
-    /// The path as the user gave it.
-    folder: String,
 }
 
 /// Number of merges that are shown by default (20). With `--json`, all merges are shown by default.

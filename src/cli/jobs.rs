@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tokenmill::Error;
 use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
@@ -18,7 +19,6 @@ use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::Packing;
 use tokenmill::source::without_secrets;
 use tokenmill::split::SplitPattern;
-use tokenmill::{Error, ErrorKind};
 
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
@@ -250,8 +250,7 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
         0 => paths.map(|path| (path, Weight::ONE)).collect(),
         given if given == args.files.len() => paths.zip(args.weight.iter().copied()).collect(),
         given => {
-            let error = WrongWeightCount(flags::weights_given(given, args.files.len(), "file"));
-            return Err(Error::new(ErrorKind::Usage, error)
+            return Err(Error::usage(flags::weights_given(given, args.files.len(), "file"))
                 .with_help("give one for each file, in the same order, or none")
                 .into());
         }
@@ -270,11 +269,6 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
     session.say(&format!("{}{order}; wrote {}", with_unit(sum.pretokens, "distinct pre-token"), args.output));
     Ok(Done::Whole)
 }
-
-/// The error for a wrong number of weights; the field is the whole message.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct WrongWeightCount(String);
 
 /// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
 /// folder holds. Nothing is written.

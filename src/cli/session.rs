@@ -229,31 +229,13 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
     };
     let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
     if to_u64(bytes.len()) > MAX_TEXT_BYTES {
-        return Err(Error::new(ErrorKind::Usage, TooLong { path: path.to_owned() }));
+        let problem = format!("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes");
+        return Err(Error::usage(problem));
     }
     String::from_utf8(bytes).map_err(|cause| {
         let error = io::Error::new(io::ErrorKind::InvalidData, cause);
-        Error::new(ErrorKind::Usage, NotText { path: path.to_owned(), cause: error })
+        Error::caused(ErrorKind::Usage, format!("{path} is not UTF-8"), error)
     })
-}
-
-/// The error for a file that is too long to be a recipe.
-#[derive(Debug, thiserror::Error)]
-#[error("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes")]
-struct TooLong {
-    /// The path as the user gave it.
-    path: String,
-}
-
-/// The error for a file that is not UTF-8.
-#[derive(Debug, thiserror::Error)]
-#[error("{path} is not UTF-8")]
-struct NotText {
-    /// The path as the user gave it.
-    path: String,
-    /// It names the place of the first wrong byte.
-    #[source]
-    cause: io::Error,
 }
 
 /// Returns the command line in shell syntax, with secrets hidden in [addresses](shown_uri), because other people read

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::report::tokens_to_html;
+use tokenmill::run::recipe::Command;
 use tokenmill::run::{Inputs, shown_token};
 use tokenmill::sink::{Declaration, Manifest, TokenReader};
 use tokenmill::source::{Batch, Documents};
@@ -42,7 +43,7 @@ use super::terminal::{Input, Interrupt, visible, with_unit};
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary =
-        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.options(), &progress)?;
+        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.split.options(), &progress)?;
     let split = args.split_name.as_deref();
     args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
     let fingerprint = vocabulary.fingerprint();
@@ -89,7 +90,7 @@ fn verify(
     progress: &Progress,
 ) -> Result<Done, Failure> {
     let tells_nulls = rows.are_documents()?;
-    let plan = session.plan(flags::original(args, input))?;
+    let plan = session.plan(flags::reading(Command::Read, &[input.to_owned()], &args.read))?;
     let input = Inputs::open(&plan, &open_context(&plan, progress))?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
@@ -126,8 +127,8 @@ fn has_one_split(file: &str) -> Result<()> {
     let manifest = if folder.is_dir() { Manifest::read(folder)? } else { None };
     let names = manifest.as_ref().map(Manifest::split_names).unwrap_or_default();
     if names.len() > 1 {
-        let error = TextError::Splits { file: file.to_owned(), names: names.join(", ") };
-        return Err(Error::new(ErrorKind::Usage, error).with_help("name one with --split-name"));
+        return Err(Error::usage(format!("{file} has several splits: {}", names.join(", ")))
+            .with_help("name one with --split-name"));
     }
     Ok(())
 }
@@ -184,7 +185,9 @@ impl TokenRows<'_> {
             let reader = TokenReader::open_split(Path::new(file), self.split)?;
             tells_nulls &= reader.tells_nulls();
             if reader.declaration().is_some_and(|declaration| declaration.pack.is_some()) {
-                return Err(Error::new(ErrorKind::Usage, TextError::Packed { file: file.clone() }).with_help(
+                let problem =
+                    format!("{file} is packed: its rows are not documents, and cannot be compared with them");
+                return Err(Error::usage(problem).with_help(
                     "encode without packing to compare; `verify` compares packed files with their manifest",
                 ));
             }
@@ -231,15 +234,9 @@ impl TokenRows<'_> {
             Some(Declaration { tokenizer, .. })
                 if !tokenizer.is_empty() && *tokenizer != self.fingerprint =>
             {
-                let error = TextError::OtherTokenizer {
-                    file: file.to_owned(),
-                    declared: tokenizer.clone(),
-                    given: self.fingerprint.clone(),
-                };
-                let error = Error::new(ErrorKind::Mismatch, error);
-                Err(error.with_help(
-                    "name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`",
-                ))
+                let given = &self.fingerprint;
+                let problem = format!("{file} was encoded with another tokenizer ({tokenizer}, not {given})");
+                Err(Error::message(ErrorKind::Mismatch, problem).with_help(ITS_TOKENIZER))
             }
             _ => Ok(()),
         }
@@ -314,7 +311,7 @@ impl<'a> DocumentCursor<'a> {
     /// The texts differ or no document is left ([`ErrorKind::Mismatch`]), or the document cannot be read or encoded.
     fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
         if !self.advance()? {
-            return Err(mismatch(TextError::MoreRows { row }));
+            return Err(mismatch(format!("the input ends before row {row}")));
         }
         let Some(batch) = &self.batch else { return Ok(()) };
         let document = batch.iter().nth(self.row).flatten();
@@ -335,7 +332,7 @@ impl<'a> DocumentCursor<'a> {
             (Some(document), Some(text)) => document.iter().zip(text).take_while(|(a, b)| a == b).count(),
             _ => 0,
         };
-        Err(mismatch(TextError::Differs { row, place, at }))
+        Err(mismatch(format!("row {row} decodes to a text that differs from {place}, from byte {at} on")))
     }
 
     /// Checks that no document is left after `rows` rows.
@@ -347,45 +344,23 @@ impl<'a> DocumentCursor<'a> {
             return Ok(());
         }
         let place = self.batch.as_ref().map_or_else(String::new, |batch| self.input.place(batch, self.row));
-        Err(mismatch(TextError::FewerRows { rows, place }))
+        Err(mismatch(format!("the files have {rows} rows, but the input continues with {place}")))
     }
 }
 
 /// Returns the error for a row with ids that cannot be decoded. The row counts from 0 within the file.
 fn not_decoded(file: &str, row: u64, cause: Error) -> Error {
-    let error = TextError::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
-    Error::new(ErrorKind::Failed, error)
-        .with_help("name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`")
+    Error::caused(ErrorKind::Failed, format!("{file}: row {row} cannot be decoded"), cause)
+        .with_help(ITS_TOKENIZER)
 }
+
+/// The advice if a file was encoded with another tokenizer than the one that is given.
+const ITS_TOKENIZER: &str = "name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`";
 
 /// Returns the error for texts that differ. The help names the usual cause: other flags than for encoding.
-fn mismatch(error: TextError) -> Error {
-    let error = Error::new(ErrorKind::Mismatch, error);
-    error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")
-}
-
-/// Errors of `decode`. Rows and bytes count from 0.
-#[derive(Debug, thiserror::Error)]
-enum TextError {
-    #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
-    OtherTokenizer { file: String, declared: String, given: String },
-    #[error("{file} has several splits: {names}")]
-    Splits { file: String, names: String },
-    #[error("{file} is packed: its rows are not documents, and cannot be compared with them")]
-    Packed { file: String },
-    #[error("{file}: row {row} cannot be decoded")]
-    NotDecoded {
-        file: String,
-        row: u64,
-        #[source]
-        cause: Box<Error>,
-    },
-    #[error("row {row} decodes to a text that differs from {place}, from byte {at} on")]
-    Differs { row: u64, place: String, at: usize },
-    #[error("the input ends before row {row}")]
-    MoreRows { row: u64 },
-    #[error("the files have {rows} rows, but the input continues with {place}")]
-    FewerRows { rows: u64, place: String },
+fn mismatch(problem: String) -> Error {
+    Error::message(ErrorKind::Mismatch, problem)
+        .with_help("name the same input, and the same flags for documents and sampling, as for encoding")
 }
 
 /// The background colours of tokens, in turn. Neighbouring tokens have different colours, so no separator is needed.
@@ -408,7 +383,7 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     session::check(args.html.as_deref())?;
     let progress = session.progress();
     let vocabulary =
-        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.options(), &progress)?;
+        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.split.options(), &progress)?;
     drop(progress);
     let (special, missing_bytes) = (args.special.unwrap_or_default(), args.missing_bytes.unwrap_or_default());
     let config = EncodeConfig { special, missing_bytes, ..EncodeConfig::default() };

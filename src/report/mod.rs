@@ -17,7 +17,7 @@ mod charts;
 mod html;
 mod comparison;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
@@ -109,16 +109,11 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     let checksum = if is_page { &HTML_CHECKSUM } else { &JSON_CHECKSUM };
     match checksum.holds(&text) {
         Some(true) => Ok(()),
-        _ => Err(Error::new(ErrorKind::Mismatch, Changed { path: path.to_owned() })),
+        _ => {
+            let problem = format!("{}: changed since it was written: its checksum differs", path.display());
+            Err(Error::message(ErrorKind::Mismatch, problem))
+        }
     }
-}
-
-/// The error for a file of a report that was edited or damaged.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: changed since it was written: its checksum differs", path.display())]
-struct Changed {
-    /// The path of the file.
-    path: PathBuf,
 }
 
 /// The layout of `report.json`.
@@ -165,14 +160,6 @@ impl Formatter for Lines {
     fn end_array<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.lists -= 1;
         out.write_all(b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { out.write_all(b",") }
-    }
-
-    fn end_array_value<W: ?Sized + io::Write>(&mut self, _out: &mut W) -> io::Result<()> {
-        Ok(())
     }
 
     fn begin_object<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
 use super::encoding::added_tokens;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::state::JobState;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::report::{HTML_NAME, JSON_NAME};
 use crate::sink::{Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{TrainingRecord, Vocabulary, WriteOptions};
@@ -23,7 +22,8 @@ use crate::{sink, vocab};
 /// - A column cannot be written, or the tokenizer lacks a special token that the plan names.
 pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<()> {
     if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
-        return Err(Error::new(ErrorKind::Usage, RunError::ReadTwice).with_help("save it to a file first"));
+        let problem = "the run reads its input twice, and standard input or a pipe can be read only once";
+        return Err(Error::usage(problem).with_help("save it to a file first"));
     }
     check_apart(&plan.output, inputs)?;
     let Some(encode) = &plan.encode else { return Ok(()) };
@@ -50,8 +50,10 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     match &plan.train {
         Some(train) => check_replaced(train, JobState::read(folder, plan.split_name()).is_some(), None),
         None if TrainingRecord::path(folder).is_file() => {
-            let error = RunError::HoldsTokenizer { folder: folder.clone() };
-            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder for the results"))
+            let folder = folder.display();
+            let problem =
+                format!("{folder} holds a tokenizer, and the report of its training would be replaced");
+            Err(Error::usage(problem).with_help("choose another folder for the results"))
         }
         None => Ok(()),
     }
@@ -76,7 +78,8 @@ pub(super) fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Opti
         let reports = reports.filter(|_| reported == Some(folder));
         let tokenizers = vocab::paths(&train.formats, folder, &WriteOptions::default());
         if let Some(path) = tokenizers.into_iter().chain(reports).find(|path| path.exists()) {
-            return Err(Error::new(ErrorKind::Usage, RunError::NotLearnedThere { path })
+            let path = path.display();
+            return Err(Error::usage(format!("{path} would be replaced, but no training has written it"))
                 .with_help("choose another folder, or move it away"));
         }
     }
@@ -89,8 +92,8 @@ pub(super) fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Opti
 /// It is a file.
 pub(super) fn check_folder(output: &Path) -> Result<()> {
     if output.exists() && !output.is_dir() {
-        let error = RunError::NoFolder { path: output.to_owned() };
-        return Err(Error::new(ErrorKind::Usage, error).with_help("name a folder for the results"));
+        return Err(Error::usage(format!("{} is a file", output.display()))
+            .with_help("name a folder for the results"));
     }
     Ok(())
 }
@@ -106,8 +109,9 @@ pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
         |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && resolved.starts_with(path));
     match plan.sources.iter().map(|source| &source.uri).find(holds) {
         Some(uri) => {
-            let error = RunError::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
-            Err(Error::new(ErrorKind::Usage, error).with_help(
+            let output = output.display();
+            let problem = format!("the results in {output} would be inside the input folder {uri}");
+            Err(Error::usage(problem).with_help(
                 "choose a place outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
             ))
         }
@@ -158,8 +162,9 @@ fn check_apart(output: &Path, inputs: &Inputs<'_>) -> Result<()> {
     let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
     match names.into_iter().find(is_result) {
         Some(name) => {
-            let error = RunError::AmongResults { name, folder: output.to_owned() };
-            Err(Error::new(ErrorKind::Usage, error).with_help("choose another folder for the results"))
+            let output = output.display();
+            Err(Error::usage(format!("{name} is input, but is among the results in {output}"))
+                .with_help("choose another folder for the results"))
         }
         None => Ok(()),
     }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::RunError;
 use super::checks::check_outside;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::{Plan, TrainPlan};
@@ -24,7 +23,7 @@ use crate::count::{
     SpillableCounts, WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters,
     count_whole_documents, read_counts_info, sum_counts, write_sum,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::sample::{Weight, scale_weights};
 use crate::sink::Journal;
@@ -187,8 +186,8 @@ fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) ->
     let Ok(place) = out.canonicalize() else { return Ok(()) };
     match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
         Some(path) => {
-            let error = RunError::SumAmongCounts { path: path.to_path_buf() };
-            Err(Error::new(ErrorKind::Usage, error).with_help("name another file for the sum"))
+            let problem = format!("the sum would replace {}, which is one of its inputs", path.display());
+            Err(Error::usage(problem).with_help("name another file for the sum"))
         }
         None => Ok(()),
     }
@@ -261,8 +260,9 @@ pub(super) fn read_counts_files(
     observer.finished(Stage::Count);
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
-        let error = RunError::OtherCounts { path: plan.counts[0].clone() };
-        return Err(Error::new(ErrorKind::Usage, error).with_help("plan the training again"));
+        let path = plan.counts[0].display();
+        return Err(Error::usage(format!("{path} was counted with other settings than the plan has"))
+            .with_help("plan the training again"));
     }
     let facts = facts(&pretokens);
     Ok(CorpusCounts { pretokens, facts })

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::BinaryViewArray;
 
-use super::RunError;
 use super::encoding::{dataset_config, encoder, encodes_all};
 use super::inputs::Inputs;
 use super::plan::{EncodePlan, Plan, TrainPlan};
@@ -204,22 +203,20 @@ pub(super) fn check_free(
     let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
     // The estimate is for all of the text, and the share of a sample is not known.
     need.measured &= is_complete;
-    let folder = || plan.output.clone();
+    let (folder, free) = (plan.output.display(), ByteCount(room));
     match compare(need, room) {
         FreeSpace::Enough => Ok(()),
         FreeSpace::Doubtful => {
             let about = if need.measured { "about" } else { "up to about" };
-            observer.noted(&format!(
-                "the token ids need {about} {}, but only {} are free in {}",
-                need.bytes,
-                ByteCount(room),
-                folder().display()
-            ));
+            let need = need.bytes;
+            observer
+                .noted(&format!("the token ids need {about} {need}, but only {free} are free in {folder}"));
             Ok(())
         }
         FreeSpace::TooLittle => {
-            let error = RunError::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
-            Err(Error::new(ErrorKind::DiskFull, error)
+            let problem =
+                format!("{folder}: the token ids need about {}, but only {free} are free", need.bytes);
+            Err(Error::message(ErrorKind::DiskFull, problem)
                 .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
         }
     }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RunError;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::plan::{EncodePlan, EncodedDocuments, Plan};
 use super::state::JobState;
 use crate::base::int::{ByteCount, TokenId, to_u64, u64_to_usize, with_unit};
 use crate::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
@@ -321,15 +320,14 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
         let Some(text) = name else { return Ok(None) };
         let found = vocabulary.specials().find(|special| special.text == *text);
         let found = found.ok_or_else(|| {
-            let tokenizer = encode.tokenizer.as_deref().unwrap_or(Path::new("the tokenizer")).to_owned();
+            let tokenizer = encode.tokenizer.as_deref().unwrap_or(Path::new("the tokenizer")).display();
             let known: Vec<&str> = vocabulary.specials().map(|special| special.text.as_str()).collect();
             let help = match known.as_slice() {
                 [] => "it has no special tokens: name them when it is trained ([train] special_tokens)"
                     .to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
-            Error::new(ErrorKind::Usage, RunError::NoSuchToken { tokenizer, token: text.clone() })
-                .with_help(help)
+            Error::usage(format!("{tokenizer} has no special token {text:?}")).with_help(help)
         })?;
         Ok(Some(DeclaredToken { id: found.id, text: text.clone() }))
     };

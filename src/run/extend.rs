@@ -210,7 +210,7 @@ pub(super) fn encoded(
             let bytes = count.get().checked_mul(to_u64(pretoken.len()));
             let sum = bytes.and_then(|bytes| sequences.bytes.checked_add(bytes));
             sequences.bytes =
-                sum.ok_or_else(|| Error::new(ErrorKind::Failed, super::RunError::TooMuchText))?;
+                sum.ok_or_else(|| Error::failed("the number of bytes in the corpus exceeds 64 bits"))?;
             if encoder.append(pretoken, count, &mut sequences.tokens) {
                 sequences.ends.push(sequences.tokens.len());
                 sequences.counts.push(count);

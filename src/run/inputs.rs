@@ -10,13 +10,12 @@ use arrow_schema::FieldRef;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
-use super::RunError;
 use super::plan::{Plan, TrainPlan};
 use super::resources::{UnitName, longest_read, memory_for_documents, refuse_long_documents};
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::base::integrity::hex;
 use crate::count::PretokenExceedsLimit;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::ManifestInput;
@@ -475,11 +474,9 @@ impl<'a> Inputs<'a> {
         for (other, uri) in schemas {
             for (one, two) in columns.iter_mut().zip(other.fields()) {
                 let common = common_field(one, two).ok_or_else(|| {
-                    let (column, one, two) =
-                        (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
+                    let (column, one, two) = (one.name(), one.data_type(), two.data_type());
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
-                    let error = RunError::ColumnsDiffer { column, one, first, two, other };
-                    Error::new(ErrorKind::Usage, error)
+                    Error::usage(format!("column {column:?} holds {one} in {first}, and {two} in {other}"))
                         .with_help("leave that column out, or encode the sources separately")
                 })?;
                 for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
@@ -679,14 +676,14 @@ fn note_lost_transformers_settings(train: &TrainPlan, observer: &dyn Observer) {
 /// The error for an input or a sample without text. `error` is given which of the two it is.
 ///
 /// If rows or files were skipped, the help is the first of them, as that is the probable cause.
-pub(super) fn no_text(inputs: &Inputs<'_>, error: impl FnOnce(&'static str) -> RunError) -> Error {
+pub(super) fn no_text(inputs: &Inputs<'_>, purpose: &str) -> Error {
     let (whole, help) = if inputs.sample_is_everything() {
         ("input", "check that the input is the right one, and its column or field")
     } else {
         ("sample", TAKE_MORE)
     };
     let help = inputs.first_skipped().unwrap_or_else(|| help.to_owned());
-    Error::new(ErrorKind::Failed, error(whole)).with_help(help)
+    Error::failed(format!("there is nothing to {purpose} on: the {whole} has no text")).with_help(help)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::RunError;
 use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::disk::{check_free, disk_need, note_free_space};
 use super::encoding;
@@ -103,10 +102,10 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
         if let Some(folder) = result_of(&settings.output) {
-            let error = RunError::HoldsResult { folder };
-            return Err(
-                Error::new(ErrorKind::Usage, error).with_help("choose another folder for the tokenizer")
-            );
+            let folder = folder.display();
+            let problem =
+                format!("{folder} holds the result of a run, whose report or tokenizer would be replaced");
+            return Err(Error::usage(problem).with_help("choose another folder for the tokenizer"));
         }
         check_folder(&settings.output)?;
         check_outside(plan, &settings.output)?;
@@ -194,21 +193,21 @@ impl<'a> Job<'a> {
     /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let split = self.plan.split_name();
-        let earlier = JobState::read(self.folder.path(), split);
-        let changed = earlier.as_ref().and_then(|earlier| self.state.difference(earlier));
-        let folder = self.folder.path().to_owned();
-        let all = Manifest::read(self.folder.path())?;
+        let held = JobState::read(self.folder.path(), split);
+        let changed = held.as_ref().and_then(|held| self.state.difference(held));
+        let folder = self.folder.path();
+        let all = Manifest::read(folder)?;
         let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
             if let Some(changed) = changed
-                && has_begun(&folder, split)?
+                && has_begun(folder, split)?
             {
-                self.replace(changed, RunError::OtherBegun { folder, changed })?;
+                self.replace(changed, "the unfinished result")?;
             }
             return Ok(None);
         };
         let is_done = manifest.job == self.state.fingerprint() && !self.inputs.read_once();
-        if (is_done || earlier.as_ref() == Some(&self.state))
-            && let Err(damage) = Manifest::read_checked(&folder)
+        if (is_done || held.as_ref() == Some(&self.state))
+            && let Err(damage) = Manifest::read_checked(folder)
         {
             return self.run_again_if_damaged(damage);
         }
@@ -221,7 +220,7 @@ impl<'a> Job<'a> {
         }
         let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
         let changed = changed.unwrap_or(unknown);
-        self.replace(changed, RunError::OtherJob { folder, changed })?;
+        self.replace(changed, "the result")?;
         Ok(None)
     }
 
@@ -244,7 +243,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// - `force` is not set: returns `error`, as [`ErrorKind::Usage`].
     /// - The folder cannot be read.
-    fn replace(&self, changed: &str, error: RunError) -> Result<()> {
+    fn replace(&self, changed: &str, held: &str) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
             let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
@@ -257,7 +256,9 @@ impl<'a> Job<'a> {
             }
             None => "choose another output folder, or replace the existing result with --force".to_owned(),
         };
-        Err(Error::new(ErrorKind::Usage, error).with_help(help))
+        let folder = self.folder.path().display();
+        Err(Error::usage(format!("{folder} holds {held} of another run: {changed} changed since"))
+            .with_help(help))
     }
 
     /// The data files that this job would replace, in words; `None` if there are none.
@@ -300,8 +301,9 @@ impl<'a> Job<'a> {
             return Ok(());
         };
         let names = others.split_names().join(", ");
-        let folder = self.folder.path().to_owned();
-        Err(Error::new(ErrorKind::Usage, RunError::HoldsSplits { folder, names }).with_help(
+        let folder = self.folder.path().display();
+        let problem = format!("{folder} holds other splits ({names}), which were encoded with its tokenizer");
+        Err(Error::usage(problem).with_help(
             "choose another folder, or encode with the tokenizer that the splits have (`tokenizer` in [encode])",
         ))
     }
@@ -327,8 +329,7 @@ impl<'a> Job<'a> {
             check_exists(TrainingRecord::path(&train.output))?;
             let record = TrainingRecord::read(&train.output)?;
             if record.is_none_or(|record| record.vocabulary != manifest.tokenizer) {
-                let folder = train.output.clone();
-                return Err(Error::new(ErrorKind::Failed, RunError::OtherTokenizer { folder }));
+                return Err(Error::failed(format!("{} holds another tokenizer", train.output.display())));
             }
             let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
             folders.try_for_each(|folder| {
@@ -547,7 +548,7 @@ fn write_options(plan: &Plan) -> WriteOptions {
 /// A file is missing, cannot be read, or holds another tokenizer.
 fn check_tokenizer_folder(folder: &Path, formats: &[Format], options: &WriteOptions) -> Result<()> {
     let learned = TrainingRecord::read(folder)?;
-    let learned = learned.ok_or_else(|| missing(TrainingRecord::path(folder)))?.vocabulary;
+    let learned = learned.ok_or_else(|| missing(&TrainingRecord::path(folder)))?.vocabulary;
     for &format in formats {
         let load = LoadOptions { format: Some(format), ..LoadOptions::default() };
         let vocabulary = vocab::load(folder, &load, &Silent)?;
@@ -558,8 +559,10 @@ fn check_tokenizer_folder(folder: &Path, formats: &[Format], options: &WriteOpti
         let mut others = files.iter().skip(1);
         let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
         if vocabulary.fingerprint() != learned || !same {
-            let error = RunError::OtherFile { folder: folder.to_owned(), format };
-            return Err(Error::new(ErrorKind::Failed, error));
+            let folder = folder.display();
+            return Err(Error::failed(format!(
+                "the {format} files in {folder} are of another tokenizer than training.json"
+            )));
         }
     }
     Ok(())
@@ -570,11 +573,11 @@ fn check_tokenizer_folder(folder: &Path, formats: &[Format], options: &WriteOpti
 /// # Errors
 /// The path is missing, or is a folder.
 fn check_exists(path: PathBuf) -> Result<()> {
-    if path.is_file() { Ok(()) } else { Err(missing(path)) }
+    if path.is_file() { Ok(()) } else { Err(missing(&path)) }
 }
 
 /// The error for a file of the result that does not exist, at this path. Callers turn it into damage
 /// ([`as_damage`]).
-fn missing(path: PathBuf) -> Error {
-    Error::new(ErrorKind::Failed, RunError::Missing { path })
+fn missing(path: &Path) -> Error {
+    Error::failed(format!("{} is missing", path.display()))
 }

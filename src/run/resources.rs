@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::RunError;
+use super::over_memory;
 use super::plan::{Plan, TrainPlan};
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::count::PretokenCounts;
@@ -66,25 +66,16 @@ pub(super) fn refuse_long_documents(
             None => Ok(batch),
             Some(row) => {
                 let file = name(batch.source, batch.unit);
-                let error = DocumentTooLong { file, row, max_bytes: ByteCount(max_bytes) };
-                Err(Error::new(ErrorKind::Memory, error).with_help(
+                let max_bytes = ByteCount(max_bytes);
+                let problem = format!(
+                    "{file}: row {row}: a document has more than {max_bytes}, the most that the memory limit allows"
+                );
+                Err(Error::message(ErrorKind::Memory, problem).with_help(
                     "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
                 ))
             }
         }
     }))
-}
-
-/// The error for a document that is too long to be held whole.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: row {row}: a document has more than {max_bytes}, the most that the memory limit allows")]
-struct DocumentTooLong {
-    /// The name of the unit.
-    file: String,
-    /// The row of the document in that unit.
-    row: u64,
-    /// The largest size that the memory limit allows.
-    max_bytes: ByteCount,
 }
 
 /// The document that continues in the next batch: its row, and the bytes seen so far.
@@ -196,7 +187,7 @@ pub(super) fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
     if need <= limit {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Memory, RunError::TooLarge { need, limit })
+    Err(over_memory("training needs", need, limit)
         .with_help("raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)"))
 }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
 use super::counting;
 use super::counting::count_sample;
 use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::Inputs;
 use super::inputs::no_text;
+use super::over_memory;
 use super::plan::{Plan, TrainPlan};
 use super::resources::Costs;
 use super::resources::{check_memory, learning_memory, within_memory};
@@ -23,7 +23,7 @@ use crate::base::int::{ByteCount, Count, to_u64};
 use crate::count::{
     Boundary, CorpusCounts, CorpusFacts, CountConfig, count_pretokens, count_whole_documents,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::StageCost;
 use crate::sink::{Journal, OutputFolder};
@@ -95,11 +95,9 @@ pub(super) fn train(
     })?;
     if pretokens.is_empty() {
         return Err(match plan.counts.is_empty() {
-            true => no_text(inputs, |whole| RunError::NothingToTrainOn { whole }),
-            false => {
-                Error::new(ErrorKind::Failed, RunError::NothingToTrainOn { whole: "input that was counted" })
-                    .with_help("check that the counts are those of the right input")
-            }
+            true => no_text(inputs, "train"),
+            false => Error::failed("there is nothing to train on: the input that was counted has no text")
+                .with_help("check that the counts are those of the right input"),
         });
     }
     check_memory(&pretokens, train, plan.memory)?;
@@ -155,16 +153,16 @@ fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
     let bytes = learned.merges.token_bytes();
     if bytes > vocab::MAX_FILE_BYTES {
         let (bytes, limit) = (ByteCount(bytes), ByteCount(vocab::MAX_FILE_BYTES));
-        return Err(
-            Error::new(ErrorKind::Failed, RunError::NoFileHolds { bytes, limit }).with_help(SHORTER_TOKENS)
-        );
+        let limit = format!("the limit of a tokenizer file is {limit}");
+        return Err(Error::failed(format!("the learned tokens have {bytes} in total, and {limit}"))
+            .with_help(SHORTER_TOKENS));
     }
     let need = bytes.saturating_mul(MEMORY_PER_TOKEN_BYTE);
     if bytes <= ALWAYS_ALLOWED || need <= limit.0 {
         return Ok(());
     }
-    let error = RunError::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
-    Err(Error::new(ErrorKind::Memory, error).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
+    let what = format!("the learned tokens have {} in total and need", ByteCount(bytes));
+    Err(over_memory(&what, ByteCount(need), limit).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
 }
 
 /// The help for very long tokens.

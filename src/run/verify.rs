@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::RunError;
 use super::counting::count_sample;
 use super::extend::{
     MERGES_BEFORE, check_preparation, complete, encoded, fill, fill_rules, preparation, stages,
@@ -14,6 +13,7 @@ use super::extend::{
 };
 use super::inputs::Inputs;
 use super::inputs::no_text;
+use super::over_memory;
 use super::plan::Plan;
 use super::recipe::{Given, Recipe};
 use crate::base::int::{Count, TokenId, to_u64, u64_to_usize};
@@ -66,15 +66,18 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     let edited = is_edited.then(|| CARD_FILE.to_owned()).into_iter().collect();
     let folder = folder.join(TOKENIZER_FOLDER);
     let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
-    let mismatch = |error| Err(Error::new(ErrorKind::Mismatch, error));
     if manifest.files.is_empty() && formats.is_empty() {
-        return mismatch(RunError::Missing { path: folder });
+        let problem = format!("{} is missing", folder.display());
+        return Err(Error::message(ErrorKind::Mismatch, problem));
     }
     for &format in &formats {
         let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
         let vocabulary = vocab::load(&folder, &options, &Silent).map_err(not_as_it_was)?;
         if vocabulary.fingerprint() != manifest.tokenizer {
-            return mismatch(RunError::NotOfManifest { folder, format });
+            let folder = folder.display();
+            let problem =
+                format!("the {format} files in {folder} are of another tokenizer than the manifest names");
+            return Err(Error::message(ErrorKind::Mismatch, problem));
         }
     }
     Ok(Some(Verified { manifest, edited, formats }))
@@ -133,8 +136,11 @@ pub fn complete_from_training(
         }
     };
     let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
-        let error = RunError::NoSuchStage { path: name.into(), stage: number, stages: stages.len() };
-        return Err(Error::new(ErrorKind::Usage, error)
+        let recorded = match stages.len() {
+            1 => "one stage is".to_owned(),
+            stages => format!("{stages} stages are"),
+        };
+        return Err(Error::usage(format!("{name} has no stage {number}: {recorded} of training recorded"))
             .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
     };
     fill(&mut keys.boundary, &stage["boundary"]);
@@ -197,11 +203,11 @@ pub fn verify_list(
             count_sample(plan, settings, &inputs, prepare, context.observer)?;
         inputs.check_stamps()?;
         if pretokens.is_empty() {
-            return Err(no_text(&inputs, |whole| RunError::NothingToReplayOn { whole }));
+            return Err(no_text(&inputs, "replay merges"));
         }
         let need = verify_memory_estimate(to_u64(pretokens.bytes()), to_u64(pretokens.len()));
         if need > plan.memory {
-            return Err(Error::new(ErrorKind::Memory, RunError::TooLarge { need, limit: plan.memory })
+            return Err(over_memory("training needs", need, plan.memory)
                 .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
         }
         let pretokens = without_missing_bytes(pretokens, vocabulary);

@@ -18,11 +18,12 @@
 mod shuffle;
 mod weights;
 
-pub use weights::{NotWeight, Weight, scale_weights};
+pub use weights::{Weight, scale_weights};
 
 use std::ops::Range;
 
 use arrow_array::{UInt64Array, cast::AsArray};
+use arrow_schema::ArrowError;
 use serde::{Deserialize, Serialize};
 
 use super::base::int::{to_u64, u64_to_usize};
@@ -108,18 +109,9 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
     })
 }
 
-/// Errors of sampling. They become errors of kind [`ErrorKind::Failed`].
-#[derive(Debug, thiserror::Error)]
-enum SampleError {
-    /// Arrow cannot build the arrays, for example because their text has 2 GiB or more.
-    #[error("the chosen rows cannot be put together")]
-    Rows(#[from] arrow_schema::ArrowError),
-}
-
-impl From<SampleError> for Error {
-    fn from(error: SampleError) -> Error {
-        Error::new(ErrorKind::Failed, error)
-    }
+/// The error that rows cannot be put together to a batch.
+fn not_joined(cause: ArrowError) -> Error {
+    Error::caused(ErrorKind::Failed, "the chosen rows cannot be put together", cause)
 }
 
 /// Keeps the first document of each group of `every`. The groups do not end with batches or sources; the count goes
@@ -136,7 +128,7 @@ struct EveryNth<'a> {
 impl EveryNth<'_> {
     /// Returns the selected documents of a batch. The batch may become empty. Texts are not copied: the result shares
     /// their buffers. Pass-through columns are copied.
-    fn choose(&mut self, batch: &Batch) -> Result<Batch, SampleError> {
+    fn choose(&mut self, batch: &Batch) -> Result<Batch, ArrowError> {
         let length = to_u64(batch.len());
         let step = u64_to_usize(self.every);
         let rows = UInt64Array::from_iter_values((self.until_next..length).step_by(step));
@@ -155,7 +147,7 @@ impl Iterator for EveryNth<'_> {
 
     fn next(&mut self) -> Option<Result<Batch>> {
         loop {
-            let chosen = self.documents.next()?.and_then(|batch| Ok(self.choose(&batch)?));
+            let chosen = self.documents.next()?.and_then(|batch| self.choose(&batch).map_err(not_joined));
             if !chosen.as_ref().is_ok_and(Batch::is_empty) {
                 return Some(chosen);
             }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use arrow_array::builder::make_view;
 use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
-use super::SampleError;
+use super::not_joined;
 use crate::base::int::{truncate_to_u32, u64_to_usize};
 use crate::base::random::SeededRandom;
 use crate::error::Result;
@@ -174,10 +175,7 @@ impl<'a> Shuffle<'a> {
             bytes += kept.bytes;
             rows.push(kept);
         }
-        Ok(match rows.first() {
-            Some(_) => Some(combined_batch(&rows)?),
-            None => None,
-        })
+        (!rows.is_empty()).then(|| combined_batch(&rows).map_err(not_joined)).transpose()
     }
 }
 
@@ -201,7 +199,7 @@ impl CurrentBatch {
 ///
 /// # Errors
 /// A document has 2 GiB or more, which a view cannot describe.
-fn combined_batch(rows: &[BufferedDocument]) -> Result<Batch, SampleError> {
+fn combined_batch(rows: &[BufferedDocument]) -> Result<Batch, ArrowError> {
     let mut bytes = Vec::new();
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
@@ -229,7 +227,7 @@ fn combined_batch(rows: &[BufferedDocument]) -> Result<Batch, SampleError> {
 ///
 /// # Errors
 /// Arrow cannot combine the columns.
-fn columns(rows: &[BufferedDocument]) -> Result<Option<RecordBatch>, SampleError> {
+fn columns(rows: &[BufferedDocument]) -> Result<Option<RecordBatch>, ArrowError> {
     let mut places = BTreeMap::new();
     let mut batches = Vec::new();
     let mut indices = Vec::with_capacity(rows.len());

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// Maximum number of decimal places of a weight. Weights are stored in units of 10⁻⁶, so that no rounding takes place.
 const PLACES: usize = 6;
@@ -19,7 +19,7 @@ const PLACES: usize = 6;
 ///
 /// let weights: Vec<Weight> = ["1", "0.25", "3"].into_iter().map(str::parse).collect::<Result<_, _>>()?;
 /// assert_eq!(scale_weights(&weights), [4, 1, 12]);
-/// # Ok::<(), tokenmill::sample::NotWeight>(())
+/// # Ok::<(), tokenmill::Error>(())
 /// ```
 ///
 /// It is written as a text in JSON, and read from a text or a number.
@@ -40,28 +40,14 @@ impl Default for Weight {
     }
 }
 
-/// The error for a text that is not a weight.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a weight: it must be a number above 0 with at most 12 digits and 6 decimal places")]
-pub struct NotWeight {
-    /// The text as it was given.
-    text: String,
-}
-
-impl From<NotWeight> for Error {
-    fn from(wrong: NotWeight) -> Error {
-        Error::new(ErrorKind::Usage, wrong)
-    }
-}
-
 impl FromStr for Weight {
-    type Err = NotWeight;
+    type Err = Error;
 
     /// Reads digits, optionally followed by a point and more digits. Signs, exponents and white space are refused.
     ///
     /// # Errors
     /// The text has another form, too many digits, or the value 0.
-    fn from_str(text: &str) -> Result<Weight, NotWeight> {
+    fn from_str(text: &str) -> Result<Weight, Error> {
         let millionths = || {
             let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
             let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -71,7 +57,10 @@ impl FromStr for Weight {
             let places = format!("{places:0<PLACES$}").parse::<u64>().ok()?;
             Some(whole.parse::<u64>().ok()? * 1_000_000 + places).filter(|&millionths| millionths > 0)
         };
-        let millionths = millionths().ok_or_else(|| NotWeight { text: text.to_owned() })?;
+        let millionths = millionths().ok_or_else(|| {
+            let rule = "a number above 0 with at most 12 digits and 6 decimal places";
+            Error::usage(format!("{text:?} is not a weight: it must be {rule}"))
+        })?;
         Ok(Weight { millionths })
     }
 }

@@ -14,7 +14,6 @@ use arrow_schema::FieldRef;
 use serde_json::Value;
 
 use super::card;
-use super::error::SinkError;
 use super::file_reader::columns_of;
 use super::folder::OutputFolder;
 use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, index_path, is_flat, rows_that_fit, split_of};
@@ -483,8 +482,9 @@ impl DatasetConfig {
         let Some(file) = others.files.first() else { return Ok(()) };
         let spec = self.file_spec()?;
         let refused = |what| {
-            let (folder, split) = (folder.path().to_owned(), split_of(&file.name).to_owned());
-            Err(SinkError::OtherSplit { folder, split, what }.into())
+            let (folder, split) = (folder.path().display(), split_of(&file.name));
+            Err(Error::usage(format!("{folder} holds the split {split:?}, which has {what}"))
+                .with_help("encode all splits of an output with the same settings, or choose another folder"))
         };
         if others.tokenizer != self.declaration.tokenizer {
             return refused("another tokenizer");
@@ -543,5 +543,6 @@ fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Re
 
 /// Returns the error for a batch that the plan does not expect at this position.
 fn out_of_order(position: Position) -> Error {
-    SinkError::OutOfOrder { source_index: position.source, unit: position.unit }.into()
+    let Position { source, unit, .. } = position;
+    Error::failed(format!("rows of source {source}, unit {unit} arrive out of the planned order"))
 }

@@ -18,15 +18,14 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::error::SinkError;
+use super::error::{in_row_group, index_damaged, no_tokens, unreadable};
 use super::flat_file::FlatIndex;
 use super::layout::{index_path, is_flat};
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS, IdWidth};
 use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
 use crate::base::integrity;
 use crate::encode::{TokenBatch, TokenIds};
-use crate::error::catch_panic;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::source::{check_index, check_pages};
 
 /// Token ids per batch, about, if rows are not longer. That is 2 to 4 MiB of ids.
@@ -114,12 +113,11 @@ impl ParquetFileReader {
         let fields = metadata.schema().fields();
         let Some((column, field)) = fields.find(INPUT_IDS) else {
             let found = fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
-            let error = SinkError::NoTokenColumn { path, column: INPUT_IDS, found };
-            return Err(error.into());
+            return Err(no_tokens(&path, format!("not found; it has {found}")));
         };
         if !is_tokens(field.data_type()) {
-            let error = SinkError::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
-            return Err(error.into());
+            let found = field.data_type();
+            return Err(no_tokens(&path, format!("is {found}, not a list of token ids")));
         }
         Ok(ParquetFileReader {
             number,
@@ -141,7 +139,10 @@ impl ParquetFileReader {
         let pairs = self.metadata.metadata().file_metadata().key_value_metadata();
         let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
         let Some(text) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
-        let damaged = |cause| SinkError::DeclarationDamaged { path: self.path.clone(), cause }.into();
+        let damaged = |cause: serde_json::Error| {
+            let problem = format!("{}: its token metadata cannot be read", self.path.display());
+            Error::caused(ErrorKind::Failed, problem, cause)
+        };
         integrity::check_format_version(&self.path, text.as_bytes(), damaged)?;
         serde_json::from_str(text).map(Some).map_err(damaged)
     }
@@ -184,7 +185,7 @@ impl ParquetFileReader {
         }
         let cause =
             ParquetError::General(format!("it has {found} rows where the file's index says {declared}"));
-        Err(SinkError::Parquet { path: self.path.clone(), row_group: Some(group), cause }.into())
+        Err(unreadable(&self.path, Some(group), cause))
     }
 
     /// Opens a row group, after checking its pages for sizes that would exhaust memory. Only the column of token ids
@@ -248,7 +249,8 @@ impl ParquetFileReader {
         if let Some(nulls) = values.nulls()
             && let Some(index) = (0..values.len()).find(|&index| nulls.is_null(index))
         {
-            return Err(SinkError::NullId { path: self.path.clone(), row: row_of(index) }.into());
+            let (path, row) = (self.path.display(), row_of(index));
+            return Err(Error::failed(format!("{path}: row {row} holds a null among its ids")));
         }
         let converted = match values.data_type() {
             DataType::Int32 => ids_of::<Int32Type>(&values),
@@ -256,12 +258,10 @@ impl ParquetFileReader {
             DataType::UInt16 => ids_of::<UInt16Type>(&values),
             _ => ids_of::<UInt32Type>(&values),
         };
-        let ids = match converted {
-            Ok(ids) => ids,
-            Err((index, id)) => {
-                return Err(SinkError::BadId { path: self.path.clone(), row: row_of(index), id }.into());
-            }
-        };
+        let ids = converted.map_err(|(index, id)| {
+            let (path, row) = (self.path.display(), row_of(index));
+            Error::failed(format!("{path}: row {row} holds {id}, which is not a token id"))
+        })?;
         let nulls = list.nulls().map_or_else(Vec::new, |valid| valid.iter().map(|valid| !valid).collect());
         let ends = offsets[1..].iter().map(|end| end.as_usize() - first).collect();
         Ok(batch_of(self.number, self.row, ids, ends, nulls))
@@ -317,7 +317,8 @@ fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     if begin == MAGIC {
         return Ok(());
     }
-    Err(SinkError::NotParquet { path: path.to_path_buf() }.into())
+    Err(Error::failed(format!("{} is not a Parquet file: it does not begin with PAR1", path.display()))
+        .with_help("name a file of token ids, or the output folder of `run` or `encode`"))
 }
 
 /// Runs `read`, and turns a panic of the Parquet reader into an error. It panics on some damaged files. `row_group`
@@ -327,12 +328,13 @@ fn guarded<R>(
     row_group: Option<usize>,
     read: impl FnOnce() -> Result<R, ParquetError>,
 ) -> Result<R> {
-    let error = match catch_panic(read) {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(cause)) => SinkError::Parquet { path: path.to_path_buf(), row_group, cause },
-        Err(message) => SinkError::ParquetPanic { path: path.to_path_buf(), row_group, message },
-    };
-    Err(error.into())
+    match catch_panic(read) {
+        Ok(read) => read.map_err(|cause| unreadable(path, row_group, cause)),
+        Err(message) => {
+            let (path, place) = (path.display(), in_row_group(row_group));
+            Err(Error::failed(format!("{path}: damaged{place}; the Parquet reader gave up: {message}")))
+        }
+    }
 }
 
 /// Whether a type is a list of token ids: of `int32`, `int64`, `uint16` or `uint32`. Signed types are accepted,
@@ -402,8 +404,8 @@ impl FlatFileReader {
         let read = (&mut self.ids).take(wanted).read_to_end(&mut bytes);
         read.map_err(|cause| Error::io("read", &self.path, cause))?;
         if to_u64(bytes.len()) < wanted {
-            let what = "it does not fit the size of the file of ids";
-            return Err(SinkError::IndexDamaged { path: index_path(&self.path), what }.into());
+            let problem = "it does not fit the size of the file of ids";
+            return Err(index_damaged(&index_path(&self.path), problem));
         }
         let ids = match self.index.width {
             IdWidth::Two => {

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::SinkError;
+use super::error::index_damaged;
 use super::layout::index_path;
 use super::row_group::RowGroup;
 use super::schema::{IdWidth, OutputFormat};
@@ -179,7 +179,7 @@ impl FlatIndex {
             Some(rest) => parse_megatron_index(rest),
             None => parse_offset_index(&text, bytes),
         };
-        let error = |what| Error::from(SinkError::IndexDamaged { path: path.clone(), what });
+        let error = |problem| index_damaged(&path, problem);
         let index = index.map_err(error)?;
         if index.lengths.iter().map(|&length| u64::from(length)).sum::<u64>() * index.width.bytes() != bytes {
             return Err(error("it does not fit the size of the file of ids"));

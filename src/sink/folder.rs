@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::SinkError;
+use super::error::foreign_file;
 use super::layout::{
     CARD_FILE, DATA_FOLDER, MANIFEST, STATE_FOLDER, TOKENIZER_FOLDER, data_files, data_name, entries,
     is_index, split_of,
@@ -128,7 +128,7 @@ impl OutputFolder {
         let report = split.as_ref().map(|split| format!("report-{split}.html"));
         let report = report.filter(|name| !state.join(JOB_FILE).exists() && path.join(name).exists());
         if let Some(name) = report {
-            return Err(SinkError::ForeignFolder { folder: path, name }.into());
+            return Err(foreign_file(&path, &name));
         }
         let folder = OutputFolder { path, split, state, claim, _lock: lock };
         folder.take_over_incomplete_file()?;
@@ -305,7 +305,7 @@ impl OutputFolder {
         for path in data_files(&self.path)? {
             let name = data_name(&path);
             if !known.contains(&name) && !is_early_index(&path) {
-                return Err(SinkError::ForeignFolder { folder: self.path.clone(), name }.into());
+                return Err(foreign_file(&self.path, &name));
             }
         }
         Ok(())
@@ -350,8 +350,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     let fixed = ROOT_FILES.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
     if let Some(path) = fixed.chain(data_files(folder)?).next() {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        let error = SinkError::ForeignFolder { folder: folder.to_path_buf(), name };
-        return Err(Error::from(error).with_help("choose a new or an empty folder"));
+        return Err(foreign_file(folder, &name).with_help("choose a new or an empty folder"));
     }
     Ok(())
 }
@@ -384,7 +383,9 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
             let _ = (&file).take(20).read_to_string(&mut holder);
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
-            Err(SinkError::Locked { folder: folder.to_path_buf(), holder }.into())
+            let folder = folder.display();
+            Err(Error::failed(format!("{folder} is being written by another process{holder}"))
+                .with_help("wait until it has ended, or choose another folder"))
         }
         Err(TryLockError::Error(_)) => Ok((file, false)),
     }

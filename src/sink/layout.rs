@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::error::SinkError;
 use super::schema::OutputFormat;
 use crate::error::{Error, Result};
 use crate::source::Unit;
@@ -112,11 +111,12 @@ impl FilePlan {
     /// # Errors
     /// The name is not valid.
     fn new(split_name: &str, layout: FileBoundaries) -> Result<FilePlan> {
-        let name = split_name.to_owned();
-        if !is_split_name(&name) {
-            return Err(Error::from(SinkError::SplitName { name }).with_help(split_name_help(split_name)));
+        if !is_split_name(split_name) {
+            let problem = format!("{split_name:?} is not a valid name for a split of a dataset");
+            return Err(Error::usage(problem).with_help(split_name_help(split_name)));
         }
-        Ok(FilePlan { split_name: name, format: OutputFormat::default(), layout, one_file: false })
+        let split_name = split_name.to_owned();
+        Ok(FilePlan { split_name, format: OutputFormat::default(), layout, one_file: false })
     }
 
     /// The same plan for another format. The default is Parquet.

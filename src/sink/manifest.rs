@@ -2,6 +2,7 @@
 //!
 //! An output may have several splits, each written by its own job. Their files are listed one split after another.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +11,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::error::SinkError;
+use super::error::file_missing;
 use super::file_reader::row_count;
 use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, split_of};
 use super::schema::Declaration;
@@ -157,7 +158,7 @@ impl Manifest {
     pub fn read(folder: &Path) -> Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
         let Some(text) = read_text(&path)? else { return Ok(None) };
-        parse(path, &text).map(Some)
+        parse(&path, &text).map(Some)
     }
 
     /// Reads the manifest of an output folder and verifies the checksum at its end. `None` if the folder has no
@@ -168,12 +169,15 @@ impl Manifest {
     pub fn read_checked(folder: &Path) -> Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
         let Some(text) = read_text(&path)? else { return Ok(None) };
-        let manifest = parse(path.clone(), &text)?;
+        let manifest = parse(&path, &text)?;
         // Versions that write checksums also list other files.
         if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
             return Ok(Some(manifest));
         }
-        Err(SinkError::ManifestChanged { path }.into())
+        let problem = format!("{}: not as it was written: its checksum differs", path.display());
+        Err(Error::message(ErrorKind::Mismatch, problem).with_help(
+            "remove it, then give the same `run` or `encode` command again: complete files are kept",
+        ))
     }
 
     /// Writes the manifest to an output folder. Call it after everything else is written. The file appears complete
@@ -234,11 +238,12 @@ impl Manifest {
                 }
                 false => "remove it: readers of the folder take it for part of the data",
             };
-            return Err(Error::from(SinkError::FileUnlisted { path }).with_help(help));
+            let problem = format!("{}: not listed in the manifest", path.display());
+            return Err(Error::message(ErrorKind::Mismatch, problem).with_help(help));
         }
         let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
         if let Some(path) = tokenizer.find(|path| !path.is_file()) {
-            return Err(SinkError::FileMissing { path }.into());
+            return Err(file_missing(&path));
         }
         others.into_iter().try_for_each(|file| file.verify(folder, observer))?;
         observer.finished(Stage::Verify);
@@ -282,7 +287,7 @@ impl OutputFile {
         let path = folder.join(&self.name);
         let rows = row_count(&path)?;
         if rows != self.rows {
-            return Err(differs(&path, "the number of rows", rows.to_string(), self.rows.to_string()));
+            return Err(differs(&path, "the number of rows", rows, self.rows));
         }
         Ok(())
     }
@@ -334,8 +339,9 @@ impl HashedFile {
 }
 
 /// The error for a file that is not as the manifest says. `what` names the property.
-fn differs(path: &Path, what: &'static str, found: String, expected: String) -> Error {
-    SinkError::FileDiffers { path: path.to_path_buf(), what, found, expected }.into()
+fn differs(path: &Path, what: &str, found: impl fmt::Display, expected: impl fmt::Display) -> Error {
+    let problem = format!("{}: {what} is {found}, the manifest says {expected}", path.display());
+    Error::message(ErrorKind::Mismatch, problem)
 }
 
 /// Compares the size and the hash of a file.
@@ -345,16 +351,16 @@ fn differs(path: &Path, what: &'static str, found: String, expected: String) -> 
 fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -> Result<()> {
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            return Err(SinkError::FileMissing { path: path.to_path_buf() }.into());
+            return Err(file_missing(path));
         }
         opened => opened.map_err(|cause| Error::io("read", path, cause))?,
     };
     let size = file.metadata().map_err(|cause| Error::io("read", path, cause))?.len();
     if size != bytes {
-        return Err(differs(path, "the size", size.to_string(), bytes.to_string()));
+        return Err(differs(path, "the size", size, bytes));
     }
     let found = hash(file, path, observer)?;
-    if found == sha256 { Ok(()) } else { Err(differs(path, "the SHA-256", found, sha256.to_owned())) }
+    if found == sha256 { Ok(()) } else { Err(differs(path, "the SHA-256", found, sha256)) }
 }
 
 /// SHA-256 of a file in hex. Reports progress to the observer.
@@ -380,7 +386,7 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     let text = read_up_to(MAX_MANIFEST_BYTES + 1, path)?;
     if text.as_ref().is_some_and(|text| to_u64(text.len()) > MAX_MANIFEST_BYTES) {
-        return Err(SinkError::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }.into());
+        return Err(Error::failed(format!("{}: larger than {MAX_MANIFEST_BYTES} bytes", path.display())));
     }
     Ok(text)
 }
@@ -389,12 +395,15 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// The text is not a manifest, is of a later version, or [has a flaw](Manifest::mistake).
-fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
-    let damaged = |cause| Error::from(SinkError::ManifestDamaged { path: path.clone(), cause });
-    integrity::check_format_version(&path, text, damaged)?;
+fn parse(path: &Path, text: &[u8]) -> Result<Manifest> {
+    let damaged = |cause: serde_json::Error| {
+        Error::caused(ErrorKind::Failed, format!("{}: not a manifest", path.display()), cause)
+            .with_help("remove it to write the output again")
+    };
+    integrity::check_format_version(path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.mistake() {
-        Some(what) => Err(SinkError::ManifestInvalid { path, what }.into()),
+        Some(mistake) => Err(Error::failed(format!("{}: {mistake}", path.display()))),
         None => Ok(manifest),
     }
 }

@@ -6,13 +6,12 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::error::SinkError;
 use super::file_reader::FileReader;
 use super::layout::{DATA_FOLDER, data_files, is_flat, split_of};
 use super::manifest::Manifest;
 use super::schema::{Declaration, same_tokens};
 use crate::encode::TokenBatch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Reads rows of token ids in order, from an output folder or a single file. Files of other programs can be read too:
 /// Parquet files with a column `input_ids` that is a list of integers, and `.bin` files with their `.idx`. The latter
@@ -67,12 +66,12 @@ impl TokenReader {
             let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             paths.retain(|path| split_of(&name(path)) == split);
             if paths.is_empty() {
-                let (folder, split) = (path.to_path_buf(), split.to_owned());
-                return Err(SinkError::NoSplit { folder, split }.into());
+                return Err(Error::usage(format!("{} has no split {split:?}", path.display())));
             }
         }
         let Some(first) = paths.first() else {
-            return Err(SinkError::NoFiles { folder: path.to_path_buf() }.into());
+            return Err(Error::failed(format!("{} holds no files of token ids", path.display()))
+                .with_help("name the output folder of `run` or `encode`, or its files"));
         };
         let first = FileReader::open(0, first.clone())?;
         let declaration = first.declaration(declaration.as_ref())?;
@@ -107,8 +106,11 @@ impl TokenReader {
             let file = FileReader::open(self.next, path.clone())?;
             if !same_tokens(file.declaration(self.declaration.as_ref())?.as_ref(), self.declaration.as_ref())
             {
-                let (path, first) = (path.clone(), self.paths[0].clone());
-                return Err(SinkError::DeclarationDiffers { path, first }.into());
+                let (path, first) = (path.display(), self.paths[0].display());
+                let problem = format!("{path}: its token metadata differs from that of {first}");
+                return Err(
+                    Error::failed(problem).with_help("read one at a time: they are from different jobs")
+                );
             }
             self.open = Some(file);
             self.next += 1;

@@ -12,12 +12,11 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 
-use super::error::SinkError;
 use super::packing::{GROUP_IDS, GROUP_ROWS, PackRule, PackedRows, Packing};
 use super::schema::{FileSpec, OWN_COLUMNS, SEQ_LENGTHS, element};
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::encode::{TokenBatch, TokenIds};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::source::{cast, row_bytes};
 
 /// Bytes of pass-through values in a row group (64 MiB); a single row may have more.
@@ -109,8 +108,10 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     let mut start = 0;
     for &end in &batch.ends {
         if i32::try_from(end - start).is_err() {
-            let (source_index, unit, tokens) = (batch.source, batch.unit, end - start);
-            return Err(SinkError::RowTooLong { source_index, unit, tokens }.into());
+            let (source, unit, tokens) = (batch.source, batch.unit, end - start);
+            return Err(Error::failed(format!(
+                "a row of source {source}, unit {unit} has {tokens} tokens, more than a list can hold"
+            )));
         }
         start = end;
     }
@@ -120,10 +121,9 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
 /// Checks that all ids fit a signed 32-bit number. The column of ids is signed.
 fn check_ids(ids: &TokenIds) -> Result<()> {
     let greatest = ids.greatest().unwrap_or_default().get();
-    match i32::try_from(greatest) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(SinkError::IdTooLarge { id: greatest }.into()),
-    }
+    i32::try_from(greatest)
+        .map(drop)
+        .map_err(|_| Error::failed(format!("token id {greatest} does not fit a signed 32-bit number")))
 }
 
 /// The pass-through columns of a batch, converted to the types of the output. `None` if there are none, or if
@@ -136,16 +136,21 @@ fn pass_through(batch: &TokenBatch, spec: &FileSpec) -> Result<Option<RecordBatc
     if fields.is_empty() || spec.packing.is_some() {
         return Ok(None);
     }
-    let (source_index, unit) = (batch.source, batch.unit);
+    let (source, unit) = (batch.source, batch.unit);
     let mut columns = Vec::with_capacity(fields.len());
     for field in &fields {
         let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
         let Some(given) = given.filter(|given| given.len() == batch.len()) else {
-            return Err(SinkError::ColumnMissing { name: field.name().clone(), source_index, unit }.into());
+            let name = field.name();
+            return Err(Error::failed(format!(
+                "column {name:?} is missing from the rows of source {source}, unit {unit}"
+            )));
         };
         columns.push(cast(given, field.data_type()).map_err(|cause| {
-            let (name, data_type) = (field.name().clone(), field.data_type().clone());
-            SinkError::ColumnCast { name, source_index, unit, data_type, cause }
+            let (name, data_type) = (field.name(), field.data_type());
+            let problem =
+                format!("column {name:?} of source {source}, unit {unit} does not fit the type {data_type}");
+            Error::caused(ErrorKind::Failed, problem, cause)
         })?);
     }
     let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);

@@ -14,12 +14,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde::{Deserialize, Serialize};
 
-use super::error::SinkError;
+use super::error::cannot_pack;
 use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::TokenId;
 use crate::encode::{Encoder, MissingBytes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::source::{kept_annotations, lost_annotations};
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -211,11 +211,13 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     let mut fields = own.to_vec();
     for column in columns {
         if fields.iter().any(|field| field.name() == column.name()) {
-            return Err(SinkError::ColumnTwice { name: column.name().clone() }.into());
+            return Err(Error::usage(format!("two output columns would be named {:?}", column.name()))
+                .with_help("leave that column out, or rename it in the data"));
         }
         let Some(field) = plain_field(column) else {
-            let data_type = column.data_type().clone();
-            return Err(SinkError::ColumnType { name: column.name().clone(), data_type }.into());
+            let (name, data_type) = (column.name(), column.data_type());
+            let problem = format!("column {name:?} has type {data_type}, which cannot be passed through");
+            return Err(Error::usage(problem).with_help("leave that column out"));
         };
         fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
     }
@@ -228,14 +230,12 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
 /// The documents have pass-through columns, or the length of rows is out of range
 /// ([`Usage`](crate::ErrorKind::Usage)).
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
-    let refused =
-        |what: String, help: &'static str| Err(Error::from(SinkError::CannotPack { what }).with_help(help));
     if documents.fields().len() > OWN_COLUMNS {
-        return refused("cannot keep the columns of documents".to_owned(), "leave the columns out");
+        return Err(cannot_pack("cannot keep the columns of documents").with_help("leave the columns out"));
     }
     if packing.length == 0 || packing.length > MAX_PACKED_LENGTH {
-        let what = format!("have from 1 to {MAX_PACKED_LENGTH} token ids, not {}", packing.length);
-        return refused(what, "choose another length");
+        let problem = format!("have from 1 to {MAX_PACKED_LENGTH} token ids, not {}", packing.length);
+        return Err(cannot_pack(problem).with_help("choose another length"));
     }
     let lengths = Field::new(SEQ_LENGTHS, DataType::List(element()), true);
     output_schema(&[Arc::new(lengths)])
@@ -346,8 +346,7 @@ impl FileSpec {
     ) -> Result<Arc<FileSpec>> {
         let mut spec = FileSpec::parquet(schema, compression, declaration)?;
         if spec.packing.is_some() && format != OutputFormat::Parquet {
-            let what = "are written to Parquet files only".to_owned();
-            return Err(Error::from(SinkError::CannotPack { what })
+            return Err(cannot_pack("are written to Parquet files only")
                 .with_help("leave packing out: files of ids alone are one sequence of tokens"));
         }
         spec.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
@@ -363,7 +362,9 @@ impl FileSpec {
             Some(packing) => packed_schema(&schema, packing)?,
             None => schema,
         };
-        let columns = ArrowSchemaConverter::new().convert(&schema).map_err(SinkError::Columns)?;
+        let columns = ArrowSchemaConverter::new()
+            .convert(&schema)
+            .map_err(|cause| Error::caused(ErrorKind::Usage, "cannot write the output's columns", cause))?;
         let features = HfFeatures::of(&schema).map(|features| features.json().to_string());
         let pairs = key_values(features.as_ref(), declaration);
         let mut properties = properties(&columns, compression, pairs);

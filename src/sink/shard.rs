@@ -16,7 +16,7 @@ use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 use serde_json::Value;
 
-use super::error::{SinkError, write_failed};
+use super::error::write_failed;
 use super::flat_file::{FlatFile, FlatRowGroup};
 use super::parquet_file::{self, EncodedColumns, ParquetFile};
 use super::resume::{IncompleteFile, RowGroupJournal};
@@ -25,7 +25,7 @@ use super::schema::{FileSpec, IdWidth};
 use crate::base::integrity::HashingWriter;
 use crate::base::pools::spawn_up_to;
 use crate::encode::TokenBatch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A file of token ids that grows by row groups. Both kinds are written, resumed and completed alike.
 enum ShardFile<W: Write + Send> {
@@ -302,7 +302,8 @@ impl<W: Write + Send> ShardWriter<W> {
     fn append_next(&mut self) -> Result<()> {
         let Some(next) = self.in_progress.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
-            return Err(SinkError::EncoderStopped { path: self.path.clone() }.into());
+            let path = self.path.display();
+            return Err(Error::failed(format!("cannot write {path}: an encoding thread has stopped")));
         };
         let (totals, group) = encoded.map_err(|cause| write_failed(&self.path, cause))?;
         let metadata = self.file.append(group)?;

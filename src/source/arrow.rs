@@ -20,7 +20,7 @@ use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, 
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
 use super::documents::split;
-use super::error::{SourceError, guarded, over_memory_limit};
+use super::error::{damaged, guarded, over_memory_limit};
 use super::passthrough::FileColumns;
 use super::row_text::{ComposedRows, Projection};
 use super::skipped_rows::ReadContext;
@@ -137,7 +137,7 @@ fn start(mut input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<(ArrowR
 /// # Errors
 /// The stream is empty, cannot be read, or is data of another kind.
 fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
-    let first = stream.fill_buf().map_err(|cause| SourceError::damaged(name, "its schema", cause))?;
+    let first = stream.fill_buf().map_err(|cause| damaged(name, "its schema", cause))?;
     match FileKind::of(first) {
         None => Ok(()),
         Some(known) if known.is_arrow_stream() => Ok(()),
@@ -157,8 +157,7 @@ pub(super) fn columns(input: ArrowInput, spec: &SourceSpec, name: &str) -> Resul
     }
     let schema = reader.schema();
     let all = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let passed =
-        chosen.passed_schema(&schema).map_err(|cause| SourceError::damaged(name, "its schema", cause))?;
+    let passed = chosen.passed_schema(&schema).map_err(|cause| damaged(name, "its schema", cause))?;
     Ok(Some(FileColumns { columns: Arc::new(passed), all }))
 }
 

@@ -34,7 +34,7 @@ use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
 
-use super::error::{SourceError, changed};
+use super::error::changed;
 use super::sniff::{self, PeekReader, skippable};
 use super::{Compression, DEFAULT_WINDOW_BYTES, Format, RowRange, Stop};
 use crate::base::int::{ByteCount, to_u64, u64_to_usize};
@@ -182,12 +182,10 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
         Compression::Gzip => Box::new(GzipMembers::Before(buffered(raw))),
         Compression::Zstd => {
             if let Some(window) = window_of(raw.first()).filter(|window| *window > limit) {
-                let failure = SourceError::Window {
-                    file: file.to_owned(),
-                    window: ByteCount(window),
-                    limit: ByteCount(limit),
-                };
-                return Err(Error::new(ErrorKind::Memory, failure).with_help(LARGE_WINDOW));
+                let (window, limit) = (ByteCount(window), ByteCount(limit));
+                let problem =
+                    format!("{file} is compressed with a window of {window}, and the limit is {limit}");
+                return Err(Error::message(ErrorKind::Memory, problem).with_help(LARGE_WINDOW));
             }
             let mut decoder =
                 zstd::stream::read::Decoder::new(raw).map_err(|cause| Error::io("read", file, cause))?;
@@ -260,8 +258,9 @@ impl<D: Read> Read for WindowLimited<D> {
             if !(self.is_too_large)(&cause) {
                 return cause;
             }
-            let failure = SourceError::LaterWindow { limit: ByteCount(self.limit) };
-            io::Error::other(Error::new(ErrorKind::Memory, failure).with_help(LARGE_WINDOW))
+            let limit = ByteCount(self.limit);
+            let problem = format!("it is compressed with a larger window than the limit of {limit}");
+            io::Error::other(Error::message(ErrorKind::Memory, problem).with_help(LARGE_WINDOW))
         })
     }
 }

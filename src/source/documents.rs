@@ -10,7 +10,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
 
 use super::DEFAULT_BATCH_BYTES;
-use super::error::SourceError;
+use super::error::{damaged, too_long};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::error::{Error, Result};
 
@@ -324,7 +324,7 @@ impl PartialDocument {
     fn end(self) -> Result<Batch> {
         let view = make_view(&self.bytes, 0, 0);
         let documents = BinaryViewArray::try_new(vec![view].into(), vec![Buffer::from_vec(self.bytes)], None)
-            .map_err(|cause| -> Error { SourceError::damaged("a document", "its text", cause) })?;
+            .map_err(|cause| damaged("a document", "its text", cause))?;
         Ok(Batch {
             source: self.source,
             unit: self.unit,
@@ -341,8 +341,7 @@ impl CollectedDocuments<'_> {
     /// The error that a document is too long.
     fn too_long(&self, document: &PartialDocument) -> Error {
         let file = (self.name)(document.source, document.unit);
-        let error = SourceError::TooLong { file, row: document.row, limit: self.longest }.failed();
-        error.with_help(
+        too_long(&file, document.row, self.longest).with_help(
             "cut the text into documents: --documents line or paragraph, or --separator (in a recipe \
              `documents = \"line\"`)",
         )
@@ -485,9 +484,7 @@ fn fill<T: AsRef<[u8]>>(
         let text = text.as_ref();
         if to_u64(text.len()) > LONGEST_DOCUMENT {
             let row = first_row + to_u64(documents.len());
-            let error =
-                SourceError::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
-            return Err(error.with_help("cut it into several"));
+            return Err(too_long("a text", row, LONGEST_DOCUMENT).with_help("cut it into several"));
         }
         documents.append_value(text);
         room = room.saturating_sub(text.len() + VIEW);

@@ -20,7 +20,7 @@ use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::content::{FileWatch, SequentialReader, SourceFile};
-use super::error::{SourceError, guarded};
+use super::error::guarded;
 use super::json_fields::FieldColumns;
 use super::jsonl::{FieldLookup, LinesBefore, OtherFiles, as_lines};
 use super::parquet::Footer;
@@ -199,8 +199,9 @@ impl FileSource {
                 )?)
             }
             Format::Arrow if remote.is_some() => {
-                let error = SourceError::NeedsDownload { file: name.clone(), format: *format }.usage();
-                return Err(error.with_help("download it first; for files of the hub leave `stream` out"));
+                let problem = format!("{name} is {format} and cannot be read without downloading it");
+                return Err(Error::usage(problem)
+                    .with_help("download it first; for files of the hub leave `stream` out"));
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl | Format::Json | Format::Csv | Format::Tsv => {
@@ -412,8 +413,7 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<FileCo
     if format == Format::Text && names.iter().all(|column| value_in_path(name, column).is_some()) {
         return Ok(Some(FileColumns { columns: Arc::new(Schema::empty()), all }));
     }
-    let failure = SourceError::NoColumns { file: name.to_owned(), format };
-    Err(failure.usage().with_help(
+    Err(Error::usage(format!("{name} is {format} and has no columns to pass through")).with_help(
         "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders with \
          names such as lang=fr",
     ))
@@ -451,8 +451,8 @@ impl PipeSource {
     ) -> Result<PipeSource> {
         let format = spec.format.unwrap_or(Format::Text);
         if format == Format::Parquet {
-            let error = SourceError::NotFromStream { name, format }.usage();
-            return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
+            return Err(Error::usage(format!("{format} cannot be read from {name}"))
+                .with_help("a Parquet file is read from its end: write it to a file first"));
         }
         let columns = passed(spec, &name, format)?.map(|of| of.columns);
         let units = vec![Unit { name, range: RowRange::Whole, rows: None, text_bytes: None }];
@@ -501,8 +501,7 @@ impl Source for PipeSource {
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
         let reader = lock(&self.reader).take();
         let reader = reader.ok_or_else(|| {
-            SourceError::AlreadyRead { name: self.units[unit].name.clone() }
-                .failed()
+            Error::failed(format!("{} can be read only once", self.units[unit].name))
                 .with_help("write it to a file first, or let one command do both")
         })?;
         let reading = ReadContext {

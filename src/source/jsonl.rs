@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::content::{self, SourceFile};
 use super::documents::TextBuilder;
-use super::error::{SourceError, memory_error};
+use super::error::{damaged, memory_error};
 use super::json_fields::{FieldColumns, FieldText, repaired};
 use super::passthrough::value_in_path;
 use super::records::{CsvToLines, JsonToLines, PEEKED_BYTES, RecordErrors, is_lines};
@@ -218,7 +218,7 @@ impl JsonLines {
                     let lines = to_u64(memchr_iter(b'\n', &self.block).count());
                     let thing = if matches!(self.start, UnitStart::Records(_)) { "record" } else { "line" };
                     let place = format!("its text after {thing} {}", self.line + lines);
-                    self.reading.bad.skip(SourceError::damaged(&self.reading.name, place, cause))?;
+                    self.reading.bad.skip(damaged(&self.reading.name, place, cause))?;
                     self.from = None;
                     self.block.truncate(memrchr(b'\n', &self.block).map_or(0, |newline| newline + 1));
                 }
@@ -246,14 +246,14 @@ impl JsonLines {
     fn line_error(&mut self, line: u64, problem: String) -> Error {
         if let UnitStart::Records(errors) = &self.start {
             let problem = errors.take(line).unwrap_or(problem);
-            return SourceError::Record { file: self.reading.name.clone(), record: line, problem }.failed();
+            return Error::failed(format!("{}: record {line}: {problem}", self.reading.name));
         }
         if self.lines_before.is_none() {
             // If counting fails, the line is numbered from the start of the unit, which is better than no error.
             self.lines_before = Some(self.start.lines_before().unwrap_or(0));
         }
         let line = line + self.lines_before.unwrap_or(0);
-        SourceError::Line { file: self.reading.name.clone(), line, problem }.failed()
+        Error::failed(format!("{}: line {line}: {problem}", self.reading.name))
     }
 
     /// The error if none of the first lines has a field.
@@ -263,10 +263,13 @@ impl JsonLines {
         let first = objects
             .filter_map(|line| serde_json::from_slice::<serde_json::Map<String, Value>>(line).ok())
             .next();
-        let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
-        let failure =
-            SourceError::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
-        failure.usage().with_help(match self.text.columns().any(|column| column == field) {
+        let fields: Vec<String> = first.into_iter().flatten().map(|(field, _)| field).collect();
+        Error::usage(format!(
+            "the first lines of {} have no field {field:?}; the fields of the first are {}",
+            self.reading.name,
+            fields.join(", ")
+        ))
+        .with_help(match self.text.columns().any(|column| column == field) {
             true => {
                 "name the field that holds the text: `column` in a recipe, `--column` on the command line"
             }
@@ -337,7 +340,7 @@ impl JsonLines {
         }
         self.row += to_u64(texts.texts.len());
         let (documents, columns) =
-            texts.finish().map_err(|cause| SourceError::damaged(&self.reading.name, "its text", cause))?;
+            texts.finish().map_err(|cause| damaged(&self.reading.name, "its text", cause))?;
         Ok(self.reading.batch(first_row, documents, columns))
     }
 }

@@ -24,10 +24,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::content::{RangeRead, SourceFile};
-use super::error::SourceError;
 use super::{Compression, Format};
 use crate::base::int::with_unit;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A local file. `format` takes precedence over the format that the name shows.
 fn listed(path: PathBuf, name: String, format: Option<Format>) -> SourceFile {
@@ -135,14 +134,10 @@ fn one_format(uri: &str, listed: &[SourceFile]) -> Result<()> {
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
         None => Ok(()),
-        Some(other) => Err(SourceError::Mixed {
-            uri: uri.to_owned(),
-            first: first.name.clone(),
-            one: first.format,
-            other: other.name.clone(),
-            two: other.format,
-        }
-        .usage()
+        Some(other) => Err(Error::usage(format!(
+            "{uri} has files of several formats: {} is {}, {} is {}",
+            first.name, first.format, other.name, other.format
+        ))
         .with_help("choose the files with a pattern such as \"data/*.parquet\", or give the format")),
     }
 }
@@ -161,7 +156,7 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
     }
     notes.extend(ignored.notes_on(&root.display().to_string()));
     if files.is_empty() {
-        return Err(SourceError::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
+        return Err(Error::failed(format!("the folder {} has no files to read", root.display())).with_help(
             "files are recognized by the endings .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, \
              .jsonlines, .ndjson, .txt or .text, or, if no file has one, by .json, .csv or .tsv, all but \
              the first five also with .gz, .zst, .bz2, .xz or .lz4, and their names do not begin with . or \
@@ -266,10 +261,8 @@ fn walk(
     let saved = saved(folder);
     let gone = saved.iter().flatten().find(|name| fs::symlink_metadata(folder.join(name.as_str())).is_err());
     if let Some(name) = gone {
-        let failure =
-            SourceError::MissingSavedFile { folder: folder.display().to_string(), file: name.clone() };
-        return Err(failure
-            .failed()
+        let folder = folder.display();
+        return Err(Error::failed(format!("{name} of the dataset that was saved in {folder} is missing"))
             .with_help("save the dataset again, or name the files that are to be read"));
     }
     for entry in fs::read_dir(folder).map_err(io)? {
@@ -313,7 +306,10 @@ fn is_computed(path: &Path) -> bool {
 /// # Errors
 /// The glob is invalid, nothing matches, or a folder cannot be read.
 fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
-    let wrong = |cause| SourceError::Pattern { pattern: pattern.to_owned(), cause }.usage();
+    let wrong = |cause: glob::PatternError| {
+        let problem = format!("{pattern} is not a valid pattern of file names");
+        Error::caused(ErrorKind::Usage, problem, cause)
+    };
     // The pattern is checked as a whole first: a character class may contain a slash.
     glob::Pattern::new(pattern).map_err(wrong)?;
     let parts = pattern.split('/').filter(|part| !part.is_empty());
@@ -321,7 +317,7 @@ fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     expand(Path::new(if pattern.starts_with('/') { "/" } else { "" }), &parts, &mut files)?;
     if files.is_empty() {
-        return Err(SourceError::NoMatch { pattern: pattern.to_owned() }.failed());
+        return Err(Error::failed(format!("no file matches {pattern}")));
     }
     sort(&mut files);
     files.dedup();

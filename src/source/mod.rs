@@ -70,7 +70,7 @@ use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::int::{ByteCount, to_u64};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Identifies the content of a unit, so that a change of the input is noticed. Manifests and caches of counts store
 /// it. Equal identities mean equal content, except for [`Stream`](Identity::Stream), which says nothing about the
@@ -248,26 +248,15 @@ enum Compression {
     Lz4,
 }
 
-/// The error of parsing a name that is not a format.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a format; the formats are parquet, arrow, jsonl, json, csv, tsv and text")]
-pub struct NotFormat {
-    /// The name that was given.
-    name: String,
-}
-
-impl From<NotFormat> for Error {
-    fn from(error: NotFormat) -> Error {
-        Error::new(ErrorKind::Usage, error)
-    }
-}
-
 impl FromStr for Format {
-    type Err = NotFormat;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Format, NotFormat> {
+    fn from_str(name: &str) -> Result<Format> {
         let named = Format::ALL.into_iter().find(|format| format.name() == name);
-        named.ok_or_else(|| NotFormat { name: name.to_owned() })
+        named.ok_or_else(|| {
+            let formats = Format::ALL.map(Format::name).join(", ");
+            Error::usage(format!("{name:?} is not a format; the formats are {formats}"))
+        })
     }
 }
 
@@ -352,7 +341,7 @@ pub struct SourceSpec {
     /// text: strings as they are, other values as their JSON.
     pub columns: Vec<String>,
     /// The largest number of bytes that one line of JSONL, page of Parquet or message of Arrow may take, since each
-    /// is read as a whole. Larger ones are errors of kind [`ErrorKind::Memory`]. `None`
+    /// is read as a whole. Larger ones are errors of kind [`ErrorKind::Memory`](crate::ErrorKind::Memory). `None`
     /// leaves only the limits of the formats.
     #[serde(skip)]
     pub longest_read: Option<ByteCount>,

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use percent_encoding::percent_decode_str;
 
 use super::content::Pipe;
-use super::error::SourceError;
 use super::files::{FileSource, PipeSource};
 use super::row_text::RowText;
 use super::skipped_rows::{BadInput, SkippedRows};
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::base::pools::lock;
 use crate::base::secrets::shown_uri;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 
 /// The environment of [`open`]: everything besides the description of the source that comes from outside the library.
@@ -115,7 +114,7 @@ fn open_by(
     download: bool,
 ) -> Result<Arc<dyn Source>> {
     if matches!(&spec.documents, DocumentRule::Separator(separator) if separator.is_empty()) {
-        return Err(SourceError::EmptySeparator.usage());
+        return Err(Error::usage("the separator between documents is empty"));
     }
     RowText::of(spec)?;
     let config = context.config;
@@ -133,10 +132,8 @@ fn open_by(
     let any_name = spec.format.is_some();
     if uri == "-" {
         let reader = lock(&context.stdin).take();
-        let name = "standard input".to_owned();
-        let spent =
-            || SourceError::AlreadyRead { name: name.clone() }.usage().with_help("name \"-\" only once");
-        let reader = reader.ok_or_else(spent)?;
+        let spent = || Error::usage("standard input can be read only once").with_help("name \"-\" only once");
+        let (name, reader) = ("standard input".to_owned(), reader.ok_or_else(spent)?);
         return Ok(Arc::new(PipeSource::open(spec, name, reader, config, bad)?));
     }
     if uri.starts_with("demo:") {
@@ -165,8 +162,7 @@ fn open_by(
         return open_identified(spec, found, config, bad);
     }
     if uri.contains("://") {
-        let error = SourceError::Scheme { uri: shown_uri(uri) }.usage();
-        return Err(error.with_help(
+        return Err(no_source(uri).with_help(
             "sources are paths, folders, patterns, file:///…, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
         ));
     }
@@ -183,6 +179,11 @@ fn open_by(
     Ok(Arc::new(FileSource::open(spec, listed, Vec::new(), config, bad)?))
 }
 
+/// The error for a URI with an unknown scheme, or a `file:` URI without an absolute path.
+fn no_source(uri: &str) -> Error {
+    Error::usage(format!("{} is not a source that this program can read", shown_uri(uri)))
+}
+
 /// The local path of a `file:` URI: `file:///a%20b` and `file://localhost/a%20b` give `/a b`.
 ///
 /// # Errors
@@ -191,8 +192,7 @@ fn local_path(uri: &str, path: &str) -> Result<String> {
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|path| path.starts_with('/'));
     decoded.map(Cow::into_owned).ok_or_else(|| {
-        let failure = SourceError::Scheme { uri: shown_uri(uri) }.usage();
-        failure.with_help("an address of a file on this machine is file:///PATH; a path alone will do")
+        no_source(uri).with_help("an address of a file on this machine is file:///PATH; a path alone will do")
     })
 }
 

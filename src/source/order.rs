@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::vec;
 
-use super::error::{Panicked, SourceError};
-use super::{Batch, Documents, Source};
+use super::error::damaged;
+use super::{Batch, Documents, Source, error};
 use crate::base::int::to_u64;
 use crate::base::pools::{lock, spawn_up_to, wait};
 use crate::error::catch_panic;
@@ -306,7 +306,7 @@ impl ReadAhead {
 
 /// The error for a panic with this message while reading a unit.
 fn panicked(source: &dyn Source, unit: usize, message: String) -> Error {
-    SourceError::damaged(&source.units()[unit].name, "a part of it", Panicked(message))
+    damaged(&source.units()[unit].name, "a part of it", error::panicked(&message))
 }
 
 /// The stream without reading threads: a batch is read when it is taken.

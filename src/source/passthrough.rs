@@ -43,7 +43,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use percent_encoding::percent_decode_str;
 
 use super::cast::cast;
-use super::error::{SourceError, guarded};
+use super::error::{guarded, no_column};
 use super::skipped_rows::BadRows;
 use super::{Batch, Documents};
 use crate::error::{Error, Result};
@@ -131,10 +131,7 @@ impl<'a> ColumnMerger<'a> {
     pub(super) fn finish(self) -> Result<Option<SchemaRef>> {
         let Some((file, first)) = self.first else { return Ok(None) };
         if let Some(missing) = self.found.iter().position(Option::is_none) {
-            let column = self.names[missing].clone();
-            return Err(SourceError::NoColumn { file, column, columns: first.all }
-                .usage()
-                .with_help(NAME_COLUMNS));
+            return Err(no_column(&file, &self.names[missing], &first.all).with_help(NAME_COLUMNS));
         }
         if self.alike {
             return Ok(Some(first.columns));
@@ -150,10 +147,8 @@ pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
 
 /// The error that a column has incompatible types in two files.
 fn other_type(file: &str, before: &Field, here: &Field) -> Error {
-    let (file, column) = (file.to_owned(), before.name().clone());
-    let (found, expected) = (here.data_type().to_string(), before.data_type().to_string());
-    SourceError::OtherType { file, column, found, expected }
-        .usage()
+    let (column, found, expected) = (before.name(), here.data_type(), before.data_type());
+    Error::usage(format!("column {column:?} of {file} holds {found}, but {expected} in the files before it"))
         .with_help("leave the column out, or rewrite the files with one type, as polars and DuckDB can")
 }
 

@@ -25,7 +25,7 @@ use arrow_select::nullif::nullif;
 
 use super::cast::{is_text, views};
 use super::documents::TextBuilder;
-use super::error::SourceError;
+use super::error::{holds_no_text, no_column};
 use super::{LONGEST_DOCUMENT, SourceSpec};
 use crate::base::int::to_u64;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl RowText {
         let parts = match &spec.template {
             None => vec![TemplatePart::Column(spec.text_column().to_owned())],
             Some(template) => {
-                parts_of(template).map_err(|problem| SourceError::Template { problem }.usage())?
+                parts_of(template).map_err(|problem| Error::usage(format!("the template {problem}")))?
             }
         };
         Ok(RowText { parts, join: spec.join.clone().unwrap_or_else(|| DEFAULT_JOIN.to_owned()) })
@@ -207,9 +207,7 @@ pub(super) fn unique_field<'a>(
 ) -> Result<Option<(usize, &'a FieldRef)>> {
     let Some((at, field)) = fields.find(name) else { return Ok(None) };
     if fields[at + 1..].iter().any(|other| other.name() == name) {
-        let failure = SourceError::TwoColumns { file: file.to_owned(), column: name.to_owned() };
-        return Err(failure
-            .usage()
+        return Err(Error::usage(format!("{name:?} names two columns of {file}"))
             .with_help("rename one of them in the data, so that it is clear which is meant"));
     }
     Ok(Some((at, field)))
@@ -468,10 +466,8 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The error that a column is not text, with advice if it is a list of texts.
 pub(super) fn not_text(file: &str, column: &str, found: &DataType) -> Error {
-    let failure =
-        SourceError::NotText { file: file.to_owned(), column: column.to_owned(), found: found.to_string() };
     let is_list = item_of(found).map(|item| matches!(item.data_type(), DataType::Struct(_)));
-    failure.usage().with_help(match is_list {
+    holds_no_text(file, column, found).with_help(match is_list {
         None => "the text must be a string or binary column".to_owned(),
         Some(false) => format!("name its items, {column}[], to join them, with `join` between them"),
         Some(true) => format!("name a field of its items, such as {column}[].content, to join them"),
@@ -648,9 +644,7 @@ fn found_part(file: &str, fields: &Fields, part: &TemplatePart) -> Result<Locate
         TemplatePart::Column(column) => column,
     };
     let Some((steps, found)) = find(file, fields, column)? else {
-        let columns = fields.iter().map(|field| field.name().clone()).collect();
-        let failure = SourceError::NoColumn { file: file.to_owned(), column: column.clone(), columns };
-        return Err(failure.usage().with_help(
+        return Err(no_column(file, column, fields.iter().map(|field| field.name())).with_help(
             "name the column that holds the text: `column` in a recipe, `--column` on the command line",
         ));
     };

@@ -15,7 +15,7 @@ use std::ptr;
 
 use memchr::{memchr, memmem};
 
-use super::error::SourceError;
+use super::error::damaged;
 use super::{Compression, Format};
 use crate::base::int::to_u64;
 use crate::error::{Error, Result};
@@ -202,9 +202,7 @@ impl<R: Read> PeekReader<R> {
     /// # Errors
     /// The first bytes could not be read.
     fn read_error(&mut self, file: &str) -> Result<()> {
-        self.failed
-            .take()
-            .map_or(Ok(()), |cause| Err(SourceError::damaged(file, "its text from byte 0 on", cause)))
+        self.failed.take().map_or(Ok(()), |cause| Err(damaged(file, "its text from byte 0 on", cause)))
     }
 }
 
@@ -271,21 +269,19 @@ impl FileKind {
 
     /// The error that data of this kind from a pipe cannot be read in a format that needs random access.
     pub(super) fn pipe_format_error(&self, format: Format, name: &str) -> Error {
-        SourceError::NotFromStream { name: name.to_owned(), format }
-            .failed()
+        Error::failed(format!("{format} cannot be read from {name}"))
             .with_help(format!("it is {}, which is read from its end: {}", self.what, self.remedies[1]))
     }
 
     /// The error that a file of this kind cannot be read as Parquet or Arrow data.
     pub(super) fn wrong_format_error(&self, format: Format, file: &str) -> Error {
         let remedy = if self.compression.is_some() { UNPACK } else { self.remedies[0] };
-        SourceError::OtherFormat { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
+        Error::failed(format!("{file} is not {format}: it is {}", self.what)).with_help(remedy)
     }
 
     /// The error that a file is not text, with advice. `how` says if the content was decompressed.
-    fn error(&self, file: &str, how: &'static str, remedy: &'static str) -> Error {
-        let failure = SourceError::BinaryData { file: file.to_owned(), how, what: self.what };
-        failure.failed().with_help(remedy)
+    fn error(&self, file: &str, how: &str, remedy: &'static str) -> Error {
+        Error::failed(format!("{file} is not text: {how}it is {}", self.what)).with_help(remedy)
     }
 }
 
@@ -301,8 +297,8 @@ pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<
     match from.known() {
         Some(known) if !known.is(named) => Err(known.file_error(file)),
         None if named != Compression::None && is_text(from.first()) => {
-            let failure = SourceError::NotCompressed { file: file.to_owned() };
-            Err(failure.failed().with_help("give it a name without that ending, or compress it"))
+            let problem = format!("{file} has the name of a compressed file, but is not compressed");
+            Err(Error::failed(problem).with_help("give it a name without that ending, or compress it"))
         }
         _ => Ok(from),
     }
@@ -313,7 +309,7 @@ pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<
 /// # Errors
 /// The data cannot be read, or ends within a skippable frame.
 pub(super) fn pipe_error<R: Read>(mut pipe: R, name: &str) -> Result<PeekReader<impl Read + use<R>>> {
-    let damaged = |cause| SourceError::damaged(name, "its text from byte 0 on", cause);
+    let damaged = |cause| damaged(name, "its text from byte 0 on", cause);
     let head = loop {
         let mut head = Vec::new();
         pipe.by_ref().take(SKIPPABLE_HEADER_BYTES).read_to_end(&mut head).map_err(damaged)?;

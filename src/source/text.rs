@@ -28,12 +28,12 @@ use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::Finder;
 
-use super::error::SourceError;
+use super::error::damaged;
 use super::skipped_rows::ReadContext;
 use super::{Batch, DocumentRule};
 use crate::base::int::{to_u64, truncate_to_u32, u64_to_usize};
 use crate::base::pools::lock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Maximum bytes of a block (1 MiB), so that it fits the private cache of a core.
 const MAX_BLOCK: u64 = 1 << 20;
@@ -108,7 +108,7 @@ impl TextDocuments {
             Err(cause) => {
                 let place =
                     format!("its text from byte {} on", self.passed + to_u64(self.block.text().len()));
-                self.reading.bad.skip(SourceError::damaged(&self.reading.name, place, cause))?;
+                self.reading.bad.skip(damaged(&self.reading.name, place, cause))?;
                 self.from = None;
                 self.damaged = true;
             }
@@ -183,7 +183,7 @@ fn views(block: TextBlock, documents: &[(usize, usize)], name: &str) -> Result<B
     let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, truncate_to_u32(at));
     let views: Vec<u128> = documents.iter().map(view).collect();
     BinaryViewArray::try_new(ScalarBuffer::from(views), vec![block.into()], None)
-        .map_err(|cause| -> Error { SourceError::damaged(name, "its text", cause) })
+        .map_err(|cause| damaged(name, "its text", cause))
 }
 
 /// The length of the text without an incomplete character at its end; the whole length if the end is not UTF-8.

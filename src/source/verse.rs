@@ -4,6 +4,7 @@
 //! Makes up words: each number is spelled in syllables, so that different numbers give different words.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::builder::make_view;
@@ -12,7 +13,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::cast::cast;
-use super::error::SourceError;
+use super::error::{damaged, holds_no_text, no_column};
 use super::{Batch, Documents, Identity, ReadConfig, RowRange, Source, SourceSpec, Unit};
 use crate::base::int::{to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
 use crate::base::random::{SeededRandom, mix};
@@ -127,7 +128,7 @@ impl Generator {
             views.push(make_view(line, 0, truncate_to_u32(bytes.len())));
             bytes.extend_from_slice(line);
         }
-        let failed = |cause| -> Error { SourceError::damaged(&self.uri, "a generated batch", cause) };
+        let failed = |cause| damaged(&self.uri, "a generated batch", cause);
         let documents =
             BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], None);
         let documents = documents.map_err(failed)?;
@@ -183,9 +184,8 @@ fn unit_start(unit: usize) -> u64 {
 }
 
 /// The error for a wrong URI.
-fn demo_error(uri: &str, problem: impl Into<String>) -> Error {
-    let error = SourceError::Demo { uri: uri.to_owned(), problem: problem.into() }.usage();
-    error.with_help(
+fn demo_error(uri: &str, problem: impl fmt::Display) -> Error {
+    Error::usage(format!("{uri}: {problem}")).with_help(
         "generated sources are demo:verse?lines=100000&seed=1 and demo:words?distinct=100000&lines=…&seed=1",
     )
 }
@@ -233,18 +233,14 @@ fn parse(uri: &str) -> Result<(DemoKind, u64, u64)> {
 /// The column is unknown or holds no text, or a template is given.
 fn check_column(spec: &SourceSpec) -> Result<()> {
     if spec.template.is_some() {
-        return Err(demo_error(
-            &spec.uri,
-            "its text cannot be built from columns: leave `template` out".to_owned(),
-        ));
+        return Err(demo_error(&spec.uri, "its text cannot be built from columns: leave `template` out"));
     }
     let column = spec.column.as_deref().unwrap_or("line");
     let found = field(&spec.uri, column)?;
     if *found.data_type() == DataType::Utf8View {
         return Ok(());
     }
-    let (file, column, found) = (spec.uri.clone(), column.to_owned(), found.data_type().to_string());
-    Err(SourceError::NotText { file, column, found }.usage().with_help("the text is in \"line\""))
+    Err(holds_no_text(&spec.uri, column, found.data_type()).with_help("the text is in \"line\""))
 }
 
 /// The field of a pass-through column.
@@ -256,9 +252,8 @@ fn field(uri: &str, column: &str) -> Result<FieldRef> {
         "line" => DataType::Utf8View,
         "gutenberg_id" => DataType::Int64,
         _ => {
-            let columns = ["line", "gutenberg_id"].map(str::to_owned).to_vec();
-            let error = SourceError::NoColumn { file: uri.to_owned(), column: column.to_owned(), columns };
-            return Err(error.usage().with_help("the text is in \"line\""));
+            let columns = ["line", "gutenberg_id"].map(str::to_owned);
+            return Err(no_column(uri, column, &columns).with_help("the text is in \"line\""));
         }
     };
     Ok(Arc::new(Field::new(column, data_type, false)))

@@ -63,24 +63,24 @@ fn sections(recipe: &mut Recipe, root: RecipeTable<'_, '_>, mistakes: &mut Vec<M
         ["sample", "train", "encode", "output", "run"].map(|name| root.tables(name).pop());
     root.finish();
     for table in sources {
-        recipe.sources.push(read_source(RecipeSection::open("source", table, mistakes)));
+        recipe.sources.push(RecipeSection::read("source", table, mistakes, read_source));
     }
     if let Some(table) = sample {
-        recipe.sample = read_sample(RecipeSection::open("sample", table, mistakes));
+        recipe.sample = RecipeSection::read("sample", table, mistakes, read_sample);
     }
-    recipe.train = train.map(|table| read_train(RecipeSection::open("train", table, mistakes)));
-    recipe.encode = encode.map(|table| read_encode(RecipeSection::open("encode", table, mistakes)));
+    recipe.train = train.map(|table| RecipeSection::read("train", table, mistakes, read_train));
+    recipe.encode = encode.map(|table| RecipeSection::read("encode", table, mistakes, read_encode));
     if let Some(table) = output {
-        recipe.output = read_output(RecipeSection::open("output", table, mistakes));
+        recipe.output = RecipeSection::read("output", table, mistakes, read_output);
     }
     if let Some(table) = run {
-        recipe.run = read_run(RecipeSection::open("run", table, mistakes));
+        recipe.run = RecipeSection::read("run", table, mistakes, read_run);
     }
 }
 
 /// Reads one `[source]` or `[[source]]`.
-fn read_source(mut section: RecipeSection<'_, '_, '_>) -> SourceKeys {
-    let keys = SourceKeys {
+fn read_source(section: &mut RecipeSection<'_, '_, '_>) -> SourceKeys {
+    SourceKeys {
         span: section.table.span.clone(),
         uri: section.get("uri", text),
         column: section.get("column", text),
@@ -93,28 +93,24 @@ fn read_source(mut section: RecipeSection<'_, '_, '_>) -> SourceKeys {
         max_bytes: section.get("max_bytes", bytes),
         stream: section.get("stream", truth),
         on_bad_input: section.get("on_bad_input", choice),
-    };
-    section.finish();
-    keys
+    }
 }
 
 /// Reads `[sample]`.
-fn read_sample(mut section: RecipeSection<'_, '_, '_>) -> SampleKeys {
-    let keys = SampleKeys {
+fn read_sample(section: &mut RecipeSection<'_, '_, '_>) -> SampleKeys {
+    SampleKeys {
         every: section.get("every", whole),
         shuffle_buffer: section.get("shuffle_buffer", whole),
         seed: section.get("seed", whole),
         skip: section.get("skip", whole),
         take: section.get("take", whole),
         max_bytes: section.get("max_bytes", bytes),
-    };
-    section.finish();
-    keys
+    }
 }
 
 /// Reads `[train]`. The entries of an extended tokenizer (`kept`) cannot be written in a recipe, so they are empty.
-fn read_train(mut section: RecipeSection<'_, '_, '_>) -> TrainKeys {
-    let keys = TrainKeys {
+fn read_train(section: &mut RecipeSection<'_, '_, '_>) -> TrainKeys {
+    TrainKeys {
         span: section.table.span.clone(),
         split: section.get("split", split),
         boundary: section.get("boundary", choice),
@@ -136,14 +132,12 @@ fn read_train(mut section: RecipeSection<'_, '_, '_>) -> TrainKeys {
         kept: serde_json::Map::new(),
         history_every: section.get("history_every", whole),
         formats: section.list("formats", choice),
-    };
-    section.finish();
-    keys
+    }
 }
 
 /// Reads `[encode]`.
-fn read_encode(mut section: RecipeSection<'_, '_, '_>) -> EncodeKeys {
-    let keys = EncodeKeys {
+fn read_encode(section: &mut RecipeSection<'_, '_, '_>) -> EncodeKeys {
+    EncodeKeys {
         span: section.table.span.clone(),
         tokenizer: section.get("tokenizer", text),
         split: section.get("split", split),
@@ -159,29 +153,23 @@ fn read_encode(mut section: RecipeSection<'_, '_, '_>) -> EncodeKeys {
         pack: section.get("pack", choice),
         length: section.get("length", whole),
         compression: section.get("compression", choice),
-    };
-    section.finish();
-    keys
+    }
 }
 
 /// Reads `[output]`.
-fn read_output(mut section: RecipeSection<'_, '_, '_>) -> OutputKeys {
-    let keys = OutputKeys {
+fn read_output(section: &mut RecipeSection<'_, '_, '_>) -> OutputKeys {
+    OutputKeys {
         dir: section.get("dir", text),
         split_name: section.get("split_name", text),
         file_text_bytes: section.get("file_text_bytes", bytes),
         one_file: section.get("one_file", truth),
         format: section.get("format", choice),
-    };
-    section.finish();
-    keys
+    }
 }
 
 /// Reads `[run]`.
-fn read_run(mut section: RecipeSection<'_, '_, '_>) -> RunKeys {
-    let keys = RunKeys { threads: section.get("threads", whole), memory: section.get("memory", bytes) };
-    section.finish();
-    keys
+fn read_run(section: &mut RecipeSection<'_, '_, '_>) -> RunKeys {
+    RunKeys { threads: section.get("threads", whole), memory: section.get("memory", bytes) }
 }
 
 /// A table of the recipe and its place.
@@ -206,6 +194,19 @@ struct RecipeSection<'m, 't, 'i> {
 }
 
 impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
+    /// Reads a table by asking for its keys, and reports the keys that `keys` did not ask for.
+    fn read<K>(
+        name: &'static str,
+        table: RecipeTable<'t, 'i>,
+        mistakes: &'m mut Vec<Mistake>,
+        keys: fn(&mut RecipeSection<'m, 't, 'i>) -> K,
+    ) -> K {
+        let mut section = RecipeSection::open(name, table, mistakes);
+        let keys = keys(&mut section);
+        section.finish();
+        keys
+    }
+
     /// Begins to read a table. `finish` must follow once all keys have been asked for.
     fn open(
         name: &'static str,
@@ -413,10 +414,7 @@ pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, WrongValue> {
 
 /// A split pattern by name, or as `{ regex = "…" }`.
 pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, WrongValue> {
-    named_or_table(value, "regex").map(|found| match found {
-        NamedOrTable::Named(split) => split,
-        NamedOrTable::InTable(regex) => SplitPattern::from_regex(&regex),
-    })
+    named_or_table(value, "regex", SplitPattern::from_regex)
 }
 
 /// A score by name, or as `{ conditional = { p = …, q = …, r = … } }`.
@@ -448,10 +446,7 @@ fn conditional(table: &DeTable<'_>) -> Option<Score> {
 
 /// A rule that divides a text into documents: by name, or as `{ separator = "…" }`.
 pub(super) fn documents(value: &DeValue<'_>) -> Result<DocumentRule, WrongValue> {
-    named_or_table(value, "separator").map(|found| match found {
-        NamedOrTable::Named(rule) => rule,
-        NamedOrTable::InTable(separator) => DocumentRule::Separator(separator),
-    })
+    named_or_table(value, "separator", |text| DocumentRule::Separator(text.to_owned()))
 }
 
 /// `false`, or the text of a token.
@@ -470,35 +465,24 @@ pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, WrongValue> {
     }
 }
 
-/// A value in one of its two forms.
-enum NamedOrTable<T> {
-    /// The string is a known name.
-    Named(T),
-    /// The string is in a table that has only the expected key.
-    InTable(String),
-}
-
-/// A value chosen by name, or the string in a table with this single key.
+/// A value chosen by name, or made by `of_text` of the string in a table with this single key.
 ///
 /// # Errors
 /// The name is unknown, or the table has another form.
-fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<NamedOrTable<T>, WrongValue> {
+fn named_or_table<T: Choice>(
+    value: &DeValue<'_>,
+    key: &str,
+    of_text: fn(&str) -> T,
+) -> Result<T, WrongValue> {
     let or = format!(" or {{ {key} = \"…\" }}");
     match value {
-        DeValue::String(name) => {
-            named(name).map(NamedOrTable::Named).ok_or_else(|| not_among::<T>(name, &or))
-        }
+        DeValue::String(name) => named(name).ok_or_else(|| not_among::<T>(name, &or)),
         DeValue::Table(table) => {
-            let mut entries = table.iter();
-            match (entries.next(), entries.next()) {
-                (Some((found, text)), None) if found.get_ref() == key && text.get_ref().is_str() => {
-                    Ok(NamedOrTable::InTable(text.get_ref().as_str().unwrap_or_default().to_owned()))
-                }
-                _ => Err(WrongValue {
-                    problem: format!("takes a table of the form {{ {key} = \"…\" }}"),
-                    help: None,
-                }),
-            }
+            let only = table.get(key).filter(|_| table.len() == 1);
+            only.and_then(|text| text.get_ref().as_str()).map(of_text).ok_or_else(|| WrongValue {
+                problem: format!("takes a table of the form {{ {key} = \"…\" }}"),
+                help: None,
+            })
         }
         _ => Err(wants(&format!("one of {}{or}", listed::<T>()), value)),
     }

@@ -32,7 +32,7 @@ use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
 use super::cast::cast;
 use super::content::{RangeRead, SourceFile};
 use super::documents::{rows_in_batch, split};
-use super::error::{SourceError, guarded, over_memory_limit};
+use super::error::{damaged, guarded, over_memory_limit};
 use super::row_text::{ComposedRows, Projection};
 use super::skipped_rows::ReadContext;
 use super::sniff::{FileKind, is_utf8_start};
@@ -111,8 +111,7 @@ impl Footer {
         let schema = readable(metadata.schema());
         let chosen = Projection::find(name, schema.fields(), spec)?;
         let declared = annotated(&schema, metadata.parquet_schema());
-        let passed =
-            chosen.passed_schema(&declared).map_err(|e| SourceError::damaged(name, "its schema", e))?;
+        let passed = chosen.passed_schema(&declared).map_err(|e| damaged(name, "its schema", e))?;
         let passed = Arc::new(passed);
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let metadata = guarded(name, "its schema", || {
@@ -132,8 +131,8 @@ impl Footer {
         };
         let unreadable = encrypted.into_iter().map(u64_to_usize).find(|&leaf| mask.leaf_included(leaf));
         if let Some(column) = unreadable.and_then(|leaf| parquet.columns().get(leaf)) {
-            let failure = SourceError::EncryptedColumn { file: name.clone(), column: column.path().string() };
-            return Err(failure.failed().with_help(DECRYPT));
+            let problem = format!("column {:?} of {name} is encrypted", column.path().string());
+            return Err(Error::failed(problem).with_help(DECRYPT));
         }
         let all = schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(Footer { metadata, chosen, passed, all, mask, leaf })
@@ -206,7 +205,7 @@ fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
 
 /// The error that the footer declares negative sizes.
 fn contradiction(name: &str, group: usize) -> Error {
-    SourceError::damaged(name, format!("row group {group}"), "its index has negative sizes")
+    damaged(name, format!("row group {group}"), "its index has negative sizes")
 }
 
 /// Returns an iterator over the documents of one row group.
@@ -222,9 +221,9 @@ pub(super) fn read(
 ) -> Result<RowGroupReader> {
     let place = format!("row group {group}");
     let groups = footer.metadata.metadata().row_groups();
-    let shape = groups.get(group).ok_or_else(|| {
-        SourceError::damaged(&reading.name, &place, "the file has changed since it was listed")
-    })?;
+    let shape = groups
+        .get(group)
+        .ok_or_else(|| damaged(&reading.name, &place, "the file has changed since it was listed"))?;
     let rows = u64::try_from(shape.num_rows()).map_err(|_| contradiction(&reading.name, group))?;
     let mut input = ParquetInput::open(file)?;
     for column in footer.columns_read(shape) {
@@ -319,7 +318,7 @@ impl RowGroupReader {
             }
         });
         let decoded = decoded.map_err(|error| match self.code.error() {
-            Some(cause) => SourceError::damaged(&self.reading.name, &place, cause),
+            Some(cause) => damaged(&self.reading.name, &place, cause),
             None => error,
         })?;
         let Some((documents, columns)) = decoded else {
@@ -328,7 +327,7 @@ impl RowGroupReader {
                 return Ok(None);
             }
             let problem = format!("it has {} rows where the file's index says {}", self.row, self.rows);
-            return Err(SourceError::damaged(&self.reading.name, &self.place, problem));
+            return Err(damaged(&self.reading.name, &self.place, problem));
         };
         let first_row = self.row;
         self.row += to_u64(documents.len());
@@ -400,8 +399,8 @@ fn open_footer(file: &SourceFile) -> Result<ParquetInput> {
     }
     let io = |cause| Error::io("read", &file.path, cause);
     if input.bytes < 12 || input.read_range(input.bytes - 4, 4).map_err(io)? != MAGIC[..] {
-        let error = SourceError::Truncated { file: file.name.clone() }.failed();
-        return Err(error.with_help("copy or download the file again"));
+        let problem = format!("{} is cut off: the index at the end of a Parquet file is missing", file.name);
+        return Err(Error::failed(problem).with_help("copy or download the file again"));
     }
     let start = footer_start(&input, file)?;
     input.fetch(start, input.bytes - start)?;
@@ -416,7 +415,7 @@ fn footer_start(input: &ParquetInput, file: &SourceFile) -> Result<u64> {
     let tail = input.read_range(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     let start = (input.bytes - 8).checked_sub(length);
-    start.ok_or_else(|| SourceError::damaged(&file.name, "its index", "it is longer than the file"))
+    start.ok_or_else(|| damaged(&file.name, "its index", "it is longer than the file"))
 }
 
 /// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
@@ -452,7 +451,7 @@ fn check_alone(input: &ParquetInput, file: &SourceFile, metadata: &ParquetMetaDa
         .map_err(|cause| Error::io("read", &file.path, cause))?;
     if memmem::find(&between, b"PAR1PAR1").is_some() {
         let problem = "it is several files joined into one: give them as separate files";
-        return Err(SourceError::damaged(&file.name, "its index", problem));
+        return Err(damaged(&file.name, "its index", problem));
     }
     Ok(())
 }
@@ -464,17 +463,17 @@ fn check_alone(input: &ParquetInput, file: &SourceFile, metadata: &ParquetMetaDa
 fn check_begin(input: &ParquetInput, file: &SourceFile) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
     let head = input.read_range(0, u64_to_usize(input.bytes.min(HEAD_BYTES))).map_err(io)?;
-    let file = file.name.clone();
+    let file = &file.name;
     if head.starts_with(b"PARE") {
-        return Err(SourceError::Encrypted { file }.failed().with_help(DECRYPT));
+        return Err(Error::failed(format!("{file} is an encrypted Parquet file")).with_help(DECRYPT));
     }
     if head.starts_with(MAGIC) {
         return Ok(());
     }
     if let Some(known) = FileKind::of(&head) {
-        return Err(known.wrong_format_error(Format::Parquet, &file));
+        return Err(known.wrong_format_error(Format::Parquet, file));
     }
-    let error = SourceError::NotParquet { file }.failed();
+    let error = Error::failed(format!("{file} is not a Parquet file: it does not begin with PAR1"));
     Err(if is_utf8_start(&head) {
         error.with_help("it looks like text: give it another name, or say `format = \"text\"` or \"jsonl\"")
     } else {
