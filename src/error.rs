@@ -213,6 +213,13 @@ impl Error {
         self
     }
 
+    /// Replaces the kind. Message, causes and remedy stay the same.
+    #[must_use]
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Error {
+        self.0.kind = kind;
+        self
+    }
+
     /// Puts the place of the failure before the message. Kind, causes and remedy stay the same.
     #[must_use]
     pub(crate) fn at(self, place: impl fmt::Display) -> Error {

@@ -13,6 +13,7 @@
 //!
 //! [`CountsWriter`] writes such a file row by row. [`CountsReader`] reads one row by row, and checks all that it reads.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -126,15 +127,16 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
     let mut distinct = DistinctPretokens::default();
     let ordered = reader.info().ordered;
     while reader.advance()? {
+        let (pretoken, count, _) = reader.current();
         if ordered {
             // In a file sorted by bytes, the reader itself detects equal pre-tokens.
-            let Err(hash) = distinct.find(reader.pretoken()) else {
-                let (path, row) = (path.to_path_buf(), to_u64(distinct.pretokens.len()));
-                return Err(CountsFileError::Row { path, row, problem: "the pre-token is repeated" }.into());
+            let Err(hash) = distinct.find(pretoken) else {
+                let row = distinct.pretokens.len();
+                return Err(damaged(path, format_args!("the pre-token is repeated in row {row}")));
             };
-            distinct.push(hash, reader.pretoken(), reader.count())?;
+            distinct.push(hash, pretoken, count)?;
         } else {
-            distinct.pretokens.push(reader.pretoken(), reader.count());
+            distinct.pretokens.push(pretoken, count);
         }
         distinct.pretokens.check_fits(if ordered { BYTES_EACH_INDEXED } else { BYTES_EACH }, limit)?;
     }
@@ -267,11 +269,7 @@ impl CountsReader {
         let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
         let expected = schema(info.ordered);
         if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
-            return Err(CountsFileError::NotCounts {
-                path: path.to_path_buf(),
-                problem: "its columns are not those of a counts file",
-            }
-            .into());
+            return Err(not_counts(path, "its columns are not those of a counts file"));
         }
         let batches = with_long_offsets(&builder, file).map_err(failed)?;
         let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
@@ -315,8 +313,10 @@ impl CountsReader {
             let problem = format!("it has {} rows, but its index says {}", self.before, self.declared);
             return Err(parquet_error(&self.path, ParquetError::General(problem)));
         };
-        let batch: RecordBatch =
-            batch.map_err(|cause| CountsFileError::Data { path: self.path.clone(), cause })?;
+        let batch: RecordBatch = batch.map_err(|cause| {
+            Error::caused(ErrorKind::Failed, format!("{} is damaged", self.path.display()), cause)
+                .with_help(COUNT_AGAIN)
+        })?;
         let is_null = |row: &usize| batch.columns().iter().any(|column| column.is_null(*row));
         if let Some(row) = (0..batch.num_rows()).find(is_null) {
             return Err(self.wrong(row, "a value is missing"));
@@ -334,7 +334,7 @@ impl CountsReader {
         let checksum = self.checksum.get();
         match &self.declared_checksum {
             Some(declared) if *declared != checksum => {
-                Err(CountsFileError::Checksum { path: self.path.clone() }.into())
+                Err(damaged(&self.path, "its counts or pre-tokens do not match its checksum"))
             }
             _ => Ok(()),
         }
@@ -362,7 +362,7 @@ impl CountsReader {
 
     /// Returns the error for a row of this batch.
     fn wrong(&self, row: usize, problem: &'static str) -> Error {
-        CountsFileError::Row { path: self.path.clone(), row: self.before + to_u64(row), problem }.into()
+        damaged(&self.path, format_args!("{problem} in row {}", self.before + to_u64(row)))
     }
 }
 
@@ -387,18 +387,10 @@ impl PretokenReader for CountsReader {
         Ok(true)
     }
 
-    /// Returns the bytes in the batch. They are valid until the next call of `advance`.
-    fn pretoken(&self) -> &[u8] {
-        self.batch.pretokens.value(self.read - 1)
-    }
-
-    fn count(&self) -> Count {
-        Count::new(self.batch.counts.value(self.read - 1))
-    }
-
-    /// Returns the number of the row. In an ordered file this is the order of first appearance.
-    fn first(&self) -> u64 {
-        self.before + to_u64(self.read - 1)
+    /// The first position is the number of the row. In an ordered file this is the order of first appearance.
+    fn current(&self) -> (&[u8], Count, u64) {
+        let (Batch { pretokens, counts, .. }, row) = (&self.batch, self.read - 1);
+        (pretokens.value(row), Count::new(counts.value(row)), self.before + to_u64(row))
     }
 }
 
@@ -434,10 +426,12 @@ fn with_long_offsets(
 /// not read.
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, INFO_KEY) else {
-        let problem = "it lacks the metadata of a counts file";
-        return Err(CountsFileError::NotCounts { path: path.to_path_buf(), problem }.into());
+        return Err(not_counts(path, "it lacks the metadata of a counts file"));
     };
-    let wrong = |cause| CountsFileError::Metadata { path: path.to_path_buf(), key: INFO_KEY, cause }.into();
+    let wrong = |cause| {
+        let problem = format!("{}: the value of its metadata key {INFO_KEY} is invalid", path.display());
+        Error::caused(ErrorKind::Failed, problem, cause).with_help(COUNT_AGAIN)
+    };
     integrity::check_format_version(path, text.as_bytes(), wrong)?;
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
@@ -455,7 +449,10 @@ fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
 /// An unexpected end of the file counts as damage.
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
-    let fault = |cause| CountsFileError::Parquet { path: path.to_path_buf(), cause }.into();
+    let fault = |cause| {
+        Error::caused(ErrorKind::Failed, format!("{} is damaged or not Parquet", path.display()), cause)
+            .with_help(COUNT_AGAIN)
+    };
     match io_error(cause) {
         Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
         Ok(cause) => fault(ParquetError::External(cause)),
@@ -553,7 +550,10 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         observer: &'a dyn Observer,
     ) -> Result<CountsWriter<'a, W>> {
         if info.pattern == SplitPattern::None {
-            return Err(CountsFileError::Unsplit.into());
+            let problem = "counts without a split cannot be saved: each pre-token would be a whole document";
+            return Err(
+                Error::usage(problem).with_help("choose a split pattern, or train from the text directly")
+            );
         }
         let schema = Arc::new(schema(info.ordered));
         let text = serde_json::to_string(info).expect("names and numbers are JSON");
@@ -600,7 +600,10 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     /// The pre-token has 2 GiB or more, a batch cannot be written, or the observer stops the run.
     pub(super) fn push(&mut self, pretoken: &[u8], count: Count) -> Result<()> {
         if i32::try_from(pretoken.len()).is_err() {
-            return Err(CountsFileError::PretokenTooLong { bytes: pretoken.len() }.into());
+            // The offsets of the column have 31 bits.
+            let bytes = pretoken.len();
+            return Err(Error::failed(format!("a pre-token of {bytes} bytes is too long for a counts file"))
+                .with_help("use a split pattern that gives shorter pre-tokens"));
         }
         if self.counts.len() == ROWS_PER_WRITE || self.bytes + pretoken.len() > BATCH_BYTES {
             self.write()?;
@@ -657,77 +660,22 @@ fn properties(info: String) -> WriterProperties {
 
 /// Returns a write error. If an I/O error caused it (a full disk, for example), the result is an I/O error.
 fn write_error(path: &Path, cause: ParquetError) -> Error {
-    let fault = |cause| CountsFileError::Write { path: path.to_path_buf(), cause }.into();
+    let fault = |cause| Error::caused(ErrorKind::Failed, format!("cannot write {}", path.display()), cause);
     io_error(cause).map_or_else(fault, |cause| Error::io("write", path, *cause))
 }
 
-/// Errors of counts files.
-#[derive(Debug, thiserror::Error)]
-enum CountsFileError {
-    /// The pattern is [`SplitPattern::None`].
-    #[error("counts without a split cannot be saved: each pre-token would be a whole document")]
-    Unsplit,
-    /// The offsets of the column have 31 bits.
-    #[error("a pre-token of {bytes} bytes is too long for a counts file")]
-    PretokenTooLong { bytes: usize },
-    #[error("cannot write {}", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        cause: ParquetError,
-    },
-    /// A Parquet file of another kind.
-    #[error("{} is not a counts file: {problem}", path.display())]
-    NotCounts { path: PathBuf, problem: &'static str },
-    /// The content of a row is impossible. `row` is counted from 0.
-    #[error("{} is damaged: {problem} in row {row}", path.display())]
-    Row { path: PathBuf, row: u64, problem: &'static str },
-    /// Each row is possible, but the rows or the metadata are not those that were written.
-    #[error("{} is damaged: its counts or pre-tokens do not match its checksum", path.display())]
-    Checksum { path: PathBuf },
-    #[error("{} is damaged or not Parquet", path.display())]
-    Parquet {
-        path: PathBuf,
-        #[source]
-        cause: ParquetError,
-    },
-    #[error("{} is damaged", path.display())]
-    Data {
-        path: PathBuf,
-        #[source]
-        cause: arrow_schema::ArrowError,
-    },
-    #[error("{}: the value of its metadata key {key} is invalid", path.display())]
-    Metadata {
-        path: PathBuf,
-        key: &'static str,
-        #[source]
-        cause: serde_json::Error,
-    },
+/// What to do about a damaged file.
+const COUNT_AGAIN: &str = "count the corpus again";
+
+/// Returns the error of a file with impossible content.
+fn damaged(path: &Path, problem: impl Display) -> Error {
+    Error::failed(format!("{} is damaged: {problem}", path.display())).with_help(COUNT_AGAIN)
 }
 
-impl From<CountsFileError> for Error {
-    /// Chooses the kind and the advice.
-    fn from(error: CountsFileError) -> Error {
-        let (kind, help) = match &error {
-            CountsFileError::Unsplit => {
-                (ErrorKind::Usage, "choose a split pattern, or train from the text directly")
-            }
-            CountsFileError::PretokenTooLong { .. } => {
-                (ErrorKind::Failed, "use a split pattern that gives shorter pre-tokens")
-            }
-            CountsFileError::Write { .. } => return Error::new(ErrorKind::Failed, error),
-            CountsFileError::NotCounts { .. } => {
-                (ErrorKind::Failed, "give a file that `tokenmill count` wrote")
-            }
-            CountsFileError::Row { .. }
-            | CountsFileError::Checksum { .. }
-            | CountsFileError::Parquet { .. }
-            | CountsFileError::Data { .. }
-            | CountsFileError::Metadata { .. } => (ErrorKind::Failed, "count the corpus again"),
-        };
-        Error::new(kind, error).with_help(help)
-    }
+/// Returns the error of a Parquet file of another kind.
+fn not_counts(path: &Path, problem: &str) -> Error {
+    Error::failed(format!("{} is not a counts file: {problem}", path.display()))
+        .with_help("give a file that `tokenmill count` wrote")
 }
 
 /// Returns the I/O error within a Parquet error, or `Err` with the Parquet error if it contains none.
@@ -745,7 +693,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
     use crate::observer::Silent;
     use crate::split::NamedPattern;
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::facts::FactCollector;
 use super::pretokens::DistinctPretokens;
-use super::{Boundary, CorpusCounts, CountConfig, CountError, Prepared, PretokenExceedsLimit};
+use super::{Boundary, CorpusCounts, CountConfig, Prepared, PretokenExceedsLimit, USE_A_PART};
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder, Splitter};
@@ -117,12 +117,20 @@ impl<'a> DocumentCounter<'a> {
         let length = bytes.len().saturating_add(more);
         match &self.config.limit {
             Some(limit) if to_u64(length) > limit.table_bytes.0 => {
-                Err(CountError::DocumentsExceedLimit { limit: limit.table_bytes }.into())
+                let problem = format!(
+                    "the distinct documents need more than {}, their share of the memory limit",
+                    limit.table_bytes
+                );
+                Err(Error::message(ErrorKind::Memory, problem).with_help(
+                    "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
+                ))
             }
             _ if length <= bytes.capacity() => Ok(()),
-            _ => Ok(bytes
-                .try_reserve(more)
-                .map_err(|_| CountError::OutOfMemory { bytes: ByteCount(to_u64(length)) })?),
+            _ => bytes.try_reserve(more).map_err(|_| {
+                let bytes = ByteCount(to_u64(length));
+                let problem = format!("the system has no memory for {bytes} of distinct documents");
+                Error::message(ErrorKind::Memory, problem).with_help(USE_A_PART)
+            }),
         }
     }
 

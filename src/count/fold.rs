@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 
 use super::table::{CountSlot, KeyArena, PretokenTable};
-use super::{CountError, PretokenCounts};
+use super::{PretokenCounts, overflow};
 use crate::base::hash::HashIndex;
 use crate::base::huge_pages::{self, populated};
 use crate::base::int::{Count, to_u64, u64_to_usize};
@@ -91,7 +91,7 @@ fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
     let tables: Vec<TableWithTotals<'_>> =
         tables.iter().zip(sums).map(|(of, sums)| TableWithTotals { of, sums }).collect();
     let [largest, others @ .., last] = &tables[..] else { return Ok(()) };
-    Ok((0..1 << bits).into_par_iter().try_for_each_init(
+    (0..1 << bits).into_par_iter().try_for_each_init(
         || RangeSums::new(*largest),
         |seen, range| {
             seen.clear();
@@ -103,7 +103,7 @@ fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
             }
             seen.add_table(*last, range, bits, false)
         },
-    )?)
+    )
 }
 
 /// A table to sum, and its data.
@@ -193,20 +193,13 @@ impl<'a> RangeSums<'a> {
 
     /// Adds the entries of a table with hashes that have `range` as their highest `bits`. `more` says that further
     /// tables follow, so that entries that get a total must be remembered.
-    fn add_table(
-        &mut self,
-        table: TableWithTotals<'a>,
-        range: usize,
-        bits: u32,
-        more: bool,
-    ) -> Result<(), CountError> {
+    fn add_table(&mut self, table: TableWithTotals<'a>, range: usize, bits: u32, more: bool) -> Result<()> {
         for (hash, new) in table.slots_in_range(range, bits) {
             let (known, number) = self.find(hash, bits, new);
             let mut total = new.entry.count();
             if let Some(known) = known {
-                let pretoken = || table.of.arena.pretoken(new.entry.number).to_vec();
                 let sum = total.checked_add(known.total());
-                total = sum.ok_or_else(|| CountError::Overflow { pretoken: pretoken() })?;
+                total = sum.ok_or_else(|| overflow(table.of.arena.pretoken(new.entry.number)))?;
                 if known.precedes(new) {
                     known.set_total(total);
                     continue;
@@ -235,7 +228,7 @@ impl<'a> RangeSums<'a> {
     }
 
     /// Remembers an entry, in place of the one with this number if a number is given.
-    fn remember(&mut self, hash: u64, new: LocatedSlot<'a>, number: Option<usize>) -> Result<(), CountError> {
+    fn remember(&mut self, hash: u64, new: LocatedSlot<'a>, number: Option<usize>) -> Result<()> {
         if let Some(number) = number {
             self.others[number - 1] = new;
             return Ok(());

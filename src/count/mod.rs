@@ -201,41 +201,12 @@ fn prepared_position(bytes_before: u64) -> u64 {
 /// Checks that a text has not become more than [`MAX_GROWTH`] times as long. `prepared` is its length afterwards, in
 /// bytes.
 fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
-    let max = MAX_GROWTH;
-    if prepared > to_u64(text.len()).saturating_mul(max) {
-        Err(CountError::GrewTooMuch { max }.into())
-    } else {
-        Ok(())
+    if prepared <= to_u64(text.len()).saturating_mul(MAX_GROWTH) {
+        return Ok(());
     }
-}
-
-/// Errors of counting.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CountError {
-    /// A count exceeds 2⁶⁴ − 1.
-    #[error("the count of {} does not fit in 64 bits", shown(pretoken))]
-    Overflow { pretoken: Vec<u8> },
-    /// Counts are needed in memory at once, and do not fit.
-    #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
-    PretokensExceedLimit { limit: ByteCount },
-    /// The limit keeps positions in the prepared corpus unique: see [`prepared_position`].
-    #[error("normalizing a text before the split makes it more than {max} times as long")]
-    GrewTooMuch { max: u64 },
-    /// The same as for pre-tokens, for a corpus that is not split.
-    #[error("the distinct documents need more than {limit}, their share of the memory limit")]
-    DocumentsExceedLimit { limit: ByteCount },
-    /// There is no limit, or the system has less memory than the limit.
-    #[error("the system has no memory for {bytes} of distinct documents")]
-    OutOfMemory { bytes: ByteCount },
-    /// An index or a table has no numbers for more pre-tokens.
-    #[error("the corpus has more than {max} distinct pre-tokens, which is the limit")]
-    TooManyPretokens { max: usize },
-    /// A sorted run ends in the middle of a record.
-    #[error("the sorted runs in {} are damaged", folder.display())]
-    DamagedRun { folder: PathBuf },
-    /// `what` names the setting, `one` its value in the first file, and `two` that in the other.
-    #[error("{} cannot be summed with {}: it was counted with {what} {two}, not {one}", path.display(), first.display())]
-    DifferentSettings { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
+    let problem =
+        format!("normalizing a text before the split makes it more than {MAX_GROWTH} times as long");
+    Err(Error::failed(problem).with_help("use a tokenizer whose normalizer makes text less long"))
 }
 
 /// A pre-token that is longer than the memory limit allows. The source and the unit are given by their numbers; a
@@ -279,36 +250,20 @@ fn shown(pretoken: &[u8]) -> String {
     }
 }
 
-impl From<hash::IndexFull> for CountError {
-    fn from(_: hash::IndexFull) -> CountError {
-        CountError::TooManyPretokens { max: hash::MAX_ENTRIES }
-    }
+/// Returns the error of a count that exceeds 2⁶⁴ − 1.
+fn overflow(pretoken: &[u8]) -> Error {
+    Error::failed(format!("the count of {} does not fit in 64 bits", shown(pretoken)))
+        .with_help("use smaller weights, or sample the corpus")
 }
 
-impl From<CountError> for Error {
-    fn from(error: CountError) -> Error {
-        let (kind, help) = match &error {
-            CountError::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
-            CountError::PretokensExceedLimit { .. } => (
-                ErrorKind::Memory,
-                "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
-            ),
-            CountError::GrewTooMuch { .. } => {
-                (ErrorKind::Failed, "use a tokenizer whose normalizer makes text less long")
-            }
-            CountError::DocumentsExceedLimit { .. } => (
-                ErrorKind::Memory,
-                "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
-            ),
-            CountError::TooManyPretokens { .. } | CountError::OutOfMemory { .. } => {
-                (ErrorKind::Memory, "use only a part of the corpus (`take`, `every`, `max_bytes`)")
-            }
-            CountError::DifferentSettings { .. } => {
-                (ErrorKind::Usage, "count with the same pattern, boundary and special tokens")
-            }
-            CountError::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
-        };
-        Error::new(kind, error).with_help(help)
+/// What to do about a corpus that does not fit the memory of the machine.
+const USE_A_PART: &str = "use only a part of the corpus (`take`, `every`, `max_bytes`)";
+
+impl From<hash::IndexFull> for Error {
+    fn from(_: hash::IndexFull) -> Error {
+        let max = hash::MAX_ENTRIES;
+        let problem = format!("the corpus has more than {max} distinct pre-tokens, which is the limit");
+        Error::message(ErrorKind::Memory, problem).with_help(USE_A_PART)
     }
 }
 

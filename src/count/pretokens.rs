@@ -2,10 +2,10 @@
 
 use rayon::slice::ParallelSliceMut;
 
-use super::CountError;
+use super::overflow;
 use crate::base::hash::{HashIndex, SeededHash};
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that [`PretokenCounts`] takes for each pre-token in addition to its own: its end and its count.
 pub(super) const BYTES_EACH: u64 = 16;
@@ -112,8 +112,14 @@ impl PretokenCounts {
     }
 
     /// Checks that the [`memory`](PretokenCounts::memory) keeps within a limit.
-    pub(super) fn check_fits(&self, each: u64, limit: ByteCount) -> Result<(), CountError> {
-        if self.memory(each) > limit.0 { Err(CountError::PretokensExceedLimit { limit }) } else { Ok(()) }
+    pub(super) fn check_fits(&self, each: u64, limit: ByteCount) -> Result<()> {
+        if self.memory(each) <= limit.0 {
+            return Ok(());
+        }
+        let problem =
+            format!("the distinct pre-tokens need more than {limit}, their share of the memory limit");
+        Err(Error::message(ErrorKind::Memory, problem)
+            .with_help("raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)"))
     }
 
     /// Returns the sequences with their counts, in order.
@@ -161,7 +167,7 @@ impl DistinctPretokens {
     ///
     /// # Errors
     /// The sum exceeds 2⁶⁴ − 1.
-    pub(super) fn add_at(&mut self, index: usize, more: Count) -> Result<(), CountError> {
+    pub(super) fn add_at(&mut self, index: usize, more: Count) -> Result<()> {
         let count = self.pretokens.counts[index];
         self.pretokens.counts[index] = sum_of_counts(self.pretokens.pretoken(index), count, more)?;
         Ok(())
@@ -171,20 +177,20 @@ impl DistinctPretokens {
     ///
     /// # Errors
     /// The index has as many pre-tokens as it can number.
-    pub(super) fn push(&mut self, hash: u64, pretoken: &[u8], count: Count) -> Result<(), CountError> {
+    pub(super) fn push(&mut self, hash: u64, pretoken: &[u8], count: Count) -> Result<()> {
         self.pretokens.push(pretoken, count);
         self.index_last(hash)
     }
 
     /// Counts the bytes behind the last pre-token, up to `end`, as a new pre-token.
-    pub(super) fn push_in_place(&mut self, hash: u64, end: usize, count: Count) -> Result<(), CountError> {
+    pub(super) fn push_in_place(&mut self, hash: u64, end: usize, count: Count) -> Result<()> {
         self.pretokens.ends.push(end);
         self.pretokens.counts.push(count);
         self.index_last(hash)
     }
 
     /// Adds the last pre-token to the index.
-    fn index_last(&mut self, hash: u64) -> Result<(), CountError> {
+    fn index_last(&mut self, hash: u64) -> Result<()> {
         Ok(self.index.insert(hash, self.pretokens.len())?)
     }
 }
@@ -193,12 +199,11 @@ impl DistinctPretokens {
 ///
 /// # Errors
 /// It exceeds 2⁶⁴ − 1. The error names the pre-token.
-pub(super) fn sum_of_counts(pretoken: &[u8], one: Count, other: Count) -> Result<Count, CountError> {
-    one.checked_add(other).ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })
+pub(super) fn sum_of_counts(pretoken: &[u8], one: Count, other: Count) -> Result<Count> {
+    one.checked_add(other).ok_or_else(|| overflow(pretoken))
 }
 
-/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PretokenReader::advance) has
-/// returned `true`.
+/// Reads pre-tokens one after another.
 pub(super) trait PretokenReader {
     /// Reads the next pre-token. Returns `false` at the end.
     ///
@@ -206,12 +211,7 @@ pub(super) trait PretokenReader {
     /// The source of the pre-tokens cannot be read, or is damaged.
     fn advance(&mut self) -> Result<bool>;
 
-    /// Returns the current pre-token.
-    fn pretoken(&self) -> &[u8];
-
-    /// Returns the count of the current pre-token.
-    fn count(&self) -> Count;
-
-    /// Returns the position at which the current pre-token first appears.
-    fn first(&self) -> u64;
+    /// Returns the current pre-token, its count, and the position at which it first appears. Valid after
+    /// [`advance`](PretokenReader::advance) has returned `true`.
+    fn current(&self) -> (&[u8], Count, u64);
 }

@@ -5,6 +5,8 @@
 //! appearance, the merged pre-tokens are written to runs again, sorted by first position.
 
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,7 +17,7 @@ use super::counts_file::CountsWriter;
 use super::facts::FactCollector;
 use super::pretokens::{BYTES_EACH, PretokenReader, sum_of_counts};
 use super::table::KeyArena;
-use super::{CorpusCounts, CorpusFacts, CountError, CountsInfo, MemoryLimit, PretokenCounts};
+use super::{CorpusCounts, CorpusFacts, CountsInfo, MemoryLimit, PretokenCounts};
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
@@ -184,7 +186,7 @@ fn collected(runs: SpillFile, limit: &MemoryLimit, observer: &dyn Observer) -> R
         observer,
         |pretoken, count, _| {
             pretokens.push(pretoken, count);
-            Ok(pretokens.check_fits(BYTES_EACH, limit.table_bytes)?)
+            pretokens.check_fits(BYTES_EACH, limit.table_bytes)
         },
     )?;
     Ok(pretokens)
@@ -353,26 +355,18 @@ impl PretokenReader for RunReader<'_> {
                 return Ok(true);
             }
             if self.rest.is_empty() {
-                return if self.at == self.buffer.len() {
-                    Ok(false)
-                } else {
-                    Err(CountError::DamagedRun { folder: self.runs.folder.clone() }.into())
-                };
+                if self.at == self.buffer.len() {
+                    return Ok(false);
+                }
+                let problem = format!("the sorted runs in {} are damaged", self.runs.folder.display());
+                return Err(Error::failed(problem).with_help("check the disk, and count again"));
             }
             self.refill().map_err(|cause| Error::io("read sorted runs in", &self.runs.folder, cause))?;
         }
     }
 
-    fn pretoken(&self) -> &[u8] {
-        &self.buffer[self.pretoken.clone()]
-    }
-
-    fn count(&self) -> Count {
-        self.count
-    }
-
-    fn first(&self) -> u64 {
-        self.first
+    fn current(&self) -> (&[u8], Count, u64) {
+        (&self.buffer[self.pretoken.clone()], self.count, self.first)
     }
 }
 
@@ -477,81 +471,75 @@ pub(super) fn merge<R: PretokenReader>(
     observer: &dyn Observer,
     mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
-    let mut merge = KWayMerge::begin(readers, order)?;
+    let mut heap = BinaryHeap::new();
+    for mut reader in readers {
+        if reader.advance()? {
+            heap.push(QueuedReader { reader, order });
+        }
+    }
     let (mut pretoken, mut pretokens) = (Vec::new(), 0_usize);
-    while let Some(smallest) = merge.readers.first() {
+    while let Some(smallest) = heap.peek() {
         if pretokens.is_multiple_of(PRETOKENS_PER_CHECKPOINT) {
             observer.checkpoint()?;
         }
         pretokens += 1;
         pretoken.clear();
-        pretoken.extend_from_slice(smallest.pretoken());
-        let (mut count, mut first) = (smallest.count(), smallest.first());
-        merge.advance()?;
-        while let Some(same) = merge.readers.first().filter(|same| same.pretoken() == pretoken) {
-            count = sum_of_counts(&pretoken, count, same.count())?;
-            first = first.min(same.first());
-            merge.advance()?;
+        let (bytes, mut count, mut first) = smallest.reader.current();
+        pretoken.extend_from_slice(bytes);
+        advance(&mut heap)?;
+        while let Some((bytes, more, position)) = heap.peek().map(|same| same.reader.current())
+            && bytes == pretoken
+        {
+            count = sum_of_counts(&pretoken, count, more)?;
+            first = first.min(position);
+            advance(&mut heap)?;
         }
         take(&pretoken, count, first)?;
     }
     Ok(())
 }
 
-/// The readers that are not at their end, as a binary heap with the smallest pre-token first. The children of index
-/// `i` are at `2 * i + 1` and `2 * i + 2`.
-struct KWayMerge<R> {
-    /// The readers, each at its smallest pre-token that was not passed on.
-    readers: Vec<R>,
+/// Moves the reader of the smallest pre-token on, and drops it at its end.
+fn advance<R: PretokenReader>(heap: &mut BinaryHeap<QueuedReader<R>>) -> Result<()> {
+    if let Some(mut smallest) = heap.peek_mut()
+        && !smallest.reader.advance()?
+    {
+        PeekMut::pop(smallest);
+    }
+    Ok(())
+}
+
+/// A reader at the smallest of its pre-tokens that were not passed on. The reader with the smallest one of all is the
+/// greatest, because it leaves the heap first.
+struct QueuedReader<R> {
+    reader: R,
     /// How pre-tokens are compared.
     order: RunOrder,
 }
 
-impl<R: PretokenReader> KWayMerge<R> {
-    /// Reads the first pre-token of each reader, and builds the heap.
-    fn begin(readers: impl Iterator<Item = R>, order: RunOrder) -> Result<KWayMerge<R>> {
-        let mut merge = KWayMerge { readers: Vec::new(), order };
-        for mut reader in readers {
-            if reader.advance()? {
-                merge.readers.push(reader);
-            }
-        }
-        (0..merge.readers.len() / 2).rev().for_each(|index| merge.sink(index));
-        Ok(merge)
-    }
-
-    /// Advances to the next pre-token in order.
-    fn advance(&mut self) -> Result<()> {
-        if !self.readers[0].advance()? {
-            self.readers.swap_remove(0);
-        }
-        self.sink(0);
-        Ok(())
-    }
-
-    /// Moves a reader down the heap until it is not greater than its children.
-    fn sink(&mut self, mut index: usize) {
-        loop {
-            let below =
-                [2 * index + 1, 2 * index + 2].into_iter().filter(|&below| below < self.readers.len());
-            let Some(smallest) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
-            if self.compare(index, smallest) != Ordering::Greater {
-                return;
-            }
-            self.readers.swap(index, smallest);
-            index = smallest;
-        }
-    }
-
-    /// Compares the current pre-tokens of two readers.
-    fn compare(&self, one: usize, other: usize) -> Ordering {
-        let (one, other) = (&self.readers[one], &self.readers[other]);
+impl<R: PretokenReader> Ord for QueuedReader<R> {
+    fn cmp(&self, other: &QueuedReader<R>) -> Ordering {
+        let ((one, _, first), (two, _, second)) = (self.reader.current(), other.reader.current());
         match self.order {
-            RunOrder::Bytes => one.pretoken().cmp(other.pretoken()),
-            RunOrder::First => one.first().cmp(&other.first()),
+            RunOrder::Bytes => two.cmp(one),
+            RunOrder::First => second.cmp(&first),
         }
     }
 }
+
+impl<R: PretokenReader> PartialOrd for QueuedReader<R> {
+    fn partial_cmp(&self, other: &QueuedReader<R>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<R: PretokenReader> PartialEq for QueuedReader<R> {
+    fn eq(&self, other: &QueuedReader<R>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<R: PretokenReader> Eq for QueuedReader<R> {}
 
 #[cfg(test)]
 mod tests {
@@ -581,8 +569,8 @@ mod tests {
             let mut reader = runs.readers(memory).next().expect("a run");
             for pretoken in &pretokens {
                 assert!(reader.advance().expect("a whole run"));
-                assert_eq!(reader.pretoken(), pretoken.as_bytes());
-                assert_eq!((reader.count.get(), reader.first), (to_u64(pretoken.len()) * 9, 1 << 40));
+                let count = Count::new(to_u64(pretoken.len()) * 9);
+                assert_eq!(reader.current(), (pretoken.as_bytes(), count, 1 << 40));
             }
             assert!(!reader.advance().expect("a whole run"));
         }

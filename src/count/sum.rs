@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::vec;
 
 use serde_json::json;
 
@@ -10,9 +11,9 @@ use super::counts_file::{
 };
 use super::pretokens::{BYTES_EACH, BYTES_EACH_INDEXED, DistinctPretokens, PretokenReader};
 use super::spill::{RunOrder, merge};
-use super::{Boundary, CountError, PretokenCounts};
+use super::{Boundary, PretokenCounts, overflow};
 use crate::base::int::{ByteCount, Count, to_u64};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -137,8 +138,10 @@ pub fn check_same_settings(
     } else {
         return Ok(());
     };
-    let (first, path) = (first_path.to_path_buf(), path.to_path_buf());
-    Err(CountError::DifferentSettings { first, path, what, one, two }.into())
+    let (first, path) = (first_path.display(), path.display());
+    let problem =
+        format!("{path} cannot be summed with {first}: it was counted with {what} {two}, not {one}");
+    Err(Error::usage(problem).with_help("count with the same pattern, boundary and special tokens"))
 }
 
 /// Sums ordered files in order of first appearance: the pre-tokens of a file come after those of the files before it.
@@ -168,7 +171,7 @@ fn sum_in_order(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observe
 /// # Errors
 /// The product exceeds 2⁶⁴ − 1. The error names the pre-token.
 fn multiplied(pretoken: &[u8], count: Count, weight: u64) -> Result<Count> {
-    Ok(count.checked_mul(weight).ok_or_else(|| CountError::Overflow { pretoken: pretoken.to_vec() })?)
+    count.checked_mul(weight).ok_or_else(|| overflow(pretoken))
 }
 
 /// Maximum number of files that are open at a time. Operating systems allow more.
@@ -207,7 +210,7 @@ fn held_by_bytes(
     let mut sum = PretokenCounts::new();
     sum_by_bytes(files, limit, observer, |pretoken, count| {
         sum.push(pretoken, count);
-        Ok(sum.check_fits(each, limit)?)
+        sum.check_fits(each, limit)
     })?;
     Ok(sum)
 }
@@ -244,21 +247,15 @@ impl PretokenReader for Weighted {
     fn advance(&mut self) -> Result<bool> {
         let more = self.pretokens.advance()?;
         if more {
-            self.count = multiplied(self.pretokens.pretoken(), self.pretokens.count(), self.weight)?;
+            let (pretoken, count, _) = self.pretokens.current();
+            self.count = multiplied(pretoken, count, self.weight)?;
         }
         Ok(more)
     }
 
-    fn pretoken(&self) -> &[u8] {
-        self.pretokens.pretoken()
-    }
-
-    fn count(&self) -> Count {
-        self.count
-    }
-
-    fn first(&self) -> u64 {
-        self.pretokens.first()
+    fn current(&self) -> (&[u8], Count, u64) {
+        let (pretoken, _, first) = self.pretokens.current();
+        (pretoken, self.count, first)
     }
 }
 
@@ -269,8 +266,8 @@ const BYTES_EACH_SORTED: u64 = BYTES_EACH + 8;
 struct Sorted {
     /// All pre-tokens of the file, in the file's order.
     pretokens: PretokenCounts,
-    /// The indexes of the remaining pre-tokens, the next one last.
-    rest: Vec<usize>,
+    /// The indexes of the remaining pre-tokens, in order.
+    rest: vec::IntoIter<usize>,
     /// The index of the current pre-token.
     index: usize,
 }
@@ -278,30 +275,20 @@ struct Sorted {
 impl Sorted {
     /// Sorts the pre-tokens.
     fn new(pretokens: PretokenCounts) -> Sorted {
-        let mut rest = pretokens.by_bytes();
-        rest.reverse();
-        Sorted { pretokens, rest, index: 0 }
+        Sorted { rest: pretokens.by_bytes().into_iter(), pretokens, index: 0 }
     }
 }
 
 impl PretokenReader for Sorted {
     fn advance(&mut self) -> Result<bool> {
-        let next = self.rest.pop();
+        let next = self.rest.next();
         self.index = next.unwrap_or(self.index);
         Ok(next.is_some())
     }
 
-    fn pretoken(&self) -> &[u8] {
-        self.pretokens.pretoken(self.index)
-    }
-
-    fn count(&self) -> Count {
-        self.pretokens.counts[self.index]
-    }
-
-    /// Returns the index in the file's order.
-    fn first(&self) -> u64 {
-        to_u64(self.index)
+    /// The first position is the index in the file's order.
+    fn current(&self) -> (&[u8], Count, u64) {
+        (self.pretokens.pretoken(self.index), self.pretokens.counts[self.index], to_u64(self.index))
     }
 }
 

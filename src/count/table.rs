@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::mem;
 
-use super::CountError;
+use super::overflow;
 use super::pretokens::pretoken_at;
 use crate::base::hash::SeededHash;
 use crate::base::huge_pages::fetch;
@@ -91,7 +91,7 @@ impl PretokenTable {
         ends: &[u32],
         weight: Count,
         position: u64,
-    ) -> Result<(), CountError> {
+    ) -> Result<()> {
         let mut text = Text { text, start, weight, position, hashing: self.slots.hashing };
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
@@ -101,7 +101,7 @@ impl PretokenTable {
 
     /// Counts pre-tokens in a table that fits the caches. The common case, a short pre-token in its home slot, is a
     /// loop without calls, so that its variables stay in registers.
-    fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
+    fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
         let mut rest = ends.iter();
         loop {
             let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
@@ -126,7 +126,7 @@ impl PretokenTable {
 
     /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table beyond the caches. It prefetches the slots of all
     /// before it reads the first.
-    fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), CountError> {
+    fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
         let mut keys = [(PretokenKey::default(), 0); PREFETCH_DISTANCE];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
@@ -168,7 +168,7 @@ impl PretokenTable {
         text: &mut Text<'_>,
         end: u32,
         (key, hash): (PretokenKey, u64),
-    ) -> Result<(), CountError> {
+    ) -> Result<()> {
         let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
         let first = text.position + u64::from(text.start);
         text.start = end;
@@ -181,7 +181,7 @@ impl PretokenTable {
             return Ok(());
         }
         if !found.add(text.weight) {
-            return Err(CountError::Overflow { pretoken: pretoken.to_vec() });
+            return Err(overflow(pretoken));
         }
         // Frequent pre-tokens should be in their home slots, because the fast loops look only there. So the more
         // frequent of two entries gets the slot. Both are still found after the swap: a search ends at a free slot,

@@ -7,7 +7,6 @@ use std::ops::Range;
 use arrow_array::{Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
-use super::EncodeError;
 use super::backtrack::EncodedChunk;
 use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
@@ -15,7 +14,7 @@ use super::pending::PendingOutput;
 use super::worker::Worker;
 use crate::base::int::{TokenId, to_u64, to_usize};
 use crate::base::pools;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 
@@ -290,7 +289,7 @@ fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> R
     }
     let row = if batch.continued { 0 } else { to_u64(batch.len()).saturating_sub(1) };
     let place = row_name(unit_name, &batch, batch.first_row + row);
-    Err(Error::new(ErrorKind::Usage, EncodeError::DocumentInParts { place })
+    Err(Error::usage(format!("{place}: the batch holds only a part of the document"))
         .with_help("collect the parts of documents with `source::collected_documents` before encoding"))
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::EncodeError;
 use super::backtrack::{BacktrackTables, Stitcher};
 use super::cache::Seed;
 use super::ids::TokenIds;
@@ -147,7 +146,8 @@ impl DocumentLimits {
         if longest <= self.max_pretoken_bytes {
             return Ok(());
         }
-        Err(over_memory(EncodeError::LongPretoken { bytes: longest, max: self.max_pretoken_bytes }))
+        let max = self.max_pretoken_bytes;
+        Err(over_memory(format!("a pre-token has {longest} bytes; the memory limit allows {max}")))
     }
 
     /// Checks the number of tokens that a document has so far.
@@ -156,13 +156,18 @@ impl DocumentLimits {
     /// It is above the limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
         let max = self.max_tokens;
-        if tokens <= max { Ok(()) } else { Err(over_memory(EncodeError::ManyTokens { max })) }
+        if tokens <= max {
+            return Ok(());
+        }
+        let problem =
+            format!("the document has more than {max} tokens, the most that the memory limit allows");
+        Err(over_memory(problem))
     }
 }
 
 /// An error with the advice for documents that need more memory than allowed.
-fn over_memory(error: EncodeError) -> Error {
-    Error::new(ErrorKind::Memory, error).with_help(
+fn over_memory(problem: String) -> Error {
+    Error::message(ErrorKind::Memory, problem).with_help(
         "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
     )
 }
@@ -380,12 +385,15 @@ impl Encoder {
 fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result<()> {
     for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
         if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {
-            return Err(Error::new(ErrorKind::Usage, EncodeError::NoSuchToken { role, id })
+            return Err(Error::usage(format!("the vocabulary has no token {id} to use as {role}"))
                 .with_help("name a token of this vocabulary, or leave it out"));
         }
     }
     if limit > merge::LIMIT {
-        return Err(Error::new(ErrorKind::Failed, EncodeError::TooManyIds { limit, max: merge::LIMIT }));
+        let max = merge::LIMIT;
+        return Err(Error::failed(format!(
+            "the vocabulary has ids up to {limit}; encoding supports ids below {max}"
+        )));
     }
     Ok(())
 }

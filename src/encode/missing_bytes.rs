@@ -4,9 +4,8 @@ use std::str::from_utf8;
 
 use serde::{Deserialize, Serialize};
 
-use super::EncodeError;
 use crate::base::int::TokenId;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::vocab::Vocabulary;
 
 /// Bytes of text that are searched at once. 4 KiB stay in the L1 cache, since the text is passed over once per
@@ -156,9 +155,14 @@ impl MissingByteTable {
     /// The error for a text with a missing byte at `at`. `offset` says whether `text` is the document as given,
     /// so that the position can be reported.
     pub(super) fn error(&self, text: &[u8], at: usize, offset: bool) -> Error {
-        let place = offset.then_some(at);
-        let error = EncodeError::ByteWithoutToken { byte: text[at], character: character(text, at), place };
-        Error::new(ErrorKind::Failed, error).with_help(format!(
+        let place = if offset { format!(" at byte {at}") } else { String::new() };
+        let character = character(text, at);
+        let character = character.map_or(String::new(), |one| format!(" in U+{:04X}", u32::from(one)));
+        Error::failed(format!(
+            "the vocabulary has no token for byte 0x{:02X}, which the text contains{place}{character}",
+            text[at]
+        ))
+        .with_help(format!(
             "leave the document out, or use `--missing-bytes hf` (`missing_bytes` in recipes), which {} as Hugging Face's \
              tokenizers does",
             self.own
@@ -176,11 +180,17 @@ impl Substitute {
         let Some(unknown) = vocabulary.unknown() else {
             return Ok(Substitute { byte_ids, kept: UnkPerRun::None });
         };
-        let text = || unknown.text.clone();
-        let cannot = |error| Error::new(ErrorKind::Usage, error).with_help("leave `--missing-bytes hf` out");
-        let id = unknown.id.ok_or_else(|| cannot(EncodeError::UnknownLacking { text: text() }))?;
+        let text = &unknown.text;
+        let cannot = |problem: String| Error::usage(problem).with_help("leave `--missing-bytes hf` out");
+        let id = unknown.id.ok_or_else(|| {
+            cannot(format!(
+                "the vocabulary lacks its unk_token {text:?}, so Hugging Face's tokenizers fails on bytes without a token"
+            ))
+        })?;
         if vocabulary.merges().iter().any(|merge| merge.left == id || merge.right == id) {
-            return Err(cannot(EncodeError::UnknownMerged { text: text() }));
+            return Err(cannot(format!(
+                "some merges use the unk_token {text:?}; replacing bytes without a token by it is not supported then"
+            )));
         }
         vocabulary.missing_bytes().iter().for_each(|&byte| byte_ids[usize::from(byte)] = id);
         Ok(Substitute { byte_ids, kept: if unknown.fuse { UnkPerRun::First } else { UnkPerRun::All } })

@@ -17,9 +17,8 @@ use unicode_normalization_alignments::{
     IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick, is_nfkc_quick, is_nfkd_quick,
 };
 
-use super::EncodeError;
 use crate::base::int::to_usize;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::split::{Matcher, Segment, SpecialFinder, class_ranges};
 use crate::vocab::{AddedToken, Normalizer, ReplacePattern, TextRules, Vocabulary};
 
@@ -230,12 +229,12 @@ impl AddedTokenFinder {
 
 /// The error for a special token in a text.
 fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
-    let text = token.text.clone();
-    let error = match offset {
-        Some(offset) => EncodeError::SpecialInText { text, offset },
-        None => EncodeError::SpecialInNormal { text },
-    };
-    Error::new(ErrorKind::Failed, error).with_help(
+    let text = &token.text;
+    Error::failed(match offset {
+        Some(offset) => format!("the text contains the special token {text:?} at byte {offset}"),
+        None => format!("the normalized text contains the special token {text:?}"),
+    })
+    .with_help(
         "encode special tokens in documents as text (`--special text`) or as tokens (`--special allow`), or leave the document out",
     )
 }
@@ -369,7 +368,7 @@ impl NormalizerSteps {
 
 /// The error for a text of `bytes` bytes that would have more than `max_bytes`.
 fn grows(bytes: usize, max_bytes: usize) -> Error {
-    Error::new(ErrorKind::Failed, EncodeError::NormalGrows { bytes, max: max_bytes })
+    Error::failed(format!("normalizing a text of {bytes} bytes gives more than {max_bytes} bytes"))
         .with_help("leave the document out")
 }
 

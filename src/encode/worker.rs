@@ -6,7 +6,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::EncodeError;
 use super::backtrack::{
     self, BacktrackScratch, BacktrackTables, BatchedBacktrack, ChunkTokens, EncodedChunk, Stitcher,
 };
@@ -19,7 +18,7 @@ use super::missing_bytes::MissingByteTable;
 use super::pending::{PRETOKENS_PER_CHECK, PendingBuffers, PendingOutput};
 use super::preprocess::TextOrToken;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPretoken};
 
@@ -687,6 +686,6 @@ fn shrink(ids: &mut Vec<TokenId>) {
 
 /// The error for a pre-token that is too long to be merged.
 fn too_long(bytes: usize) -> Error {
-    Error::new(ErrorKind::Failed, EncodeError::PretokenTooLong { bytes, max: merge::LIMIT - 1 })
+    Error::failed(format!("a pre-token has {bytes} bytes; the limit is {}", merge::LIMIT - 1))
         .with_help("use a vocabulary with a split pattern, or cut the document")
 }

@@ -18,8 +18,7 @@
 
 use std::sync::LazyLock;
 
-use super::error::SplitError;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 
 /// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and
 /// only to `.` in Oniguruma.
@@ -93,7 +92,13 @@ pub(super) fn same_in_both(text: &str) -> Result<&str> {
 
 /// Returns the error for a construct with two meanings.
 fn refused(text: &str, construct: &str) -> Error {
-    SplitError::Dialect { pattern: text.to_owned(), construct: construct.to_owned() }.into()
+    let problem = format!(
+        "{construct} in the pattern {} has a different meaning in Hugging Face's regular expression engine",
+        excerpt(text)
+    );
+    Error::usage(problem).with_help(
+        r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^, \z instead of $, and [\p{L}\p{M}\p{Nd}\p{Pc}] instead of \w",
+    )
 }
 
 /// Passes the items of an expression to `take`, in order, each with whether both engines accept it with different
@@ -103,7 +108,10 @@ fn refused(text: &str, construct: &str) -> Error {
 /// The expression has more than [`LONGEST`] bytes, or `take` fails.
 fn for_each_item(text: &str, mut take: impl FnMut(&str, bool) -> Result<()>) -> Result<()> {
     if text.len() > LONGEST {
-        return Err(SplitError::LongExpression { bytes: text.len(), max: LONGEST }.into());
+        let bytes = text.len();
+        return Err(Error::usage(format!(
+            "the regular expression has {bytes} bytes; the limit is {LONGEST}"
+        )));
     }
     let mut reader = ExpressionReader::new(text);
     let mut rest = text;

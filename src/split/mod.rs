@@ -27,7 +27,6 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 
-mod error;
 mod pattern;
 mod named;
 mod dialect;
@@ -50,12 +49,11 @@ pub use special_tokens::{Segment, Segments, SpecialFinder};
 use std::ops::RangeInclusive;
 
 use byte_alphabet::ByteAlphabetSplitter;
-use error::SplitError;
 use regex::{Lossy, RegexSplitter, TailSplitter};
 use scanner::Scanner;
 
 use crate::base::int::to_usize;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 
 /// Splits text into pre-tokens by one pattern.
@@ -199,7 +197,13 @@ fn regex_splitter(regex: &str, covers: bool) -> Result<Box<dyn Splitter>> {
 /// # Errors
 /// The text has 4 GiB or more, so that its offsets do not fit.
 fn length32(text: &[u8]) -> Result<u32> {
-    Ok(u32::try_from(text.len()).map_err(|_| SplitError::TooLong { bytes: text.len() })?)
+    u32::try_from(text.len()).map_err(|_| {
+        let (bytes, max) = (text.len(), u32::MAX);
+        let problem = format!(
+            "a text of {bytes} bytes has no safe split point; the limit for such a text is {max} bytes"
+        );
+        Error::failed(problem).with_help("cut the document, or use a named pattern")
+    })
 }
 
 /// Creates the splitter of a named pattern with a given instruction set. The instruction set changes the speed,

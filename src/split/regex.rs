@@ -11,11 +11,10 @@ use fancy_regex::{Error as RegexError, Match, Regex, RegexBuilder, RegexInput, R
 
 use super::classes::Classes;
 use super::dialect::translated;
-use super::error::SplitError;
 use super::pattern::SplitBehavior;
 use super::{Splitter, length32};
 use crate::base::int::{to_u64, truncate_to_u32};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::{Observer, Silent};
 
 /// A splitter of UTF-8 only; [`Lossy`] makes a [`Splitter`] of it.
@@ -325,7 +324,13 @@ impl BoundedRegex {
         at: usize,
         search: impl Fn(&Regex) -> Result<T, RegexError>,
     ) -> Result<T> {
-        let failed = |cause| SplitError::Backtracking { pattern: self.pattern.clone(), at, cause };
+        const TOO_SLOW: &str = "use a named pattern, or one without look-around and nested repetitions";
+        let failed = |cause: Box<RegexError>| {
+            let pattern = excerpt(&self.pattern);
+            let problem =
+                format!("the pattern {pattern} needs too many backtracking steps at byte {at} of a text");
+            Error::caused(ErrorKind::Failed, problem, cause).with_help(TOO_SLOW)
+        };
         let mut level = 0;
         loop {
             budget.observer.checkpoint()?;
@@ -334,10 +339,14 @@ impl BoundedRegex {
                 matches!(&found, Err(RegexError::RuntimeError(RuntimeError::BacktrackLimitExceeded)));
             if level > 0 {
                 let left = budget.left.checked_sub(to_u64(STEP_LIMITS[level]));
-                budget.left = left.ok_or_else(|| SplitError::Steps { pattern: self.pattern.clone() })?;
+                budget.left = left.ok_or_else(|| {
+                    let pattern = excerpt(&self.pattern);
+                    let problem = "needs too many backtracking steps at many places of a text";
+                    Error::failed(format!("the pattern {pattern} {problem}")).with_help(TOO_SLOW)
+                })?;
             }
             if !exceeded || level + 1 == STEP_LIMITS.len() {
-                return Ok(found.map_err(|cause| failed(Box::new(cause)))?);
+                return found.map_err(|cause| failed(Box::new(cause)));
             }
             level += 1;
         }
@@ -413,10 +422,12 @@ fn compile(pattern: &str, steps: usize) -> Result<Regex, Box<RegexError>> {
 
 /// Compiles an expression and checks that it does not match the empty text.
 fn checked(pattern: &str) -> Result<BoundedRegex> {
-    let regex = BoundedRegex::new(pattern)
-        .map_err(|cause| SplitError::Syntax { pattern: pattern.to_owned(), cause })?;
+    let regex = BoundedRegex::new(pattern).map_err(|cause| {
+        Error::caused(ErrorKind::Usage, format!("{} is not a regular expression", excerpt(pattern)), cause)
+    })?;
     if regex.search(&mut StepBudget::new(0, &Silent), 0, |regex| regex.is_match(""))? {
-        return Err(SplitError::MatchesEmpty { pattern: pattern.to_owned() }.into());
+        return Err(Error::usage(format!("the pattern {} can match the empty text", excerpt(pattern)))
+            .with_help("every alternative must match at least one character: write + instead of *"));
     }
     Ok(regex)
 }
@@ -424,8 +435,10 @@ fn checked(pattern: &str) -> Result<BoundedRegex> {
 /// Returns the error for text that an expression must match and does not. It quotes the first 40 characters.
 fn unmatched(pattern: &str, text: &str) -> Error {
     const MAX_QUOTED: usize = 40;
-    SplitError::Unmatched { pattern: pattern.to_owned(), text: text.chars().take(MAX_QUOTED).collect() }
-        .into()
+    let (pattern, text) = (excerpt(pattern), text.chars().take(MAX_QUOTED).collect::<String>());
+    let problem =
+        format!("the pattern {pattern} does not match {text:?}, which Hugging Face's tokenizers would drop");
+    Error::failed(problem).with_help("leave the document out")
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, FindIter, MatchKind};
 
-use super::error::SplitError;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the longest special token for which the search may use a full DFA (1 KiB). For a longer token it uses an
 /// NFA: the DFA of one repeated letter takes time and memory that grow with the square of its length.
@@ -51,7 +50,7 @@ impl SpecialFinder {
     /// Does the same as [`new`](SpecialFinder::new), without a DFA if a token is longer than `max_dfa_bytes` bytes.
     fn with_dfa_up_to(max_dfa_bytes: usize, tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
         if let Some(number) = tokens.iter().position(|token| token.as_ref().is_empty()) {
-            return Err(SplitError::EmptySpecial { number }.into());
+            return Err(Error::usage(format!("special token number {number} is empty")));
         }
         let Some(longest) = tokens.iter().map(|token| token.as_ref().len()).max() else {
             return Ok(SpecialFinder::default());
@@ -60,7 +59,10 @@ impl SpecialFinder {
             .match_kind(MatchKind::LeftmostLongest)
             .kind((longest > max_dfa_bytes).then_some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
-            .map_err(SplitError::Specials)?;
+            .map_err(|cause| {
+                let problem = "the special tokens are too many or too long to search for";
+                Error::caused(ErrorKind::Usage, problem, cause)
+            })?;
         Ok(SpecialFinder { search: Some(search), longest })
     }
 

@@ -177,7 +177,13 @@ impl<W: Weight> Corpus<W> {
         let mut corpus = Corpus::with_capacity(pretokens.bytes(), pretokens.len(), vec![1; 256])?;
         for (pretoken, count) in pretokens.iter() {
             let tokens = pretoken.iter().map(|&byte| u32::from(byte));
-            corpus.push_sequence(tokens, count).ok_or_else(|| TrainError::overflow(pretoken))?;
+            corpus.push_sequence(tokens, count).ok_or_else(|| {
+                const SHOWN: usize = 60;
+                let pretoken = pretoken[..pretoken.len().min(SHOWN)].escape_ascii();
+                let problem =
+                    format!("the number of tokens does not fit in 64 bits at the sequence {pretoken}");
+                Error::failed(problem).with_help(SMALLER_WEIGHTS)
+            })?;
         }
         Ok(corpus)
     }
@@ -193,7 +199,9 @@ impl<W: Weight> Corpus<W> {
         let mut start = 0;
         for (end, weight) in ends.into_iter().zip(counts) {
             let sequence = tokens[start..end].iter().copied();
-            corpus.push_sequence(sequence, weight).ok_or_else(TrainError::overflow_of_tokens)?;
+            corpus.push_sequence(sequence, weight).ok_or_else(|| {
+                Error::failed("the number of tokens does not fit in 64 bits").with_help(SMALLER_WEIGHTS)
+            })?;
             start = end;
         }
         Ok(corpus)
@@ -223,7 +231,12 @@ impl<W: Weight> Corpus<W> {
     fn with_capacity(tokens: usize, sequences: usize, lengths: Vec<u32>) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if to_u64(positions) >= u64::from(u32::MAX) {
-            return Err(TrainError::too_many_positions(positions));
+            let problem = format!(
+                "the training text has {positions} positions (one per token and one per end of a pre-token); the limit is about 2^32"
+            );
+            return Err(Error::message(ErrorKind::Memory, problem).with_help(
+                "take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern",
+            ));
         }
         let mut cells = huge_pages::with_capacity(positions);
         cells.push(Cell::new(SEPARATOR));
@@ -427,37 +440,5 @@ pub(super) fn bytes_by_position(pretokens: &PretokenCounts) -> Vec<u8> {
     bytes
 }
 
-/// What can go wrong in training.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TrainError {
-    #[error(
-        "the training text has {positions} positions (one per token and one per end of a pre-token); the limit is about 2^32"
-    )]
-    TooManyPositions { positions: u64 },
-    #[error("the number of tokens does not fit in 64 bits at the sequence {pretoken}")]
-    Overflow { pretoken: String },
-    #[error("the number of tokens does not fit in 64 bits")]
-    OverflowOfTokens,
-}
-
-impl TrainError {
-    /// The text has more positions than 32 bits can number.
-    pub(super) fn too_many_positions(positions: usize) -> Error {
-        let error = TrainError::TooManyPositions { positions: to_u64(positions) };
-        Error::new(ErrorKind::Memory, error)
-            .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
-    }
-
-    /// The number of tokens overflows when a sequence of tokens is added.
-    pub(super) fn overflow_of_tokens() -> Error {
-        Error::new(ErrorKind::Failed, TrainError::OverflowOfTokens).with_help("use smaller weights")
-    }
-
-    /// The number of tokens overflows when this sequence of bytes is added. The message quotes its first 60
-    /// bytes.
-    pub(super) fn overflow(pretoken: &[u8]) -> Error {
-        const SHOWN: usize = 60;
-        let pretoken = pretoken[..pretoken.len().min(SHOWN)].escape_ascii().to_string();
-        Error::new(ErrorKind::Failed, TrainError::Overflow { pretoken }).with_help("use smaller weights")
-    }
-}
+/// What to do if the number of tokens does not fit in 64 bits.
+const SMALLER_WEIGHTS: &str = "use smaller weights";

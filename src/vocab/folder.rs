@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::error::VocabError;
+use super::error::{of_other_kind, unknown_format};
 use super::format::{Format, TOKENIZER};
 use super::formats::transformers::WriteOptions;
 use super::formats::{gpt2, tiktoken};
@@ -38,7 +38,9 @@ pub(super) fn check_one_tokenizer(
         return Ok(());
     }
     if stamp(path) != before {
-        return Err(VocabError::Replaced.in_file(path).with_help("run the same command again"));
+        return Err(Error::failed("another tokenizer replaced it while it was being read")
+            .at(path.display())
+            .with_help("run the same command again"));
     }
     #[cfg(feature = "data")]
     super::record::check_record(vocabulary, format, path)?;
@@ -78,9 +80,9 @@ pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, Pat
             Some(Format::Minbpe) if format.is_none() => of_content(path)?.unwrap_or(Format::Minbpe),
             Some(format) => format,
             None if metadata.is_file() => {
-                of_content(path)?.ok_or_else(|| VocabError::UnknownFormat.in_file(path))?
+                of_content(path)?.ok_or_else(|| unknown_format().at(path.display()))?
             }
-            None => return Err(VocabError::UnknownFormat.in_file(path)),
+            None => return Err(unknown_format().at(path.display())),
         };
         return Ok((format, path.to_owned()));
     }
@@ -103,7 +105,11 @@ pub(super) fn locate(path: &Path, format: Option<Format>) -> Result<(Format, Pat
             of_content(&other)?;
         }
     }
-    let error = format.map_or(VocabError::UnknownFormat, VocabError::NoSuch).in_file(path);
+    let error = match format {
+        None => unknown_format(),
+        Some(format) => Error::failed(format!("no tokenizer of format {format} found")),
+    };
+    let error = error.at(path.display());
     Err(match subfolder_with_tokenizer(path) {
         Some(found) => error.with_help(format!("name {} instead, which has one", found.display())),
         None => error,
@@ -148,7 +154,7 @@ fn of_content(path: &Path) -> Result<Option<Format>> {
         return Ok(Some(Format::Tiktoken));
     }
     match by_first_bytes(bytes).or_else(|| by_lines(bytes)) {
-        Some(other) => Err(VocabError::OtherFileKind(other).in_file(path)),
+        Some(other) => Err(of_other_kind(other).at(path.display())),
         None => Ok(None),
     }
 }
@@ -202,8 +208,10 @@ fn only_file(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     found.sort();
     if found.len() > 1 {
         let names = found.iter().filter_map(|path| path.file_name());
-        let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        return Err(VocabError::Several(names).in_file(folder));
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        return Err(Error::usage(format!("several tokenizers found: {}", names.join(", ")))
+            .at(folder.display())
+            .with_help("name the file instead of the folder"));
     }
     Ok(found.pop())
 }

@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::error::VocabError;
+use super::error::{not_json, not_text, of_other_kind, too_long};
 use super::format::Format;
 use super::{SpecialToken, other_files};
 use crate::base::int::{TokenId, to_u64};
@@ -40,9 +40,12 @@ impl LoadOptions {
     ///
     /// # Errors
     /// The options ask for another one.
-    pub(super) fn same_split(&self, named: SplitPattern) -> Result<SplitPattern, VocabError> {
+    pub(super) fn same_split(&self, named: SplitPattern) -> Result<SplitPattern> {
         match &self.split {
-            Some(wanted) if *wanted != named => Err(VocabError::OtherSplit),
+            Some(wanted) if *wanted != named => {
+                Err(Error::usage("the requested split is not the one that the file names")
+                    .with_help("leave out the split pattern: the file names its own"))
+            }
             _ => Ok(named),
         }
     }
@@ -64,19 +67,24 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// # Errors
 /// The file is longer, is of another known kind, or cannot be read.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    read_bytes_up_to(MAX_FILE_BYTES, "a tokenizer", path)
+}
+
+/// Does the same for a file of at most `limit` bytes, which should be `what`.
+pub(super) fn read_bytes_up_to(limit: u64, what: &str, path: &Path) -> Result<Vec<u8>> {
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(cannot)?;
     // One byte more than allowed, to detect a longer file.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if to_u64(bytes.len()) > MAX_FILE_BYTES {
-        return Err(VocabError::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if to_u64(bytes.len()) > limit {
+        return Err(too_long(limit, what).at(path.display()));
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {
         bytes.drain(..BYTE_ORDER_MARK.len());
     }
     match other_files::by_first_bytes(&bytes) {
-        Some(other) => Err(VocabError::OtherFileKind(other).in_file(path)),
+        Some(other) => Err(of_other_kind(other).at(path.display())),
         None => Ok(bytes),
     }
 }
@@ -96,7 +104,7 @@ pub(super) fn bytes_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
 /// Those of [`bytes_if_there`], or the file is not the JSON expected.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let Some(bytes) = bytes_if_there(path)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| VocabError::Json(error).in_file(path))
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| not_json(error).at(path.display()))
 }
 
 /// Returns the content of a UTF-8 file.
@@ -104,8 +112,7 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 /// # Errors
 /// Those of [`read_bytes`], or the file is not UTF-8.
 pub(super) fn read_text(path: &Path) -> Result<String> {
-    String::from_utf8(read_bytes(path)?)
-        .map_err(|error| VocabError::NotText(error.utf8_error()).in_file(path))
+    String::from_utf8(read_bytes(path)?).map_err(|error| not_text(error).at(path.display()))
 }
 
 /// Returns JSON with line breaks, so that the difference between two vocabularies is a few lines. Equal values give

@@ -4,7 +4,6 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::derivation::{BpeMerger, check};
-use super::error::VocabError;
 use super::text_rules::BosEosTemplate;
 use super::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
 use crate::base::hash::Map;
@@ -285,7 +284,7 @@ impl Vocabulary {
             |merges: &Merges| merges.iter().take(own).map(|merge| (merge.left, merge.right)).collect();
         let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(given.merges()), pairs(merges));
         if own_pairs != first_pairs {
-            return Err(Error::new(ErrorKind::Usage, VocabError::OtherBeginning)
+            return Err(Error::usage("the merges do not begin with those of the tokenizer")
                 .with_help("give merges that were learned by extending this tokenizer"));
         }
         // The vocabulary's token for each number of training.
@@ -304,7 +303,7 @@ impl Vocabulary {
             parts.merges.push(RankedMerge { left, right, result, rank });
             ids.push(result);
         }
-        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error))
+        parts.build().map_err(|error| error.with_kind(ErrorKind::Usage))
     }
 
     /// Returns the first `max_merges` merges as a list, and the number of each token in it.
@@ -368,7 +367,7 @@ pub(super) fn listed(
 /// Returns the error of a vocabulary with merges that are no plain list. `problem` completes its message and counts
 /// merges from 1.
 pub(super) fn not_a_list(problem: String) -> Error {
-    Error::new(ErrorKind::Failed, VocabError::NotAList { problem })
+    Error::failed(format!("the tokenizer is not a plain list of merges: {problem}"))
 }
 
 #[cfg(test)]

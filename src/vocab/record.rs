@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::VocabError;
+use super::error::not_json;
 use super::format::Format;
 use super::formats::transformers::WriteOptions;
 use super::io::{bytes_if_there, pretty};
@@ -93,7 +93,7 @@ impl TrainingRecord {
     pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
         let path = TrainingRecord::path(folder);
         let Some(json) = bytes_if_there(&path)? else { return Ok(None) };
-        let damaged = |cause| VocabError::Json(cause).in_file(&path);
+        let damaged = |cause| not_json(cause).at(path.display());
         integrity::check_format_version(&path, &json, damaged)?;
         serde_json::from_slice(&json).map(Some).map_err(damaged)
     }
@@ -113,7 +113,8 @@ pub(super) fn check_record(vocabulary: &Vocabulary, format: Format, path: &Path)
     let record = TrainingRecord::read(folder_of(path)).ok().flatten();
     match record.filter(|record| is_ours && record.has(format)) {
         Some(record) if record.vocabulary != vocabulary.fingerprint() => {
-            Err(VocabError::OtherTraining.in_file(path).with_help(
+            let problem = "it does not match training.json beside it: the files are of two training runs, or were changed";
+            Err(Error::failed(problem).at(path.display()).with_help(
                 "run the same `train` command again; if the files were changed on purpose, move training.json away",
             ))
         }

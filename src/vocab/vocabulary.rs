@@ -6,11 +6,12 @@ use std::borrow::Cow;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::error::{HfOnly, VocabError};
+use super::error::{id_twice, only_hf_holds, unknown_id};
+use super::format::Format;
 use super::text_rules::{AddedToken, BosEosTemplate, Normalizer, TextRules};
 use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::split::{SplitPattern, byte_alphabet};
 use crate::train::Merges;
 
@@ -178,7 +179,7 @@ impl Vocabulary {
         for &id in ids {
             match self.bytes(id) {
                 Some(bytes) => text.extend_from_slice(bytes),
-                None => return Err(Error::new(ErrorKind::Failed, VocabError::UnknownId(id))),
+                None => return Err(unknown_id(id)),
             }
         }
         Ok(())
@@ -278,6 +279,9 @@ impl Vocabulary {
     }
 }
 
+/// The change to text that `tokenizer.json` can express only before the first split.
+pub(super) const ADDS_SPACE: &str = "it adds a space before text";
+
 /// The remedy for a special token that cannot be added, because its text is in use.
 const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
 
@@ -318,35 +322,43 @@ impl Vocabulary {
             };
             let is_merged = |merge: &RankedMerge| [merge.left, merge.right, merge.result].contains(&id);
             if bytes.len() == 1 || self.merges.iter().any(is_merged) {
-                let error = VocabError::SpecialIsMerged { text: text.clone(), id };
-                return Err(Error::new(ErrorKind::Usage, error).with_help(OTHER_TEXT));
+                return Err(Error::usage(format!(
+                    "{} is ordinary token {id}, which occurs in encoded text: as a special token it would be cut out of words",
+                    excerpt(text)
+                ))
+                .with_help(OTHER_TEXT));
             }
             parts.tokens.retain(|(other, _)| *other != id);
             parts.added.push(AddedToken::special(id, text));
         }
-        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error).with_help(OTHER_TEXT))
+        parts.build().map_err(|error| error.with_kind(ErrorKind::Usage).with_help(OTHER_TEXT))
     }
 
     /// Returns a change to text that this vocabulary makes and no tokenizer trained by this program does, if any.
     ///
     /// Formats other than `tokenizer.json` call it to refuse the vocabulary. If there are several such changes, the
     /// first of this order is returned: normalizers, prefix space, split steps, unknown token, added tokens.
-    pub(super) fn hf_only(&self) -> Option<HfOnly> {
-        match &*self.rules.normalizers {
-            [] => {}
-            [Normalizer::Nfc] => return Some(HfOnly::Nfc),
-            [first, ..] => return Some(HfOnly::Normalizer(first.clone())),
-        }
-        if self.rules.prefix_space {
-            return Some(HfOnly::PrefixSpace);
-        }
-        if let SplitPattern::Steps(_) = self.split {
-            return Some(HfOnly::Steps);
-        }
-        if self.unknown.is_some() {
-            return Some(HfOnly::Unknown);
-        }
-        self.odd_token().map(|added| HfOnly::Added(added.text.clone()))
+    pub(super) fn hf_only(&self) -> Option<String> {
+        Some(match (&*self.rules.normalizers, self.odd_token()) {
+            ([Normalizer::Nfc], _) => "it normalizes text to NFC".to_owned(),
+            ([first, ..], _) => format!("it changes text with the normalizer {first}"),
+            _ if self.rules.prefix_space => ADDS_SPACE.to_owned(),
+            _ if matches!(self.split, SplitPattern::Steps(_)) => {
+                "it splits text in several steps, or not only at matches of a pattern".to_owned()
+            }
+            _ if self.unknown.is_some() => "it has an unk_token for bytes without a token".to_owned(),
+            (_, added) => {
+                format!(
+                    "added token {} is not special, or has matching rules of its own",
+                    excerpt(&added?.text)
+                )
+            }
+        })
+    }
+
+    /// Refuses a vocabulary with such a change for `format`, which is not `tokenizer.json`.
+    pub(super) fn check_not_hf_only(&self, format: Format) -> Result<()> {
+        self.hf_only().map_or(Ok(()), |problem| Err(only_hf_holds(format, problem)))
     }
 
     /// Returns whether text is prepared before it is split, other than by finding special tokens with the flags that
@@ -428,7 +440,7 @@ impl Vocabulary {
     /// # Errors
     /// The parts break one of the [invariants](Vocabulary), or leave more than 2^20 ids unused.
     pub fn new(parts: VocabularyParts) -> Result<Vocabulary> {
-        parts.build().map_err(|error| Error::new(ErrorKind::Failed, error))
+        parts.build()
     }
 
     /// Builds the vocabulary of merges that were just learned. Bytes get the ids 0–255, and merges the next ids in
@@ -468,7 +480,7 @@ impl Vocabulary {
             split,
             ..VocabularyParts::default()
         };
-        parts.build().map_err(|error| Error::new(ErrorKind::Usage, error))
+        parts.build().map_err(|error| error.with_kind(ErrorKind::Usage))
     }
 }
 
@@ -478,7 +490,7 @@ impl VocabularyParts {
     /// # Errors
     /// The first invariant that is broken, in this order: texts of added tokens, tokens of bytes, ids, merges, and
     /// last the existence of the tokens that `unknown` and `bos_eos_template` name.
-    pub(super) fn build(self) -> Result<Vocabulary, VocabError> {
+    pub(super) fn build(self) -> Result<Vocabulary> {
         let VocabularyParts {
             tokens: ordinary, mut added, mut merges, split, rules, bos_eos_template, ..
         } = self;
@@ -496,11 +508,11 @@ impl VocabularyParts {
         merges.sort_by_key(|merge| (merge.rank, merge.left, merge.right));
         check_merges(&merges, &tokens, &added_only)?;
         number_ranks(&mut merges);
-        let unknown_id = unknown.as_ref().and_then(|token| token.id);
+        let of_unknown = unknown.as_ref().and_then(|token| token.id);
         let mut named =
-            bos_eos_template.before.iter().chain(&bos_eos_template.after).copied().chain(unknown_id);
+            bos_eos_template.before.iter().chain(&bos_eos_template.after).copied().chain(of_unknown);
         match named.find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
-            Some(id) => Err(VocabError::UnknownId(id)),
+            Some(id) => Err(unknown_id(id)),
             None => Ok(Vocabulary {
                 tokens,
                 byte_ids,
@@ -522,14 +534,14 @@ impl VocabularyParts {
 ///
 /// An added token that is not special may have the bytes of an ordinary token. Both then keep their ids, because the
 /// added token is ordinary vocabulary, too.
-fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), VocabError> {
+fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<()> {
     let mut texts = Map::default();
     for token in added {
         if token.text.is_empty() {
-            return Err(VocabError::AddedEmpty);
+            return Err(Error::failed("an added token is empty"));
         }
         if texts.insert(token.text.as_bytes(), token).is_some() {
-            return Err(VocabError::AddedTwice(token.text.clone()));
+            return Err(Error::failed(format!("added token {} is listed twice", excerpt(&token.text))));
         }
     }
     // Most tokens have a length that no added token has, so their bytes need not be hashed.
@@ -540,7 +552,8 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
     };
     match ordinary.iter().find(clash) {
         Some((id, bytes)) => {
-            Err(VocabError::SpecialIsToken { text: String::from_utf8_lossy(bytes).into_owned(), id: *id })
+            let text = excerpt(&String::from_utf8_lossy(bytes));
+            Err(Error::failed(format!("special token {text} is also ordinary token {id}")))
         }
         None => Ok(()),
     }
@@ -550,13 +563,13 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
 ///
 /// # Errors
 /// A byte has two tokens.
-fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 256], VocabError> {
+fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 256]> {
     let mut found = [None; 256];
     for (id, bytes) in ordinary {
         if let [byte] = **bytes
             && let Some(first) = found[usize::from(byte)].replace(*id)
         {
-            return Err(VocabError::ByteTwice { byte, first, second: *id });
+            return Err(Error::failed(format!("byte 0x{byte:02X} has two tokens, {first} and {id}")));
         }
     }
     Ok(found)
@@ -565,10 +578,12 @@ fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 25
 /// Refuses a highest id that leaves more than [`MAX_HOLES`] ids unused by this number of tokens.
 ///
 /// Readers call it before they allocate tables by id, so a file cannot demand memory by declaring one high id.
-pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), VocabError> {
+pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<()> {
     match highest.index() < tokens + MAX_HOLES {
         true => Ok(()),
-        false => Err(VocabError::Holes { tokens, highest, limit: MAX_HOLES }),
+        false => Err(Error::failed(format!(
+            "{tokens} tokens have ids up to {highest}: more than {MAX_HOLES} ids would be unused"
+        ))),
     }
 }
 
@@ -581,7 +596,7 @@ type TokensById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 /// # Errors
 /// More than [`MAX_HOLES`] ids would be unused; two ordinary or two added tokens have one id; or an added token
 /// shares the id of an ordinary one that is spelled otherwise.
-fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById, VocabError> {
+fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById> {
     let count = ordinary.len() + added.len();
     let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
     let highest = ids.max().unwrap_or_default();
@@ -589,7 +604,7 @@ fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById,
     let mut tokens: Vec<Option<Box<[u8]>>> = vec![None; highest.index() + 1];
     for (id, bytes) in ordinary {
         if tokens[id.index()].replace(bytes).is_some() {
-            return Err(VocabError::IdTwice(id));
+            return Err(id_twice(id));
         }
     }
     let mut added_only = Vec::new();
@@ -597,9 +612,9 @@ fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById,
     for AddedToken { id, text, .. } in added {
         let slot = &mut tokens[id.index()];
         match slot {
-            _ if last.replace(id) == Some(id) => return Err(VocabError::IdTwice(*id)),
+            _ if last.replace(id) == Some(id) => return Err(id_twice(*id)),
             Some(bytes) if byte_alphabet::spell(bytes) == *text => {}
-            Some(_) => return Err(VocabError::IdTwice(*id)),
+            Some(_) => return Err(id_twice(*id)),
             None => {
                 *slot = Some(Box::from(text.as_bytes()));
                 added_only.push(*id);
@@ -614,31 +629,33 @@ fn tokens_by_id(ordinary: TokenList, added: &[AddedToken]) -> Result<TokensById,
 ///
 /// `merges` must be in ascending order of rank. Errors number them in this order from 1. O(bytes of all merged
 /// tokens).
-fn check_merges(
-    merges: &[RankedMerge],
-    tokens: &[Option<Box<[u8]>>],
-    added_only: &[TokenId],
-) -> Result<(), VocabError> {
+fn check_merges(merges: &[RankedMerge], tokens: &[Option<Box<[u8]>>], added_only: &[TokenId]) -> Result<()> {
     let mut pairs = FxHashSet::with_capacity_and_hasher(merges.len(), FxBuildHasher);
     for (index, &RankedMerge { left, right, result, .. }) in merges.iter().enumerate() {
         let merge = index + 1;
         let bytes = |id: TokenId| match tokens.get(id.index()) {
             Some(Some(text)) if added_only.binary_search(&id).is_ok() => {
-                let text = String::from_utf8_lossy(text).into_owned();
-                Err(VocabError::MergeAdded { merge, id, text })
+                let text = excerpt(&String::from_utf8_lossy(text));
+                Err(Error::failed(format!(
+                    "merge {merge} uses token {id} ({text}), which is only an added token"
+                )))
             }
             Some(Some(bytes)) => Ok(&**bytes),
-            _ => Err(VocabError::MergeUnknown { merge, id }),
+            _ => Err(Error::failed(format!("merge {merge} uses token {id}, which does not exist"))),
         };
         let (start, end, whole) = (bytes(left)?, bytes(right)?, bytes(result)?);
         if let Some((id, _)) = [(left, start), (right, end)].into_iter().find(|(_, part)| part.is_empty()) {
-            return Err(VocabError::MergeEmpty { merge, id });
+            return Err(Error::failed(format!("merge {merge} uses token {id}, which has no bytes")));
         }
         if whole.strip_prefix(start) != Some(end) {
-            return Err(VocabError::MergeBytes { merge, left, right, result });
+            return Err(Error::failed(format!(
+                "merge {merge} makes token {result}, whose bytes are not those of {left} followed by those of {right}"
+            )));
         }
         if !pairs.insert((left, right)) {
-            return Err(VocabError::PairTwice { merge, left, right });
+            return Err(Error::failed(format!(
+                "merge {merge} joins {left} and {right}, which an earlier merge already joins"
+            )));
         }
     }
     Ok(())

@@ -15,11 +15,14 @@ use super::transformers::{LISTS, NAMED, SPECIALS};
 use crate::base::folder_of;
 use crate::base::hash::{Map, Set};
 use crate::base::int::{TokenId, truncate_to_u32};
-use crate::error::Result;
+use crate::error::{Error, Result, excerpt};
 use crate::observer::Observer;
 use crate::split::{NamedPattern, SplitPattern, byte_alphabet};
 use crate::vocab::derivation::check;
-use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::error::{
+    EQUAL_RANKS, IGNORES_MERGES, cannot_hold, expected, id_twice, not_json, only_hf_holds, token_twice,
+    unsupported,
+};
 use crate::vocab::format::{Format, MERGES, TOKENIZER_CONFIG, VOCABULARY};
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
 use crate::vocab::text_rules::{AddedToken, BosEosTemplate, Normalizer, SpecialToken, TextRules};
@@ -59,10 +62,10 @@ pub(in crate::vocab) fn load(
     let names = NAMES.iter().find(is_one).unwrap_or(&NAMES[0]);
     let [vocabulary, merges] = names.map(|name| folder.join(name));
     let entries: VocabularyEntries = serde_json::from_slice(&read_bytes(&vocabulary)?)
-        .map_err(|error| VocabError::Json(error).in_file(&vocabulary))?;
-    let pairs = pairs(&read_text(&merges)?).map_err(|error| error.in_file(&merges))?;
+        .map_err(|error| not_json(error).at(vocabulary.display()))?;
+    let pairs = pairs(&read_text(&merges)?).map_err(|error| error.at(merges.display()))?;
     let keyed = JsonVocabulary { entries, merges: pairs };
-    let ids = keyed.ids().map_err(|error| error.in_file(&vocabulary))?;
+    let ids = keyed.ids().map_err(|error| error.at(vocabulary.display()))?;
     let CompanionFiles { mut added, split, rules, bos_eos_template } =
         CompanionFiles::read(folder, &ids, options.split.clone(), observer)?;
     let highest = keyed.entries.0.iter().map(|(_, id)| *id).chain(added.iter().map(|token| token.id)).max();
@@ -77,20 +80,20 @@ pub(in crate::vocab) fn load(
     AddedToken::clear_idle_normalized(&mut added, !rules.normalizers.is_empty());
     let parts = keyed.parts(added, split, false);
     let parts = parts.map(|parts| VocabularyParts { rules, bos_eos_template, ..parts });
-    parts.and_then(|parts| parts.build()).map_err(|error| error.in_file(&vocabulary))
+    parts.and_then(|parts| parts.build()).map_err(|error| error.at(vocabulary.display()))
 }
 
 /// Reads the pairs of `merges.txt`. Empty lines and headers are skipped, as its readers skip them.
 ///
 /// # Errors
 /// A line is not two keys, with its number in the file.
-fn pairs(text: &str) -> Result<Vec<(String, String)>, VocabError> {
+fn pairs(text: &str) -> Result<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         if line.is_empty() || line.starts_with(HEADER) {
             continue;
         }
-        let (left, right) = two_keys(line).ok_or_else(|| VocabError::expected(number, "two tokens", line))?;
+        let (left, right) = two_keys(line).ok_or_else(|| expected(number, "two tokens", line))?;
         pairs.push((left.to_owned(), right.to_owned()));
     }
     Ok(pairs)
@@ -112,7 +115,7 @@ fn specials(keyed: &JsonVocabulary) -> Vec<AddedToken> {
 /// # Errors
 /// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
-    let keyed = limited(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Gpt2, limit))?;
+    let keyed = limited(vocabulary)?;
     let mut merges = format!("{HEADER}: 0.2\n");
     for (left, right) in &keyed.merges {
         merges.extend([left, " ", right, "\n"]);
@@ -124,23 +127,22 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
 ///
 /// # Errors
 /// The first property found that the format has no place for.
-fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
-    if let Some(hf_only) = vocabulary.hf_only() {
-        return Err(FormatLimit::HfOnly(hf_only));
-    }
+fn limited(vocabulary: &Vocabulary) -> Result<JsonVocabulary> {
+    vocabulary.check_not_hf_only(Format::Gpt2)?;
+    let cannot = |problem: String| only_hf_holds(Format::Gpt2, problem);
     if vocabulary.split != SplitPattern::Named(NamedPattern::Gpt2) {
-        return Err(FormatLimit::NotGpt2Split);
+        return Err(cannot("it does not split text as GPT-2 does".to_owned()));
     }
     if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
-        return Err(FormatLimit::IgnoresMerges);
+        return Err(cannot(IGNORES_MERGES.to_owned()));
     }
     let made: FxHashSet<_> = vocabulary.merges.iter().map(|merge| merge.result).collect();
     if let Some((id, _)) = vocabulary.ordinary().find(|(id, bytes)| bytes.len() > 1 && !made.contains(id)) {
-        return Err(FormatLimit::Unmade(id));
+        return Err(cannot(format!("no merge makes token {id}")));
     }
-    let keyed = JsonVocabulary::of(vocabulary)?;
+    let keyed = JsonVocabulary::of(vocabulary, Format::Gpt2)?;
     match keyed.merges.iter().position(|(left, _)| left.starts_with(HEADER)) {
-        Some(index) => Err(FormatLimit::LooksLikeHeader { merge: index + 1 }),
+        Some(index) => Err(cannot(format!("merge {} would be read as a header line", index + 1))),
         None => Ok(keyed),
     }
 }
@@ -167,7 +169,7 @@ impl JsonVocabulary {
         added: Vec<AddedToken>,
         split: SplitPattern,
         ignore_merges: bool,
-    ) -> Result<VocabularyParts, VocabError> {
+    ) -> Result<VocabularyParts> {
         let ids = self.ids()?;
         let merges = self.ranked(&ids)?;
         let mut in_merges = FxHashSet::default();
@@ -180,7 +182,11 @@ impl JsonVocabulary {
             let bytes = byte_alphabet::read(key);
             if let Some(token) = texts.get(&**key) {
                 if token.id != *id {
-                    return Err(VocabError::AddedId { text: key.clone(), added: token.id, listed: *id });
+                    return Err(Error::failed(format!(
+                        "added token {} has id {}, but the vocabulary gives it id {id}",
+                        excerpt(key),
+                        token.id
+                    )));
                 }
                 let is_byte = bytes.as_ref().is_some_and(|bytes| bytes.len() == 1);
                 let is_pretoken = ignore_merges && bytes.is_some() && !token.special;
@@ -188,7 +194,13 @@ impl JsonVocabulary {
                     continue;
                 }
             }
-            let bytes = bytes.ok_or_else(|| VocabError::NotByteLevel { id: *id, key: key.clone() })?;
+            let bytes = bytes.ok_or_else(|| {
+                Error::failed(format!(
+                    "token {id} ({}) is not written in the byte alphabet of GPT-2",
+                    excerpt(key)
+                ))
+                .with_help("only byte-level BPE tokenizers can be used")
+            })?;
             tokens.push((*id, bytes));
         }
         Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
@@ -200,15 +212,15 @@ impl JsonVocabulary {
     ///
     /// # Errors
     /// A merge needs a key that is missing.
-    fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>, VocabError> {
+    fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>> {
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, (left, right)) in self.merges.iter().enumerate() {
             let id = |key: &str| {
-                ids.get(key).copied().ok_or_else(|| VocabError::MergeKey {
-                    merge: index + 1,
-                    left: left.clone(),
-                    right: right.clone(),
-                    missing: key.to_owned(),
+                ids.get(key).copied().ok_or_else(|| {
+                    let (merge, [left, right, key]) = (index + 1, [left.as_str(), right, key].map(excerpt));
+                    Error::failed(format!(
+                        "merge {merge} ({left} {right}) needs token {key}, which the vocabulary lacks"
+                    ))
                 })
             };
             let result = id(&[&**left, right].concat())?;
@@ -226,11 +238,11 @@ impl JsonVocabulary {
     ///
     /// # Errors
     /// A key occurs twice.
-    pub(in crate::vocab) fn ids(&self) -> Result<Map<&str, TokenId>, VocabError> {
+    pub(in crate::vocab) fn ids(&self) -> Result<Map<&str, TokenId>> {
         let mut ids = Map::default();
         for (key, id) in &self.entries.0 {
             if ids.insert(&**key, *id).is_some() {
-                return Err(VocabError::KeyTwice(key.clone()));
+                return Err(token_twice(key));
             }
         }
         Ok(ids)
@@ -243,7 +255,7 @@ impl JsonVocabulary {
     ///
     /// # Errors
     /// Two tokens would have the same key, or merges share a rank.
-    pub(in crate::vocab) fn of(vocabulary: &Vocabulary) -> Result<JsonVocabulary, FormatLimit> {
+    pub(in crate::vocab) fn of(vocabulary: &Vocabulary, format: Format) -> Result<JsonVocabulary> {
         let added_only = |id: TokenId| vocabulary.added_token(id).filter(|_| vocabulary.is_added_only(id));
         let mut entries = Vec::new();
         let mut seen = Map::default();
@@ -254,18 +266,20 @@ impl JsonVocabulary {
             }
             let key = added.map_or_else(|| byte_alphabet::spell(bytes), |added| added.text.clone());
             if let Some(first) = seen.insert(key.clone(), id) {
-                let text = |id| added_only(id).map(|added| added.text.clone());
-                return Err(
-                    match text(id).map(|text| (text, first)).or(text(first).map(|text| (text, id))) {
-                        Some((text, id)) => FormatLimit::AddedSpelled { text, id },
-                        None => FormatLimit::EqualBytes { first, second: id },
-                    },
-                );
+                let text = |id| added_only(id).map(|added| &added.text);
+                let added = text(id).map(|text| (text, first)).or(text(first).map(|text| (text, id)));
+                let problem = match added {
+                    Some((text, id)) => {
+                        format!("added token {} would be spelled like token {id}", excerpt(text))
+                    }
+                    None => format!("tokens {first} and {id} have equal bytes"),
+                };
+                return Err(cannot_hold(format, problem));
             }
             entries.push((key, id));
         }
         if !vocabulary.merges.is_sorted_by(|earlier, later| earlier.rank < later.rank) {
-            return Err(FormatLimit::EqualRanks);
+            return Err(cannot_hold(format, EQUAL_RANKS));
         }
         let key = |id| byte_alphabet::spell(vocabulary.bytes(id).unwrap_or_default());
         let merges = vocabulary.merges.iter().map(|merge| (key(merge.left), key(merge.right))).collect();
@@ -365,14 +379,13 @@ impl CompanionFiles {
         let mut listed: BTreeMap<TokenId, ListedToken> = BTreeMap::new();
         // If this key exists, transformers does not read the list of added tokens.
         if let Some(decoder) = config.get("added_tokens_decoder").filter(|decoder| !decoder.is_null()) {
-            listed =
-                BTreeMap::deserialize(decoder).map_err(|error| VocabError::Json(error).in_file(&path))?;
+            listed = BTreeMap::deserialize(decoder).map_err(|error| not_json(error).at(path.display()))?;
         } else {
             let path = folder.join(ADDED);
             let added: VocabularyEntries = read_json(&path)?.unwrap_or_default();
             for (text, id) in added.0 {
                 if listed.insert(id, ListedToken::plain(&text, false)).is_some() {
-                    return Err(VocabError::IdTwice(id).in_file(&path));
+                    return Err(id_twice(id).at(path.display()));
                 }
             }
         }
@@ -451,7 +464,7 @@ fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     match class.strip_suffix("Fast").unwrap_or(class) {
         "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(NamedPattern::Qwen2)), true)),
         // It marks the ends of words and converts text to lower case.
-        "CLIPTokenizer" => Err(VocabError::unsupported(format!("tokenizer_class {class}")).in_file(path)),
+        "CLIPTokenizer" => Err(unsupported(format!("tokenizer_class {class}")).at(path.display())),
         known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(NamedPattern::Gpt2)), false)),
         _ => Ok((None, false)),
     }

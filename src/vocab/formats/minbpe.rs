@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::base::int::{TokenId, truncate_to_u32, u64_to_usize};
-use crate::error::Result;
+use crate::error::{Error, Result, excerpt};
 use crate::split::SplitPattern;
 use crate::vocab::derivation::check;
-use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::error::{EQUAL_RANKS, IGNORES_MERGES, cannot_hold, expected, only_hf_holds};
 use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
 use crate::vocab::text_rules::AddedToken;
@@ -31,20 +31,24 @@ const MAX_TOKEN_BYTES: usize = u64_to_usize(MAX_FILE_BYTES);
 pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let text = read_text(path)?;
     let parts = read(&text, options).and_then(|parts| parts.build());
-    parts.map_err(|error| error.in_file(path))
+    parts.map_err(|error| error.at(path.display()))
 }
 
 /// Parses the content of a `.model`.
 ///
 /// # Errors
 /// The first line that is not as expected, or the options name another split.
-fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, VocabError> {
+fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts> {
     let mut lines = (1..).zip(text.lines().map(trim));
-    let mut next =
-        |expected| lines.next().ok_or_else(|| VocabError::ends(text.lines().count() + 1, expected));
+    let mut next = |expected| {
+        lines.next().ok_or_else(|| {
+            let line = text.lines().count() + 1;
+            Error::failed(format!("line {line}: {expected} expected, but the file ends"))
+        })
+    };
     let (line, version) = next(VERSION)?;
     if version != VERSION {
-        return Err(VocabError::expected(line, VERSION, version));
+        return Err(expected(line, VERSION, version));
     }
     let split = match next("a split pattern")?.1 {
         "" => SplitPattern::None,
@@ -52,12 +56,12 @@ fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, VocabError
     };
     const COUNT: &str = "the number of special tokens";
     let (line, count) = next(COUNT)?;
-    let count: u32 = count.parse().map_err(|_| VocabError::expected(line, COUNT, count))?;
+    let count: u32 = count.parse().map_err(|_| expected(line, COUNT, count))?;
     let mut specials = Vec::new();
     for _ in 0..count {
         const SPECIAL: &str = "a special token and its id";
         let (line, entry) = next(SPECIAL)?;
-        specials.push(special(entry).ok_or_else(|| VocabError::expected(line, SPECIAL, entry))?);
+        specials.push(special(entry).ok_or_else(|| expected(line, SPECIAL, entry))?);
     }
     let (tokens, merges) = merges(lines)?;
     let split = options.same_split(split)?;
@@ -78,15 +82,13 @@ fn special(line: &str) -> Option<AddedToken> {
 ///
 /// # Errors
 /// A line does not have two ids of earlier tokens, or the tokens become too long together.
-fn merges<'a>(
-    lines: impl Iterator<Item = (usize, &'a str)>,
-) -> Result<(TokenList, Vec<RankedMerge>), VocabError> {
+fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(TokenList, Vec<RankedMerge>)> {
     let mut tokens: TokenList =
         (0..=255u8).map(|byte| (TokenId::new(u32::from(byte)), Box::from([byte]))).collect();
     let mut merges = Vec::new();
     let mut bytes = tokens.len();
     for (number, line) in lines {
-        let wrong = || VocabError::expected(number, "the ids of two tokens made before", line);
+        let wrong = || expected(number, "the ids of two tokens made before", line);
         let mut ids = line.split_ascii_whitespace().map(|id| id.parse().map(TokenId::new));
         let (Some(Ok(left)), Some(Ok(right)), None) = (ids.next(), ids.next(), ids.next()) else {
             return Err(wrong());
@@ -95,7 +97,7 @@ fn merges<'a>(
         let (start, end) = (part(left)?, part(right)?);
         bytes += start.len() + end.len();
         if bytes > MAX_TOKEN_BYTES {
-            return Err(VocabError::TokensTooLong { limit: MAX_TOKEN_BYTES });
+            return Err(Error::failed(format!("the tokens have more than {MAX_TOKEN_BYTES} bytes in total")));
         }
         let token = [start, end].concat().into_boxed_slice();
         let result = TokenId::from_index(tokens.len());
@@ -110,7 +112,7 @@ fn merges<'a>(
 /// # Errors
 /// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
-    limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Minbpe, limit))?;
+    limits(vocabulary)?;
     Ok([model(vocabulary).into_bytes(), for_people(vocabulary).into_bytes()])
 }
 
@@ -118,43 +120,42 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
 ///
 /// # Errors
 /// The first property found that the format has no place for.
-fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
-    if let Some(hf_only) = vocabulary.hf_only() {
-        return Err(FormatLimit::HfOnly(hf_only));
-    }
+fn limits(vocabulary: &Vocabulary) -> Result<()> {
+    vocabulary.check_not_hf_only(Format::Minbpe)?;
+    let cannot = |problem: String| Err(only_hf_holds(Format::Minbpe, problem));
     if let Some(&byte) = vocabulary.missing_bytes.first() {
-        return Err(FormatLimit::ByteMissing(byte));
+        return cannot(format!("byte 0x{byte:02X} has no token; it must be token {byte}"));
     }
     for (byte, &id) in (0..=255u8).zip(&vocabulary.byte_ids) {
         if id.get() != u32::from(byte) {
-            return Err(FormatLimit::ByteId { byte, id });
+            return cannot(format!("byte 0x{byte:02X} is token {id}; it must be token {byte}"));
         }
     }
     if !vocabulary.merges.is_sorted_by(|earlier, later| earlier.rank < later.rank) {
-        return Err(FormatLimit::EqualRanks);
+        return Err(cannot_hold(Format::Minbpe, EQUAL_RANKS));
     }
     for (index, merge) in vocabulary.merges.iter().enumerate() {
-        let (merge_number, expected) = (index + 1, 256 + index);
-        if merge.result.index() != expected {
-            return Err(FormatLimit::NotConsecutive { merge: merge_number, id: merge.result, expected });
+        let (number, id, expected) = (index + 1, merge.result, 256 + index);
+        if id.index() != expected {
+            return cannot(format!("merge {number} makes token {id}; it must make token {expected}"));
         }
         if let Some(id) = [merge.left, merge.right].into_iter().find(|id| id.index() >= expected) {
-            return Err(FormatLimit::PartLater { merge: merge_number, id });
+            return cannot(format!("merge {number} uses token {id}, which no earlier merge makes"));
         }
     }
     let made = 256 + vocabulary.merges.len();
     if let Some((id, _)) = vocabulary.ordinary().find(|(id, _)| id.index() >= made) {
-        return Err(FormatLimit::Unmade(id));
+        return cannot(format!("no merge makes token {id}"));
     }
     if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
-        return Err(FormatLimit::IgnoresMerges);
+        return cannot(IGNORES_MERGES.to_owned());
     }
     if let Some(special) = vocabulary.added.iter().find(|special| special.text.contains(is_space)) {
-        return Err(FormatLimit::SpecialSpace(special.text.clone()));
+        return cannot(format!("special token {} contains white space", excerpt(&special.text)));
     }
     let pattern = pattern(vocabulary);
     if trim(pattern) != pattern || pattern.contains(['\n', '\r']) {
-        return Err(FormatLimit::PatternSpace);
+        return cannot("the split pattern begins or ends with white space, or has a line break".to_owned());
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use std::{fs, path::PathBuf};
 
 use transformers::WriteOptions;
 
-use super::error::VocabError;
 use super::folder::{check_one_tokenizer, locate, stamp};
 use super::format::{Format, TOKENIZER};
 use super::io::{LoadOptions, MAX_FILE_BYTES};
@@ -21,7 +20,7 @@ use super::vocabulary::{Vocabulary, byte_ranges};
 #[cfg(feature = "data")]
 use crate::base::atomic_file::FileGroups;
 use crate::base::int::{ByteCount, to_u64};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 
@@ -52,7 +51,12 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
         vocabulary.specials().any(same)
     };
     if let Some(other) = options.special_tokens.iter().find(|named| !is_known(named)) {
-        return Err(VocabError::OtherSpecial(other.text.clone()).in_file(&path));
+        return Err(Error::usage(format!(
+            "special token {} is not among those of the file",
+            excerpt(&other.text)
+        ))
+        .at(path.display())
+        .with_help("leave out the special token, or give it the id that it has in the file"));
     }
     // The options may describe the tokenizer differently from its record, so only a load without them is compared.
     if options.split.is_none() && options.special_tokens.is_empty() {
@@ -73,7 +77,7 @@ pub fn from_json(json: &[u8], observer: &dyn Observer) -> Result<Vocabulary> {
 /// Checks that the vocabulary's split compiles, and reports its unused ids and missing bytes to `observer`.
 fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Result<Vocabulary> {
     // An invalid regular expression would otherwise be found only with the first text.
-    splitter(vocabulary.split()).map_err(|error| VocabError::Split(error).in_file(path))?;
+    splitter(vocabulary.split()).map_err(|error| error.with_kind(ErrorKind::Failed).at(path.display()))?;
     let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
     if holes > 0 {
         let (path, limit) = (path.display(), vocabulary.id_limit());
@@ -123,10 +127,10 @@ pub fn render(
     let longest = read.iter().map(|bytes| to_u64(bytes.len())).max().unwrap_or(0);
     if longest > MAX_FILE_BYTES {
         let (bytes, limit) = (ByteCount(longest), ByteCount(MAX_FILE_BYTES));
-        return Err(Error::new(ErrorKind::Failed, VocabError::WouldBeTooLong { format, bytes, limit })
-            .with_help(
-                "learn shorter tokens (--max-token-bytes, [train] max_token_bytes) or fewer of them",
-            ));
+        return Err(Error::failed(format!(
+            "a tokenizer file in format {format} would take {bytes}; the limit is {limit}"
+        ))
+        .with_help("learn shorter tokens (--max-token-bytes, [train] max_token_bytes) or fewer of them"));
     }
     Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
 }

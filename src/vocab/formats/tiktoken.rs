@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::transformers::WriteOptions;
 use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::split::{NamedPattern, SplitPattern};
 use crate::vocab::derivation::{BpeMerger, Decompositions, EqualTokens, TokenDerivation, check};
-use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::error::{cannot_hold, expected, not_json, only_hf_holds, token_twice, unsupported};
 use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
 use crate::vocab::text_rules::{AddedToken, SpecialToken};
@@ -53,15 +53,15 @@ fn sidecar_path(path: &Path) -> PathBuf {
 /// A file cannot be read or is damaged; nothing says how text is split, or the options contradict the files; or the
 /// ranks break an invariant of [`Vocabulary`] or need too many merges.
 pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
-    let tokens = ranks(&read_text(path)?).map_err(|error| error.in_file(path))?;
+    let tokens = ranks(&read_text(path)?).map_err(|error| error.at(path.display()))?;
     let sidecar = read_sidecar(path)?;
     let is_alone = sidecar.is_none();
     let (split, specials) = match sidecar {
         Some(Sidecar { pat_str, special_tokens, .. }) => {
             let split = options.same_split(SplitPattern::from_regex(&pat_str));
-            (split.map_err(|error| error.in_file(path))?, special_tokens.0)
+            (split.map_err(|error| error.at(path.display()))?, special_tokens.0)
         }
-        None => published_settings(path, options).map_err(|error| error.in_file(path))?,
+        None => published_settings(path, options).map_err(|error| error.at(path.display()))?,
     };
     let mut added: Vec<AddedToken> =
         specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
@@ -73,7 +73,7 @@ pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocab
         added.extend(SpecialToken::numbered(&named, next));
     }
     let parts = parts(tokens, added, split).and_then(|parts| parts.build());
-    parts.map_err(|error| error.in_file(path))
+    parts.map_err(|error| error.at(path.display()))
 }
 
 /// A file that OpenAI publishes without a sidecar.
@@ -130,17 +130,24 @@ const PUBLISHED_RANKS: [PublishedRanks; 4] = [
 ///
 /// # Errors
 /// The file is unknown and the options name no split, or they name another split than its own.
-fn published_settings(
-    path: &Path,
-    options: &LoadOptions,
-) -> Result<(SplitPattern, Vec<(String, TokenId)>), VocabError> {
+fn published_settings(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>)> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let published = PUBLISHED_RANKS.iter().find(|file| file.name == stem || file.cached_as == stem);
     let Some(PublishedRanks { split, specials, .. }) = published else {
-        return Ok((options.split.clone().ok_or(VocabError::NoSplit)?, Vec::new()));
+        return Ok((options.split.clone().ok_or_else(no_split)?, Vec::new()));
     };
     let specials = specials.iter().map(|&(text, id)| (text.to_owned(), TokenId::new(id)));
     Ok((options.same_split(SplitPattern::Named(*split))?, specials.collect()))
+}
+
+/// Returns the error of a rank file on its own, which has only tokens.
+fn no_split() -> Error {
+    Error::usage("the file does not say how text is split").with_help(
+        "name its split pattern with `--split NAME` (for instance llama3) or `--split-regex REGEX` (in a recipe: \
+         `split` in [encode]), and its special tokens with `--special-token TEXT=ID`. Or convert it once with \
+         `convert --split NAME --to tiktoken`: the converted tokenizer names both. OpenAI's files, such as \
+         cl100k_base.tiktoken, are recognized by their names",
+    )
 }
 
 /// Returns the sidecar of a rank file; `None` if there is none.
@@ -160,7 +167,7 @@ const LENIENT: GeneralPurpose =
 ///
 /// # Errors
 /// A line is not a token in base64 and a rank.
-fn ranks(text: &str) -> Result<TokenList, VocabError> {
+fn ranks(text: &str) -> Result<TokenList> {
     let mut tokens = Vec::new();
     let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
     for (line, number) in lines.zip(1..) {
@@ -168,8 +175,7 @@ fn ranks(text: &str) -> Result<TokenList, VocabError> {
             continue;
         }
         let token = token_and_rank(line);
-        tokens
-            .push(token.ok_or_else(|| VocabError::expected(number, "a token in base64 and its rank", line))?);
+        tokens.push(token.ok_or_else(|| expected(number, "a token in base64 and its rank", line))?);
     }
     Ok(tokens)
 }
@@ -206,19 +212,17 @@ pub(in crate::vocab) fn parts(
     tokens: TokenList,
     added: Vec<AddedToken>,
     split: SplitPattern,
-) -> Result<VocabularyParts, VocabError> {
+) -> Result<VocabularyParts> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
     let (mut tokens, empty): (TokenList, TokenList) =
         tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());
     if empty.len() > 1 {
-        return Err(VocabError::KeyTwice(String::new()));
+        return Err(token_twice(""));
     }
     let (merges, ignore_merges) = {
-        let decompositions =
-            decompositions(tokens.iter().map(|(_, bytes)| &**bytes)).map_err(|EqualTokens(token, _)| {
-                VocabError::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
-            })?;
+        let decompositions = decompositions(tokens.iter().map(|(_, bytes)| &**bytes))
+            .map_err(|EqualTokens(token, _)| token_twice(&String::from_utf8_lossy(&tokens[token].1)))?;
         match last_merges(&tokens, &decompositions, highest.index() + 1) {
             Some(merges) => (merges, false),
             None => (all_decompositions(&tokens, &decompositions)?, true),
@@ -232,6 +236,9 @@ pub(in crate::vocab) fn parts(
 fn decompositions<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Decompositions, EqualTokens> {
     Decompositions::new(&Vec::from_iter(tokens))
 }
+
+/// The message for tokens with too many cuts: every cut of every token would become a merge.
+const TOO_MANY_DECOMPOSITIONS: &str = "some tokens are made by no merge, and the others can be put together in too many ways to find their merges";
 
 /// The id of each token by its bytes.
 type IdsByBytes<'a> = Map<&'a [u8], TokenId>;
@@ -346,17 +353,14 @@ fn last_merge(
 ///
 /// # Errors
 /// The ways number more than [`MAX_DECOMPOSITIONS`], or have more than [`MAX_DECOMPOSED_BYTES`] together.
-fn all_decompositions(
-    tokens: &TokenList,
-    decompositions: &Decompositions,
-) -> Result<Vec<RankedMerge>, VocabError> {
+fn all_decompositions(tokens: &TokenList, decompositions: &Decompositions) -> Result<Vec<RankedMerge>> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
     for (token, (_, spelled)) in tokens.iter().enumerate() {
         let before = merges.len();
         merges.extend(decompositions_of(tokens, decompositions, token));
         bytes += (merges.len() - before) * spelled.len();
         if bytes > MAX_DECOMPOSED_BYTES || merges.len() > MAX_DECOMPOSITIONS {
-            return Err(VocabError::TooManyDecompositions);
+            return Err(Error::failed(TOO_MANY_DECOMPOSITIONS));
         }
     }
     merges.sort_unstable_by_key(|merge| (merge.result, merge.left, merge.right));
@@ -369,7 +373,7 @@ fn all_decompositions(
 /// # Errors
 /// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
-    limits(vocabulary).map_err(|limit| VocabError::cannot_hold(Format::Tiktoken, limit))?;
+    limits(vocabulary)?;
     let mut ranks = String::new();
     for (id, bytes) in vocabulary.ordinary() {
         match bytes {
@@ -394,14 +398,16 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) 
 /// # Errors
 /// Two tokens have equal bytes, the vocabulary has a property that only `tokenizer.json` can hold, or its merges do
 /// not follow from its ids.
-fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
-    if let Some(hf_only) = vocabulary.hf_only() {
-        return Err(FormatLimit::HfOnly(hf_only));
-    }
+fn limits(vocabulary: &Vocabulary) -> Result<()> {
+    vocabulary.check_not_hf_only(Format::Tiktoken)?;
     let tokens: Vec<(TokenId, &[u8])> =
         vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
-    let equal =
-        |EqualTokens(one, other)| FormatLimit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
+    let equal = |EqualTokens(one, other)| {
+        let (first, second) = (tokens[one].0, tokens[other].0);
+        cannot_hold(Format::Tiktoken, format!("tokens {first} and {second} have equal bytes"))
+    };
+    let not_by_ids =
+        || only_hf_holds(Format::Tiktoken, "its merges do not follow from the order of its token ids");
     let decompositions = decompositions(tokens.iter().map(|(_, bytes)| *bytes)).map_err(equal)?;
     let checks = check(vocabulary);
     if checks.shortcuts_hold() && checks.ids_in_rank_order {
@@ -409,7 +415,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
     }
     let tokens: TokenList = tokens.into_iter().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
-        merges: all_decompositions(&tokens, &decompositions).map_err(|_| FormatLimit::NotByIds)?,
+        merges: all_decompositions(&tokens, &decompositions).map_err(|_| not_by_ids())?,
         tokens,
         added: vocabulary.added.clone(),
         split: vocabulary.split.clone(),
@@ -419,7 +425,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), FormatLimit> {
     let looked_up = vocabulary.ignore_merges || checks.not_self_encoding == 0;
     match ranked.build() {
         Ok(ranked) if ranked.merges == vocabulary.merges && looked_up => Ok(()),
-        _ => Err(FormatLimit::NotByIds),
+        _ => Err(not_by_ids()),
     }
 }
 
@@ -505,9 +511,9 @@ pub(in crate::vocab) fn is_tekken(path: &Path) -> bool {
 /// The file cannot be read, is damaged, contradicts the options, or declares numbers of tokens that do not match its
 /// lists.
 pub(in crate::vocab) fn load_tekken(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
-    let file = serde_json::from_slice(&read_bytes(path)?).map_err(VocabError::Json);
+    let file = serde_json::from_slice(&read_bytes(path)?).map_err(not_json);
     let from_tekken = file.and_then(|file| from_tekken(file, options));
-    from_tekken.map_err(|error| error.in_file(path))
+    from_tekken.map_err(|error| error.at(path.display()))
 }
 
 /// Builds the vocabulary from the parsed file. Special tokens have the lowest ids; those that are neither listed nor
@@ -519,12 +525,12 @@ pub(in crate::vocab) fn load_tekken(path: &Path, options: &LoadOptions) -> Resul
 fn from_tekken(
     TekkenFile { config, vocab, special_tokens }: TekkenFile,
     options: &LoadOptions,
-) -> Result<Vocabulary, VocabError> {
+) -> Result<Vocabulary> {
     let split = options.same_split(SplitPattern::from_regex(&config.pattern))?;
     let TekkenConfig { default_vocab_size: size, default_num_special_tokens: specials, .. } = config;
     let used = size.checked_sub(specials).map(to_usize).filter(|&used| used <= vocab.len());
     let Some(used) = used.filter(|_| specials <= MAX_TEKKEN_SPECIALS) else {
-        return Err(VocabError::unsupported(format!(
+        return Err(unsupported(format!(
             "a vocabulary of {size} tokens, {specials} of them special, where {} others are listed,",
             vocab.len()
         )));
@@ -534,9 +540,7 @@ fn from_tekken(
     for (TekkenToken { rank, token_bytes }, expected) in vocab.into_iter().take(used).zip(0..) {
         let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
         let bytes = bytes.ok_or_else(|| {
-            VocabError::unsupported(format!(
-                "rank {rank} where {expected} is expected, or a token that is not base64,"
-            ))
+            unsupported(format!("rank {rank} where {expected} is expected, or a token that is not base64,"))
         })?;
         tokens.push((TokenId::new(specials + rank), bytes.into_boxed_slice()));
     }
@@ -552,10 +556,7 @@ fn from_tekken(
     let added: Vec<AddedToken> =
         listed.chain(filled).map(|(id, text)| AddedToken::special(id, text)).collect();
     if let Some(token) = added.iter().find(|token| token.id.get() >= specials) {
-        return Err(VocabError::unsupported(format!(
-            "special token {:?} with rank {}",
-            token.text, token.id
-        )));
+        return Err(unsupported(format!("special token {:?} with rank {}", token.text, token.id)));
     }
     parts(tokens, added, split)?.build()
 }
@@ -596,7 +597,7 @@ mod tests {
             let tokens: TokenList = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
             let parts = parts(tokens, Vec::new(), SplitPattern::None);
             assert_eq!(
-                matches!(parts, Err(VocabError::TooManyDecompositions)),
+                parts.is_err_and(|error| error.to_string() == TOO_MANY_DECOMPOSITIONS),
                 refused,
                 "up to {longest} letters"
             );

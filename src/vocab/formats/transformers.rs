@@ -1,8 +1,7 @@
 //! The settings of `transformers` beside a tokenizer: `tokenizer_config.json`, `special_tokens_map.json`, and chat
 //! templates in files of their own. They change no ids.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -11,10 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::base::int::to_u64;
 use crate::error::{Error, Result, excerpt};
 use crate::observer::{Observer, Silent};
-use crate::vocab::error::VocabError;
+use crate::vocab::error::{not_text, too_long};
 use crate::vocab::format::TOKENIZER_CONFIG;
-use crate::vocab::io::read_json;
-use crate::vocab::other_files;
+use crate::vocab::io::{read_bytes_up_to, read_json};
 use crate::vocab::vocabulary::Vocabulary;
 
 /// The file that names the special tokens.
@@ -401,6 +399,8 @@ const DEFAULT_TEMPLATE: &str = "default";
 
 /// The longest chat template, in bytes (16 MiB). Those in use have some tens of kilobytes.
 const MAX_TEMPLATE_BYTES: u64 = 16 << 20;
+/// The file in messages.
+const CHAT_TEMPLATE_FILE: &str = "a chat template";
 
 /// Returns the chat templates from files of their own in the form of `tokenizer_config.json`: one text, or a list of
 /// named ones. `None` if the folder has no such files.
@@ -439,7 +439,7 @@ pub(crate) fn separate_templates(folder: &Path) -> Result<Option<Value>> {
         let template = read_template_file(path)?;
         bytes += to_u64(template.len());
         if bytes > MAX_TEMPLATE_BYTES {
-            return Err(VocabError::TemplateTooLong { limit: MAX_TEMPLATE_BYTES }.in_file(&several));
+            return Err(too_long(MAX_TEMPLATE_BYTES, CHAT_TEMPLATE_FILE).at(several.display()));
         }
         templates.push(json!({ "name": name, "template": template }));
     }
@@ -468,7 +468,7 @@ pub fn conflicting_chat_template(folder: &Path, options: &WriteOptions) -> Resul
 pub fn read_chat_template(path: &Path) -> Result<String> {
     let text = read_template_file(path)?;
     if text.trim().is_empty() {
-        return Err(VocabError::TemplateEmpty.in_file(path));
+        return Err(Error::failed("the chat template is empty").at(path.display()));
     }
     Ok(text)
 }
@@ -478,19 +478,7 @@ pub fn read_chat_template(path: &Path) -> Result<String> {
 /// # Errors
 /// Those of [`read_chat_template`], except for an empty file.
 fn read_template_file(path: &Path) -> Result<String> {
-    let cannot = |cause| Error::io("read", path, cause);
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(cannot)?;
-    // One byte more than allowed, to detect a longer file.
-    file.take(MAX_TEMPLATE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if to_u64(bytes.len()) > MAX_TEMPLATE_BYTES {
-        return Err(VocabError::TemplateTooLong { limit: MAX_TEMPLATE_BYTES }.in_file(path));
-    }
-    if let Some(other) = other_files::by_first_bytes(&bytes) {
-        return Err(VocabError::OtherFileKind(other).in_file(path));
-    }
-    let text =
-        String::from_utf8(bytes).map_err(|error| VocabError::NotText(error.utf8_error()).in_file(path))?;
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    let bytes = read_bytes_up_to(MAX_TEMPLATE_BYTES, CHAT_TEMPLATE_FILE, path)?;
+    let text = String::from_utf8(bytes).map_err(|error| not_text(error).at(path.display()))?;
     Ok(text.replace("\r\n", "\n").replace('\r', "\n"))
 }

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::base::int::TokenId;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::split::{Matcher, NamedPattern, SplitBehavior, SplitPattern, SplitStep};
-use crate::vocab::error::{FormatLimit, HfOnly, VocabError};
+use crate::vocab::error::{cannot_hold, not_json, unsupported};
 use crate::vocab::format::Format;
 use crate::vocab::text_rules::{BosEosTemplate, Normalizer, ReplacePattern};
-use crate::vocab::vocabulary::Vocabulary;
+use crate::vocab::vocabulary::{ADDS_SPACE, Vocabulary};
 
 /// How a file splits text.
 pub(super) struct PreTokenizer {
@@ -149,19 +149,19 @@ impl PreTokenizer {
 pub(super) fn read_pre_tokenizer(
     pre_tokenizer: Option<&Value>,
     decoder: Option<&Value>,
-) -> Result<PreTokenizer, VocabError> {
+) -> Result<PreTokenizer> {
     let steps = flatten(pre_tokenizer, "pretokenizers", "pre_tokenizer")?;
-    let steps: Vec<PreTokenizerStep> = steps.into_iter().map(read_step).collect::<Result<_, _>>()?;
+    let steps: Vec<PreTokenizerStep> = steps.into_iter().map(read_step).collect::<Result<_>>()?;
     let decoders = flatten(decoder, "decoders", "decoder")?;
     // `Fuse` joins what the other decoders give, which changes no byte.
     if let Some(other) = decoders.iter().find(|decoder| !["ByteLevel", "Fuse"].contains(&kind(decoder))) {
-        return Err(VocabError::unsupported(format!("decoder {}", kind(other))));
+        return Err(unsupported(format!("decoder {}", kind(other))));
     }
     if steps.is_empty() {
         let spells = decoders.iter().any(|decoder| kind(decoder) == "ByteLevel");
         return match spells {
             true => Ok(PreTokenizer { steps, prefix_space: false }),
-            false => Err(VocabError::unsupported("a tokenizer that is not byte-level")),
+            false => Err(unsupported("a tokenizer that is not byte-level")),
         };
     }
     let mut byte_levels = steps.iter().enumerate().filter_map(|(at, step)| match step {
@@ -169,9 +169,9 @@ pub(super) fn read_pre_tokenizer(
         PreTokenizerStep::Split { .. } => None,
     });
     match (byte_levels.next(), byte_levels.next()) {
-        (None, _) => Err(VocabError::unsupported("pre_tokenizer Split without ByteLevel")),
-        (_, Some(_)) => Err(VocabError::unsupported("ByteLevel twice in pre_tokenizer")),
-        (Some((at, true)), _) if at > 0 => Err(VocabError::unsupported("add_prefix_space after a split")),
+        (None, _) => Err(unsupported("pre_tokenizer Split without ByteLevel")),
+        (_, Some(_)) => Err(unsupported("ByteLevel twice in pre_tokenizer")),
+        (Some((at, true)), _) if at > 0 => Err(unsupported("add_prefix_space after a split")),
         (Some((_, prefix_space)), _) => Ok(PreTokenizer { steps, prefix_space }),
     }
 }
@@ -180,11 +180,11 @@ pub(super) fn read_pre_tokenizer(
 ///
 /// # Errors
 /// The type or behavior of the step is unknown, or one of its fields is.
-fn read_step(value: &Value) -> Result<PreTokenizerStep, VocabError> {
+fn read_step(value: &Value) -> Result<PreTokenizerStep> {
     if !PreTokenizerJson::KINDS.contains(&kind(value)) {
-        return Err(VocabError::unsupported(format!("pre_tokenizer {}", kind(value))));
+        return Err(unsupported(format!("pre_tokenizer {}", kind(value))));
     }
-    Ok(match PreTokenizerJson::deserialize(value).map_err(VocabError::Json)? {
+    Ok(match PreTokenizerJson::deserialize(value).map_err(not_json)? {
         PreTokenizerJson::ByteLevel { add_prefix_space, use_regex, .. } => {
             PreTokenizerStep::ByteLevel { splits: use_regex.unwrap_or(true), prefix_space: add_prefix_space }
         }
@@ -220,10 +220,10 @@ fn split_step(pattern: PatternJson, behavior: SplitBehavior, invert: bool) -> Pr
 ///
 /// # Errors
 /// There is no such behavior.
-fn behavior(name: &str, step: &str) -> Result<SplitBehavior, VocabError> {
+fn behavior(name: &str, step: &str) -> Result<SplitBehavior> {
     match BEHAVIORS.iter().find(|(known, _)| *known == name) {
         Some((_, behavior)) => Ok(*behavior),
-        None => Err(VocabError::unsupported(format!("behavior {name} of pre_tokenizer {step}"))),
+        None => Err(unsupported(format!("behavior {name} of pre_tokenizer {step}"))),
     }
 }
 
@@ -264,23 +264,21 @@ struct TemplateToken {
 /// exactly once, or uses a token that it does not define.
 pub(super) fn read_post_processor(
     post_processor: Option<&Value>,
-) -> Result<Option<(BosEosTemplate, String)>, VocabError> {
+) -> Result<Option<(BosEosTemplate, String)>> {
     let mut found = None;
     for step in flatten(post_processor, "processors", "post_processor")? {
         match kind(step) {
             "ByteLevel" => {}
             "TemplateProcessing" | "RobertaProcessing" | "BertProcessing" => {
                 if found.replace(step).is_some() {
-                    return Err(VocabError::unsupported(
-                        "a second post_processor that adds tokens around texts",
-                    ));
+                    return Err(unsupported("a second post_processor that adds tokens around texts"));
                 }
             }
-            other => return Err(VocabError::unsupported(format!("post_processor {other}"))),
+            other => return Err(unsupported(format!("post_processor {other}"))),
         }
     }
     let Some(found) = found else { return Ok(None) };
-    let template = match PostProcessorJson::deserialize(found).map_err(VocabError::Json)? {
+    let template = match PostProcessorJson::deserialize(found).map_err(not_json)? {
         PostProcessorJson::TemplateProcessing { single, special_tokens } => {
             template(&single, &special_tokens)?
         }
@@ -298,8 +296,8 @@ pub(super) fn read_post_processor(
 fn template(
     parts: &[TemplateElement],
     special_tokens: &HashMap<String, TemplateToken>,
-) -> Result<BosEosTemplate, VocabError> {
-    let not_once = || VocabError::unsupported("a post_processor that does not contain the text exactly once");
+) -> Result<BosEosTemplate> {
+    let not_once = || unsupported("a post_processor that does not contain the text exactly once");
     let mut template = BosEosTemplate::default();
     let mut has_text = false;
     for part in parts {
@@ -308,7 +306,7 @@ fn template(
             TemplateElement::Sequence { .. } => return Err(not_once()),
             TemplateElement::SpecialToken { id } => {
                 let token = special_tokens.get(id).ok_or_else(|| {
-                    VocabError::unsupported(format!("a post_processor that uses {id:?} without defining it"))
+                    unsupported(format!("a post_processor that uses {id:?} without defining it"))
                 })?;
                 if has_text { &mut template.after } else { &mut template.before }.extend(&token.ids);
             }
@@ -366,19 +364,19 @@ pub(super) fn write_post_processor(vocabulary: &Vocabulary) -> Option<Value> {
 /// # Errors
 /// A normalizer is of an unknown type, replaces an empty string, or has a regular expression that cannot be
 /// reproduced.
-pub(super) fn read_normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>, VocabError> {
+pub(super) fn read_normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>> {
     let mut normalizers: Vec<Normalizer> = Vec::new();
     for step in flatten(normalizer, "normalizers", "normalizer")? {
         if !Normalizer::KINDS.contains(&kind(step)) {
-            return Err(VocabError::unsupported(format!("normalizer {}", kind(step))));
+            return Err(unsupported(format!("normalizer {}", kind(step))));
         }
-        let normalizer = Normalizer::deserialize(step).map_err(VocabError::Json)?;
+        let normalizer = Normalizer::deserialize(step).map_err(not_json)?;
         match &normalizer {
             Normalizer::Replace { pattern: ReplacePattern::String(text), .. } if text.is_empty() => {
-                return Err(VocabError::unsupported("normalizer Replace of an empty string"));
+                return Err(unsupported("normalizer Replace of an empty string"));
             }
             Normalizer::Replace { pattern: ReplacePattern::Regex(regex), .. } => {
-                Matcher::from_oniguruma(regex).map_err(VocabError::Split)?;
+                Matcher::from_oniguruma(regex).map_err(|error| error.with_kind(ErrorKind::Failed))?;
             }
             _ => {}
         }
@@ -393,7 +391,7 @@ pub(super) fn read_normalizers(normalizer: Option<&Value>) -> Result<Vec<Normali
 ///
 /// # Errors
 /// A `Sequence` has no such list.
-fn flatten<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>, VocabError> {
+fn flatten<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>> {
     let mut steps = Vec::new();
     // The components still to visit, the next one last. A stack instead of recursion, so that deep nesting is
     // harmless.
@@ -404,7 +402,7 @@ fn flatten<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<
             continue;
         }
         let Some(inner) = value.get(list).and_then(Value::as_array) else {
-            return Err(VocabError::unsupported(format!("{component} Sequence without {list}")));
+            return Err(unsupported(format!("{component} Sequence without {list}")));
         };
         rest.extend(inner.iter().rev());
     }
@@ -443,7 +441,7 @@ pub(super) fn write_pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     let gpt2 = SplitStep::new(SplitPattern::Named(NamedPattern::Gpt2), false);
     let splits = before.pop_if(|step| *step == gpt2).is_some();
     if prefix_space && !before.is_empty() {
-        return Err(VocabError::cannot_hold(Format::Hf, FormatLimit::HfOnly(HfOnly::PrefixSpace)));
+        return Err(cannot_hold(Format::Hf, ADDS_SPACE));
     }
     let mut written = Vec::new();
     write_steps(&before, &mut written)?;

@@ -14,10 +14,10 @@ use super::gpt2::{HEADER, JsonVocabulary, two_keys};
 use super::transformers::{WriteOptions, tokenizer_config};
 use crate::base::hash::{Map, Set};
 use crate::base::int::{TokenId, truncate_to_u32};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::Observer;
 use crate::split::{NamedPattern, SplitPattern, byte_alphabet};
-use crate::vocab::error::{FormatLimit, VocabError};
+use crate::vocab::error::{cannot_hold, not_json, of_other_kind, unsupported};
 use crate::vocab::format::Format;
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes};
 use crate::vocab::other_files;
@@ -187,13 +187,13 @@ pub(in crate::vocab) fn parse(
     options: &LoadOptions,
     observer: &dyn Observer,
 ) -> Result<Vocabulary> {
-    let in_file = |error: VocabError| error.in_file(path);
+    let in_file = |error: Error| error.at(path.display());
     let file = serde_json::from_slice(bytes.as_ref());
     let file: TokenizerJson = file.map_err(|error| in_file(not_bpe(bytes.as_ref(), error)))?;
     drop(bytes);
     let pre_tokenizer = components::read_pre_tokenizer(file.pre_tokenizer.as_ref(), file.decoder.as_ref());
     let pre_tokenizer = pre_tokenizer.map_err(in_file)?;
-    let split = pre_tokenizer.pattern().map_err(|error| in_file(VocabError::Split(error)))?;
+    let split = pre_tokenizer.pattern().map_err(|error| in_file(error.with_kind(ErrorKind::Failed)))?;
     let prefix_space = pre_tokenizer.prefix_space;
     let post_processor = components::read_post_processor(file.post_processor.as_ref()).map_err(in_file)?;
     let (template, post_processor) = post_processor.unwrap_or_default();
@@ -222,7 +222,7 @@ pub(in crate::vocab) fn parse(
 
 /// Returns why a file does not parse. Other kinds of models have other fields, so the type says more than the field.
 /// The content is parsed again, with fewer fields each time, which costs time only for files that are refused.
-fn not_bpe(bytes: &[u8], error: serde_json::Error) -> VocabError {
+fn not_bpe(bytes: &[u8], error: serde_json::Error) -> Error {
     #[derive(Deserialize)]
     struct FileJson {
         model: TypedJson,
@@ -233,12 +233,12 @@ fn not_bpe(bytes: &[u8], error: serde_json::Error) -> VocabError {
     }
     match serde_json::from_slice::<FileJson>(bytes) {
         Ok(FileJson { model: TypedJson { r#type } }) if r#type != "BPE" => {
-            VocabError::unsupported(format!("model {}", r#type))
+            unsupported(format!("model {}", r#type))
         }
         _ => match (other_files::unnamed_model(bytes), other_files::by_keys(bytes)) {
-            (Some(model), _) => VocabError::unsupported(format!("model {model}")),
-            (None, Some(other)) => VocabError::OtherFileKind(other),
-            (None, None) => VocabError::Json(error),
+            (Some(model), _) => unsupported(format!("model {model}")),
+            (None, Some(other)) => of_other_kind(other),
+            (None, None) => not_json(error),
         },
     }
 }
@@ -254,10 +254,10 @@ fn vocabulary(
     prefix_space: bool,
     bos_eos_template: BosEosTemplate,
     options: &LoadOptions,
-) -> Result<Vocabulary, VocabError> {
+) -> Result<Vocabulary> {
     let split = options.same_split(split)?;
     if file.version.as_ref().is_some_and(|version| version != "1.0") {
-        return Err(VocabError::unsupported("version"));
+        return Err(unsupported("version"));
     }
     file.model.refuse_features()?;
     let normalizers = components::read_normalizers(file.normalizer.as_ref())?;
@@ -268,10 +268,11 @@ fn vocabulary(
     // Tokenizers ignores tokens with an empty text, and so their ids.
     added.retain(|token| !token.text.is_empty());
     let ids = json.ids()?;
-    let misnumbered = misnumbered(&added, &ids).map(|(token, counted)| VocabError::AddedNumber {
-        text: token.text.clone(),
-        added: token.id,
-        counted,
+    let misnumbered = misnumbered(&added, &ids).map(|(AddedToken { text, id, .. }, counted)| {
+        let text = excerpt(text);
+        Error::failed(format!(
+            "added token {text} has id {id}, but Hugging Face's tokenizers would number it {counted}"
+        ))
     });
     let unknown = unk_token.map(|text| UnknownToken {
         id: ids.get(&*text).copied(),
@@ -318,9 +319,9 @@ impl ModelJson {
     ///
     /// # Errors
     /// The first such feature, by its name in the file.
-    fn refuse_features(&self) -> Result<(), VocabError> {
+    fn refuse_features(&self) -> Result<()> {
         if let Some(kind) = self.r#type.as_ref().filter(|kind| *kind != "BPE") {
-            return Err(VocabError::unsupported(format!("model {kind}")));
+            return Err(unsupported(format!("model {kind}")));
         }
         let text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let features = [
@@ -330,7 +331,7 @@ impl ModelJson {
             ("byte_fallback", self.byte_fallback == Some(true) && !self.has_every_byte()),
         ];
         match features.iter().find(|(_, used)| *used) {
-            Some((name, _)) => Err(VocabError::unsupported(*name)),
+            Some((name, _)) => Err(unsupported(*name)),
             None => Ok(()),
         }
     }
@@ -341,11 +342,11 @@ impl ModelJson {
 /// # Errors
 /// The format cannot hold the vocabulary.
 pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
-    let cannot = |limit: FormatLimit| VocabError::cannot_hold(Format::Hf, limit);
-    let json = JsonVocabulary::of(vocabulary).map_err(cannot)?;
+    let json = JsonVocabulary::of(vocabulary, Format::Hf)?;
     let ids = json.entries.0.iter().map(|(key, id)| (&**key, *id)).collect();
-    if let Some((token, counted)) = misnumbered(&vocabulary.added, &ids) {
-        return Err(cannot(FormatLimit::AddedNumber { text: token.text.clone(), id: token.id, counted }));
+    if let Some((AddedToken { text, id, .. }, counted)) = misnumbered(&vocabulary.added, &ids) {
+        let problem = format!("added token {} has id {id}, but would get id {counted}", excerpt(text));
+        return Err(cannot_hold(Format::Hf, problem));
     }
     let JsonVocabulary { entries, merges } = json;
     let unknown = vocabulary.unknown.as_ref();
