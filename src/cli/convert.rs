@@ -19,8 +19,7 @@ use tokenmill::{Error, Observer};
 
 use super::args::{ConvertArgs, TransformersFlags};
 use super::failure::Failure;
-use super::session::tokenizer;
-use super::session::{Done, Session};
+use super::session::{Done, Session, tokenizer};
 
 /// Runs `convert`: writes the tokenizer in another format, possibly with additional special tokens, and prints the
 /// paths of the files.

@@ -3,7 +3,6 @@
 //! The only file that they leave is a page that `--html` asks for. `verify` and `verify-merges` end with exit code 4
 //! if they find a difference. The difference is a result, so `--json` prints it as an object on standard output too.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,15 +21,14 @@ use tokenmill::run::{
 use tokenmill::source::Batch;
 use tokenmill::train::{Deviation, Score, TrainConfig};
 use tokenmill::vocab::{Vocabulary, load};
-use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
+use tokenmill::{Count, Error, ErrorKind, Observer, Result, TokenId};
 
 use super::args::{BenchArgs, CompareArgs, VerifyArgs, VerifyMergesArgs};
 use super::environment::processor_time;
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
-use super::session::{self, Done, Session, print};
-use super::session::{open_context, tokenizer};
+use super::session::{self, Done, Session, open_context, print, tokenizer};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `verify`: reads an output folder completely and compares it with its manifest.
@@ -103,28 +101,21 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     }
     let found = verify_list(&plan, &vocabulary, checked, &open_context(&plan, &session.progress()))?;
     let config = plan.train.as_ref().map(|train| &train.config);
-    let error = found.deviation.zip(config).map(|(deviation, config)| NotBest {
-        merges: found.merges,
-        chosen: shown_pair(&vocabulary, &found.ids, deviation.chosen),
-        better: deviation
-            .better
-            .map(|(pair, count)| (shown_pair(&vocabulary, &found.ids, pair), count.get())),
-        reason: Reason::of(&deviation, &vocabulary, &found.ids, config),
-        deviation,
-    });
+    let wrong = found.deviation.zip(config);
+    let wrong = wrong.map(|(deviation, config)| not_best(&found, deviation, &vocabulary, config));
     if session.json() {
         session.print_json(&json!({
             "merges": found.merges,
             "checked": { "first": found.checked.start + 1, "last": found.checked.end },
-            "verified": error.is_none(),
+            "verified": wrong.is_none(),
             "score": config.map(|config| config.score.to_string()),
-            "deviation": error.as_ref().map(NotBest::as_json),
+            "deviation": wrong.as_ref().map(|(object, _)| object),
             "text_bytes": found.text_bytes,
             "skipped": found.skipped,
         }))?;
     }
-    if let Some(error) = error {
-        return Err(Error::new(ErrorKind::Mismatch, error)
+    if let Some((_, problem)) = wrong {
+        return Err(Error::message(ErrorKind::Mismatch, problem)
             .with_help("the merges were learned from other data, with other settings, or wrongly")
             .into());
     }
@@ -167,97 +158,43 @@ fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32
     format!("'{left}' + '{right}'")
 }
 
-/// The rule that a merge breaks. It decides the wording of the message and the key `reason` in JSON.
-#[derive(Clone, Debug)]
-enum Reason {
-    /// The new token is longer than this number of bytes.
-    TooLong(usize),
-    /// The pair occurs less often than this.
-    TooRare(u64),
-    /// Another pair has a greater score.
-    Score(Score),
-}
-
-impl Reason {
-    /// Returns the first rule that the deviation breaks: length, frequency, or score.
-    fn of(deviation: &Deviation, vocabulary: &Vocabulary, ids: &[TokenId], config: &TrainConfig) -> Reason {
-        let length = |token: u32| vocabulary.bytes(ids[to_usize(token)]).map_or(0, <[u8]>::len);
-        let bytes = length(deviation.chosen.0) + length(deviation.chosen.1);
-        match config.max_token_bytes.filter(|most| bytes > *most) {
-            Some(most) => Reason::TooLong(most),
-            None if deviation.count < config.min_frequency => Reason::TooRare(config.min_frequency.get()),
-            None => Reason::Score(config.score),
-        }
-    }
-
-    /// Returns the name of the rule for `--json`. The names are those of the flags and recipe keys that set the
-    /// rules.
-    fn name(&self) -> &'static str {
-        match self {
-            Reason::TooLong(_) => "max_token_bytes",
-            Reason::TooRare(_) => "min_frequency",
-            Reason::Score(_) => "score",
-        }
-    }
-}
-
-/// The first merge of a list that was not the best.
-///
-/// It is the error of `verify-merges`; its `Display` is the whole message.
-#[derive(Debug)]
-struct NotBest {
-    /// The merge, and the pair that was better.
+/// Describes the first merge of a list that was not the best, and the first rule that it breaks: length, frequency, or
+/// score. Returns the object under the key `deviation` of `--json` and the message of the error. In the object, `merge`
+/// counts from 1, `reason` is the name of the flag or recipe key that sets the rule, and `better` is null if no pair was
+/// left.
+fn not_best(
+    found: &Verification,
     deviation: Deviation,
-    /// Number of merges in the list.
-    merges: usize,
-    /// The pair that the list merges, formatted.
-    chosen: String,
-    /// The best pair, formatted, with its count; `None` if no pair was left to merge.
-    better: Option<(String, u64)>,
-    /// The first rule that the merge breaks.
-    reason: Reason,
-}
-
-impl NotBest {
-    /// Returns the object under the key `deviation`. `merge` counts from 1, and `better` is null if no pair was left.
-    fn as_json(&self) -> Value {
-        let Deviation { merge, count, .. } = self.deviation;
-        json!({
-            "merge": merge + 1,
-            "reason": self.reason.name(),
-            "chosen": { "pair": self.chosen, "count": count },
-            "better": self.better.as_ref().map(|(pair, count)| json!({ "pair": pair, "count": count })),
-        })
-    }
-}
-
-impl fmt::Display for NotBest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotBest { deviation: Deviation { merge, count, .. }, merges, chosen, better, reason } = self;
-        write!(f, "merge {} of {merges} ", merge + 1)?;
-        match reason {
-            Reason::TooLong(most) => {
-                write!(f, "makes a token of more than {}", with_unit(to_u64(*most), "byte"))?
-            }
-            Reason::TooRare(least) => {
-                write!(f, "merges a pair that occurs less often than {}", times(*least))?
-            }
-            Reason::Score(Score::Count) => f.write_str("is not the best")?,
-            Reason::Score(score) => write!(f, "is not the best by {score}")?,
+    vocabulary: &Vocabulary,
+    config: &TrainConfig,
+) -> (Value, String) {
+    let Deviation { merge, chosen, count, better } = deviation;
+    let times = |count: Count| with_unit(count.get(), "time");
+    let length = |token: u32| vocabulary.bytes(found.ids[to_usize(token)]).map_or(0, <[u8]>::len);
+    let (reason, broken) = match (config.max_token_bytes, config.score) {
+        (Some(most), _) if length(chosen.0) + length(chosen.1) > most => {
+            let most = with_unit(to_u64(most), "byte");
+            ("max_token_bytes", format!("makes a token of more than {most}"))
         }
-        write!(f, ": {chosen} occurred {}", times(count.get()))?;
-        match better {
-            Some((pair, count)) => write!(f, "; the best was {pair}, which occurred {}", times(*count)),
-            None => f.write_str("; nothing was left to merge"),
+        _ if count < config.min_frequency => {
+            let least = times(config.min_frequency);
+            ("min_frequency", format!("merges a pair that occurs less often than {least}"))
         }
-    }
-}
-
-impl std::error::Error for NotBest {}
-
-/// Formats how often something occurred: `1 time`, `3 times`.
-fn times(count: u64) -> String {
-    with_unit(count, "time")
+        (_, Score::Count) => ("score", "is not the best".to_owned()),
+        (_, score) => ("score", format!("is not the best by {score}")),
+    };
+    let pair = |pair| shown_pair(vocabulary, &found.ids, pair);
+    let (number, merges, chosen, occurred) = (merge + 1, found.merges, pair(chosen), times(count));
+    let best = better.map_or("nothing was left to merge".to_owned(), |(better, count)| {
+        format!("the best was {}, which occurred {}", pair(better), times(count))
+    });
+    let object = json!({
+        "merge": number,
+        "reason": reason,
+        "chosen": { "pair": chosen, "count": count },
+        "better": better.map(|(better, count)| json!({ "pair": pair(better), "count": count })),
+    });
+    (object, format!("merge {number} of {merges} {broken}: {chosen} occurred {occurred}; {best}"))
 }
 
 /// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words

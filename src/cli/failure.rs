@@ -14,8 +14,7 @@ use tokenmill::run::recipe::Mistake;
 use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
-use super::terminal::Style;
-use super::terminal::{WITHOUT_MEMORY, escape_controls, mask_controls, on_one_line, safe_line};
+use super::terminal::{Style, WITHOUT_MEMORY, escape_controls, mask_controls, on_one_line, safe_line};
 
 /// Why a command ends before its work is done.
 ///

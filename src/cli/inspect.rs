@@ -25,8 +25,7 @@ use tokenmill::{Error, Result, TokenId};
 use super::args::InspectArgs;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::tokenizer as tokenizer_at;
-use super::session::{Done, Session, print};
+use super::session::{Done, Session, print, tokenizer as tokenizer_at};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be

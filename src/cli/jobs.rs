@@ -23,8 +23,7 @@ use tokenmill::split::SplitPattern;
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
-use super::session::{Done, Session, command_line, print, read_text};
-use super::session::{open_context, tokenizer};
+use super::session::{Done, Session, command_line, open_context, print, read_text, tokenizer};
 use super::terminal::{on_one_line, safe_line, with_unit};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.

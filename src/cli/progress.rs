@@ -13,9 +13,7 @@ use tokenmill::source::{Note, Stop};
 use tokenmill::{Observer, Stage};
 
 use super::environment::memory_held;
-use super::terminal::Style;
-use super::terminal::{Input, Interrupt};
-use super::terminal::{safe_line, with_unit};
+use super::terminal::{Input, Interrupt, Style, safe_line, with_unit};
 
 /// Time between two updates of a bar (100 ms).
 const BAR_PERIOD: Duration = Duration::from_millis(100);

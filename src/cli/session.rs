@@ -27,8 +27,7 @@ use super::args::Global;
 use super::environment::system_environment;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::terminal::Style;
-use super::terminal::{EscapingWriter, Interrupt, escape_controls_in_json, on_one_line};
+use super::terminal::{EscapingWriter, Interrupt, Style, escape_controls_in_json, on_one_line};
 
 /// Time to wait for text (200 ms) before checking whether the program was asked to stop. So the program notices a
 /// signal after this time at most.

@@ -24,10 +24,8 @@ use super::args::{DecodeArgs, TokensArgs};
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
-use super::session::{self, Done, Session, print, print_as_is, printing, results};
-use super::session::{open_context, tokenizer};
-use super::terminal::results_style;
-use super::terminal::{Input, Interrupt, visible, with_unit};
+use super::session::{self, Done, Session, open_context, print, print_as_is, printing, results, tokenizer};
+use super::terminal::{Input, Interrupt, results_style, visible, with_unit};
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.

@@ -27,12 +27,10 @@ use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM};
 use super::error::{Error, ErrorKind, Result};
 
 pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
-pub use figures::Ratios;
-pub use figures::ShownToken;
 pub use figures::{
-    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
-    RecipeFacts, RunReport, SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts,
-    VocabularyFacts,
+    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios,
+    RecipeFacts, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost, TokenizerFacts,
+    TrainingFacts, VocabularyFacts,
 };
 #[doc(hidden)]
 pub use figures::{beginning, is_invisible, push_escaped};

@@ -15,13 +15,13 @@ use super::inputs::{Inputs, ReadBy};
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{FixedSettings, Given, Mistake, Recipe};
 use super::resources::{memory_of_sum, memory_of_tables};
-use crate::base::atomic_file::{self};
+use crate::base::atomic_file;
 use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
     CorpusCounts, CorpusFacts, CountConfig, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
     SpillableCounts, WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters,
-    count_whole_documents, read_counts_info, sum_counts, write_sum,
+    count_spilling, count_whole_documents, read_counts_info, sum_counts, write_sum,
 };
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
@@ -93,24 +93,11 @@ pub fn count_only(
     check_outside(plan, path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let counts = count_sample_spilling(
-            plan,
-            settings,
-            &inputs,
-            None,
-            crate::base::folder_of(path),
-            context.observer,
-        )?;
+        let counting = Counting { plan, train: settings, inputs: &inputs, observer: context.observer };
+        let counts = counting.sample_spilling(None, crate::base::folder_of(path))?;
         inputs.check_stamps()?;
         let spills = counts.spills();
-        let info = CountsInfo {
-            pattern: settings.split.clone(),
-            boundary: settings.boundary,
-            special_tokens: settings.specials.clone(),
-            sources: described(plan, &inputs)?,
-            ordered,
-            ..CountsInfo::default()
-        };
+        let info = counting.info(described(plan, &inputs)?, ordered);
         let written: WrittenCounts =
             atomic_file::publish(path, |file| counts.write(file, path, &info, context.observer))?;
         Ok(CountSummary {
@@ -241,31 +228,186 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
     paths.iter().zip(weights).map(file).collect()
 }
 
-/// Reads the counts that a plan trains from, with the facts about their text that can be derived from them.
-///
-/// # Errors
-/// A file cannot be read, does not match the plan, or does not fit the memory.
-pub(super) fn read_counts_files(
-    plan: &Plan,
-    train: &TrainPlan,
-    observer: &dyn Observer,
-) -> Result<CorpusCounts> {
-    observer.started(Stage::Count, None);
-    let limit = match plan.counts[..] {
-        [_] => memory_of_tables(plan.memory, plan.threads),
-        _ => memory_of_sum(plan),
-    };
-    let CountsFile { pretokens, info } = sum_counts(&weighted(&plan.counts, &plan.weights), limit, observer)?;
-    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
-    observer.finished(Stage::Count);
-    let ordered = info.ordered || train.config.tie_break != TieBreak::First;
-    if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
-        let path = plan.counts[0].display();
-        return Err(Error::usage(format!("{path} was counted with other settings than the plan has"))
-            .with_help("plan the training again"));
+/// What is counted, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Counting<'a> {
+    /// The limits, weights and samples.
+    pub(super) plan: &'a Plan,
+    /// The split, the boundary and the special tokens.
+    pub(super) train: &'a TrainPlan,
+    /// The documents.
+    pub(super) inputs: &'a Inputs<'a>,
+    /// Receives the progress.
+    pub(super) observer: &'a dyn Observer,
+}
+
+impl Counting<'_> {
+    /// Reads the counts that a plan trains from, with the facts about their text that can be derived from them.
+    ///
+    /// # Errors
+    /// A file cannot be read, does not match the plan, or does not fit the memory.
+    pub(super) fn read_files(&self) -> Result<CorpusCounts> {
+        let (plan, train) = (self.plan, self.train);
+        let limit = match plan.counts[..] {
+            [_] => memory_of_tables(plan.memory, plan.threads),
+            _ => memory_of_sum(plan),
+        };
+        let CountsFile { pretokens, info } = self.sum(&weighted(&plan.counts, &plan.weights), limit)?;
+        let ordered = info.ordered || train.config.tie_break != TieBreak::First;
+        if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
+            let path = plan.counts[0].display();
+            return Err(Error::usage(format!("{path} was counted with other settings than the plan has"))
+                .with_help("plan the training again"));
+        }
+        let facts = facts(&pretokens);
+        Ok(CorpusCounts { pretokens, facts })
     }
-    let facts = facts(&pretokens);
-    Ok(CorpusCounts { pretokens, facts })
+
+    /// Sums counts files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the sum does not fit the memory.
+    fn sum(&self, files: &[WeightedFile], limit: ByteCount) -> Result<CountsFile> {
+        self.observer.started(Stage::Count, None);
+        let sum = sum_counts(files, limit, self.observer)?;
+        self.observer.advanced(Stage::Count, to_u64(sum.pretokens.bytes()));
+        self.observer.finished(Stage::Count);
+        Ok(sum)
+    }
+
+    /// Whether the counts of each source can be stored separately, so that a mixture of the same sources with other
+    /// weights needs no reading. This requires that text is split, that no sample is drawn from all sources together,
+    /// and that each source can be read again.
+    pub(super) fn is_mixture(&self) -> bool {
+        let split = self.train.split != SplitPattern::None;
+        let everything = self.plan.sample.is_everything();
+        self.plan.sources.len() > 1 && split && everything && !self.inputs.read_once()
+    }
+
+    /// Counts the pre-tokens of each source, unless an earlier run did so in the same folder, and sums the counts by
+    /// weight.
+    ///
+    /// The facts equal those of counting all sources at once, with one exception. If one of several special tokens was
+    /// found, the distinct bytes include those of all special tokens.
+    ///
+    /// # Errors
+    /// Errors of reading and counting; a file cannot be written or read.
+    pub(super) fn mixture(&self, folder: &Path) -> Result<CorpusCounts> {
+        std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        let mut facts = CorpusFacts::default();
+        let mut weighted = Vec::new();
+        for (number, (source, &weight)) in self.plan.sources.iter().zip(&self.plan.weights).enumerate() {
+            let kept = StoredCounts::new(self, number, folder)?;
+            let found = match kept.stored_facts() {
+                Some(found) => {
+                    let uri = shown_uri(&source.uri);
+                    self.observer.noted(&format!("using the counts of {uri} from an earlier run"));
+                    found
+                }
+                None => kept.count(self, number)?,
+            };
+            facts.add_source(&found);
+            weighted.push(WeightedFile { path: kept.counts, weight });
+        }
+        forget_others(folder, &weighted)?;
+        let CountsFile { pretokens, .. } = self.sum(&weighted, memory_of_sum(self.plan))?;
+        let specials = self.train.specials.iter().filter(|_| facts.special_tokens > 0);
+        let bytes: BTreeSet<u8> = pretokens
+            .iter()
+            .flat_map(|(pretoken, _)| pretoken)
+            .copied()
+            .chain(specials.flat_map(|text| text.bytes()))
+            .collect();
+        facts.distinct_bytes = to_u64(bytes.len());
+        Ok(CorpusCounts { pretokens, facts })
+    }
+
+    /// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.
+    ///
+    /// # Errors
+    /// Errors of reading and counting. Without a split, all documents must fit the memory limit.
+    pub(super) fn sample(&self, prepare: Option<Arc<dyn Prepare>>) -> Result<CorpusCounts> {
+        let Counting { plan, train, inputs, observer } = *self;
+        if train.split != SplitPattern::None {
+            return self.sample_spilling(prepare, &train.output)?.into_corpus_counts(observer);
+        }
+        let documents = self.prepared(ReadBy::Readers, &prepare);
+        let limit = Some(MemoryLimit { table_bytes: plan.memory, spill_folder: train.output.clone() });
+        let config = CountConfig { limit, ..self.config(prepare)? };
+        observer.started(Stage::Count, inputs.sampled_bytes());
+        let counted = count_whole_documents(documents, &config, observer)?;
+        observer.finished(Stage::Count);
+        Ok(counted)
+    }
+
+    /// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
+    /// `spill_folder`.
+    ///
+    /// # Errors
+    /// Errors of reading, counting and writing. An error of a document is completed with its place.
+    fn sample_spilling(
+        &self,
+        prepare: Option<Arc<dyn Prepare>>,
+        spill_folder: &Path,
+    ) -> Result<SpillableCounts> {
+        self.observer.started(Stage::Count, self.inputs.sampled_bytes());
+        let documents = self.prepared(ReadBy::Takers, &prepare);
+        let counts = self.documents(documents, self.config(prepare)?, spill_folder)?;
+        self.observer.finished(Stage::Count);
+        Ok(counts)
+    }
+
+    /// The documents of the sample. They are joined from their parts if they must be prepared.
+    fn prepared(&self, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
+        let documents = self.inputs.sampled(by);
+        if prepare.is_some() { self.inputs.join_parts(documents) } else { documents }
+    }
+
+    /// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
+    /// `spill_folder`.
+    ///
+    /// # Errors
+    /// Errors of reading, counting and writing, or the split pattern cannot be used. An error of a document is
+    /// completed with its place.
+    fn documents(
+        &self,
+        documents: Documents<'_>,
+        config: CountConfig,
+        spill_folder: &Path,
+    ) -> Result<SpillableCounts> {
+        let table_bytes = memory_of_tables(self.plan.memory, self.plan.threads);
+        let limit = Some(MemoryLimit { table_bytes, spill_folder: spill_folder.to_path_buf() });
+        let (config, splitter) = (CountConfig { limit, ..config }, splitter(&self.train.split)?);
+        let counts = count_spilling(documents, &*splitter, &config, self.observer);
+        counts.map_err(|error| self.inputs.with_place(error))
+    }
+
+    /// How documents are counted. If text is prepared, that also finds the special tokens.
+    ///
+    /// # Errors
+    /// The special tokens cannot be searched for.
+    fn config(&self, prepare: Option<Arc<dyn Prepare>>) -> Result<CountConfig> {
+        let specials: &[String] = if prepare.is_some() { &[] } else { &self.train.specials };
+        Ok(CountConfig {
+            specials: SpecialFinder::new(specials)?,
+            weights: self.plan.weights.clone(),
+            boundary: self.train.boundary,
+            prepare,
+            limit: None,
+        })
+    }
+
+    /// What a counts file says about its counts. `sources` describes the text.
+    fn info(&self, sources: Value, ordered: bool) -> CountsInfo {
+        CountsInfo {
+            pattern: self.train.split.clone(),
+            boundary: self.train.boundary,
+            special_tokens: self.train.specials.clone(),
+            sources,
+            ordered,
+            ..CountsInfo::default()
+        }
+    }
 }
 
 /// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
@@ -282,61 +424,6 @@ fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
     }
     facts.distinct_bytes = to_u64(seen.iter().filter(|seen| **seen).count());
     facts
-}
-
-/// Whether the counts of each source can be stored separately, so that a mixture of the same sources with other
-/// weights needs no reading. This requires that text is split, that no sample is drawn from all sources together, and
-/// that each source can be read again.
-pub(super) fn is_mixture(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> bool {
-    let split = train.split != SplitPattern::None;
-    plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()
-}
-
-/// Counts the pre-tokens of each source, unless an earlier run did so in the same folder, and sums the counts by
-/// weight.
-///
-/// The facts equal those of counting all sources at once, with one exception. If one of several special tokens was
-/// found, the distinct bytes include those of all special tokens.
-///
-/// # Errors
-/// Errors of reading and counting; a file cannot be written or read.
-pub(super) fn count_mixture(
-    plan: &Plan,
-    train: &TrainPlan,
-    inputs: &Inputs<'_>,
-    folder: &Path,
-    observer: &dyn Observer,
-) -> Result<CorpusCounts> {
-    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut facts = CorpusFacts::default();
-    let mut weighted = Vec::new();
-    for (number, (source, &weight)) in plan.sources.iter().zip(&plan.weights).enumerate() {
-        let kept = StoredCounts::new(plan, train, inputs, number, folder)?;
-        let found = match kept.stored_facts() {
-            Some(found) => {
-                observer
-                    .noted(&format!("using the counts of {} from an earlier run", shown_uri(&source.uri)));
-                found
-            }
-            None => kept.count(plan, train, inputs, number, observer)?,
-        };
-        facts.add_source(&found);
-        weighted.push(WeightedFile { path: kept.counts, weight });
-    }
-    forget_others(folder, &weighted)?;
-    observer.started(Stage::Count, None);
-    let CountsFile { pretokens, .. } = sum_counts(&weighted, memory_of_sum(plan), observer)?;
-    observer.advanced(Stage::Count, to_u64(pretokens.bytes()));
-    observer.finished(Stage::Count);
-    let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
-    let bytes: BTreeSet<u8> = pretokens
-        .iter()
-        .flat_map(|(pretoken, _)| pretoken)
-        .copied()
-        .chain(specials.flat_map(|text| text.bytes()))
-        .collect();
-    facts.distinct_bytes = to_u64(bytes.len());
-    Ok(CorpusCounts { pretokens, facts })
 }
 
 /// Removes stored counts of sources that no longer belong to the mixture.
@@ -378,13 +465,8 @@ impl StoredCounts {
     ///
     /// # Errors
     /// The units of the source cannot be identified.
-    fn new(
-        plan: &Plan,
-        train: &TrainPlan,
-        inputs: &Inputs<'_>,
-        number: usize,
-        folder: &Path,
-    ) -> Result<StoredCounts> {
+    fn new(counting: &Counting<'_>, number: usize, folder: &Path) -> Result<StoredCounts> {
+        let Counting { plan, train, inputs, .. } = *counting;
         let spec = &plan.sources[number];
         let units = inputs.identified(number)?;
         let key = json!({
@@ -418,35 +500,19 @@ impl StoredCounts {
     ///
     /// # Errors
     /// The source cannot be read or counted, or the files cannot be written.
-    fn count(
-        &self,
-        plan: &Plan,
-        train: &TrainPlan,
-        inputs: &Inputs<'_>,
-        number: usize,
-        observer: &dyn Observer,
-    ) -> Result<CorpusFacts> {
+    fn count(&self, counting: &Counting<'_>, number: usize) -> Result<CorpusFacts> {
+        let Counting { plan, inputs, observer, .. } = *counting;
         let left_out = inputs.skipped_rows().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
         let spill_folder = self.counts.parent().unwrap_or(Path::new("."));
         // The sum applies the weights.
-        let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
-        let counts = count_documents(inputs.limited(number), config, plan, train, spill_folder, observer);
-        let counts = counts.map_err(|error| inputs.with_place(error))?;
+        let config = CountConfig { weights: Vec::new(), ..counting.config(None)? };
+        let counts = counting.documents(inputs.limited(number), config, spill_folder)?;
         inputs.check_stamps()?;
         observer.finished(Stage::Count);
-        let info = CountsInfo {
-            pattern: train.split.clone(),
-            boundary: train.boundary,
-            special_tokens: train.specials.clone(),
-            sources: json!({ "uri": shown_uri(&plan.sources[number].uri) }),
-            ordered: true,
-            ..CountsInfo::default()
-        };
-        let mut written = WrittenCounts::default();
-        atomic_file::publish_within(&self.counts, |file| {
-            written = counts.write(file, &self.counts, &info, observer)?;
-            Ok(())
+        let info = counting.info(json!({ "uri": shown_uri(&plan.sources[number].uri) }), true);
+        let written = atomic_file::publish_within(&self.counts, |file| {
+            counts.write(file, &self.counts, &info, observer)
         })?;
         // If rows were skipped, no note is written: a later run must report them too, so it reads the source again.
         if inputs.skipped_rows().count() == left_out {
@@ -463,95 +529,4 @@ impl StoredCounts {
 /// The SHA-256 of a file, in hex.
 fn file_sha256(path: &Path) -> std::io::Result<String> {
     sha256_of(std::fs::File::open(path)?)
-}
-
-/// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.
-///
-/// # Errors
-/// Errors of reading and counting. Without a split, all documents must fit the memory limit.
-pub(super) fn count_sample(
-    plan: &Plan,
-    train: &TrainPlan,
-    inputs: &Inputs<'_>,
-    prepare: Option<Arc<dyn Prepare>>,
-    observer: &dyn Observer,
-) -> Result<CorpusCounts> {
-    if train.split != SplitPattern::None {
-        let counts = count_sample_spilling(plan, train, inputs, prepare, &train.output, observer)?;
-        return counts.into_corpus_counts(observer);
-    }
-    let documents = prepared(inputs, ReadBy::Readers, &prepare);
-    let limit = Some(MemoryLimit { table_bytes: plan.memory, spill_folder: train.output.clone() });
-    let config = CountConfig { limit, ..count_config(plan, train, prepare)? };
-    observer.started(Stage::Count, inputs.sampled_bytes());
-    let counted = count_whole_documents(documents, &config, observer)?;
-    observer.finished(Stage::Count);
-    Ok(counted)
-}
-
-/// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
-/// `spill_folder`.
-///
-/// # Errors
-/// Errors of reading, counting and writing. An error of a document is completed with its place.
-pub(super) fn count_sample_spilling(
-    plan: &Plan,
-    train: &TrainPlan,
-    inputs: &Inputs<'_>,
-    prepare: Option<Arc<dyn Prepare>>,
-    spill_folder: &Path,
-    observer: &dyn Observer,
-) -> Result<SpillableCounts> {
-    observer.started(Stage::Count, inputs.sampled_bytes());
-    let documents = prepared(inputs, ReadBy::Takers, &prepare);
-    let config = CountConfig { weights: plan.weights.clone(), ..count_config(plan, train, prepare)? };
-    let counts = count_documents(documents, config, plan, train, spill_folder, observer);
-    let counts = counts.map_err(|error| inputs.with_place(error))?;
-    observer.finished(Stage::Count);
-    Ok(counts)
-}
-
-/// The documents of the sample. They are joined from their parts if they must be prepared.
-fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
-    let documents = inputs.sampled(by);
-    if prepare.is_some() { inputs.join_parts(documents) } else { documents }
-}
-
-/// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
-/// `spill_folder`.
-///
-/// # Errors
-/// Errors of reading, counting and writing, or the split pattern cannot be used.
-pub(super) fn count_documents(
-    documents: Documents<'_>,
-    config: CountConfig,
-    plan: &Plan,
-    train: &TrainPlan,
-    spill_folder: &Path,
-    observer: &dyn Observer,
-) -> Result<SpillableCounts> {
-    let table_bytes = memory_of_tables(plan.memory, plan.threads);
-    let limit = Some(MemoryLimit { table_bytes, spill_folder: spill_folder.to_path_buf() });
-    let config = CountConfig { limit, ..config };
-    let splitter = splitter(&train.split)?;
-    crate::count::count_spilling(documents, &*splitter, &config, observer)
-}
-
-/// How documents are counted. If text is prepared, that also finds the special tokens.
-///
-/// # Errors
-/// The special tokens cannot be searched for.
-pub(super) fn count_config(
-    plan: &Plan,
-    train: &TrainPlan,
-    prepare: Option<Arc<dyn Prepare>>,
-) -> Result<CountConfig> {
-    let specials: &[String] = if prepare.is_some() { &[] } else { &train.specials };
-    Ok(CountConfig {
-        specials: SpecialFinder::new(specials)?,
-        weights: plan.weights.clone(),
-        boundary: train.boundary,
-        prepare,
-        limit: None,
-    })
 }

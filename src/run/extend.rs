@@ -21,9 +21,8 @@ use crate::observer::Observer;
 use crate::source::{OpenContext, tokenizer_path};
 use crate::split::SplitPattern;
 use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend_sequences};
-use crate::vocab;
 use crate::vocab::{
-    Format, GivenMerges, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions,
+    self, Format, GivenMerges, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions,
 };
 
 /// The tokenizer that a training extends.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::disk::{check_free, disk_need, note_free_space};
-use super::encoding;
-use super::encoding::{Encoded, encode};
+use super::encoding::{self, Encoded, encode};
 use super::extend::load_named;
 use super::facts::ReportParts;
 use super::inputs::Inputs;
@@ -28,7 +27,6 @@ use crate::sink::{
 };
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
-use crate::{FORMAT_VERSION, VERSION};
 
 /// Options of a job besides its plan.
 #[derive(Clone, Debug, Default)]
@@ -385,8 +383,10 @@ impl<'a> Job<'a> {
         }
         .report()?;
         report::write_of(self.folder.path(), self.folder.additional_split(), &report)?;
-        let mut manifest =
-            encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
+        let mut manifest = encoded.map_or_else(
+            || Manifest::new(self.state.fingerprint(), vocabulary.fingerprint()),
+            |encoded| encoded.manifest,
+        );
         manifest.inputs = self.inputs.listed()?;
         if let Some(train) = &self.plan.train {
             manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &write_options(self.plan));
@@ -499,25 +499,6 @@ impl<'a> Job<'a> {
                 error.with_help(help)
             }
             _ => error,
-        }
-    }
-
-    /// The manifest of an output that holds only a tokenizer.
-    ///
-    /// Inputs, tokenizer files and reports are still empty.
-    fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {
-        Manifest {
-            format_version: FORMAT_VERSION,
-            tool_version: VERSION.to_owned(),
-            job: self.state.fingerprint(),
-            tokenizer: vocabulary.fingerprint(),
-            declaration: None,
-            inputs: Vec::new(),
-            files: Vec::new(),
-            tokenizer_files: Vec::new(),
-            other_files: Vec::new(),
-            reports: Vec::new(),
-            splits: Vec::new(),
         }
     }
 }

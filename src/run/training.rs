@@ -9,15 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::counting;
-use super::counting::count_sample;
+use super::counting::Counting;
 use super::extend::{ExtendedTokenizer, preparation};
-use super::inputs::Inputs;
-use super::inputs::no_text;
+use super::inputs::{Inputs, no_text};
 use super::over_memory;
 use super::plan::{Plan, TrainPlan};
-use super::resources::Costs;
-use super::resources::{check_memory, learning_memory, within_memory};
+use super::resources::{Costs, check_memory, learning_memory, within_memory};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::count::{
@@ -81,13 +78,12 @@ pub(super) fn train(
     }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
+    let counting = Counting { plan, train, inputs, observer };
     let CorpusCounts { pretokens, facts } = costs.stage("count", || {
         let counted = match kept {
-            _ if !plan.counts.is_empty() => counting::read_counts_files(plan, train, observer)?,
-            Some(folder) if prepare.is_none() && counting::is_mixture(plan, train, inputs) => {
-                counting::count_mixture(plan, train, inputs, folder, observer)?
-            }
-            _ => count_sample(plan, train, inputs, prepare, observer)?,
+            _ if !plan.counts.is_empty() => counting.read_files()?,
+            Some(folder) if prepare.is_none() && counting.is_mixture() => counting.mixture(folder)?,
+            _ => counting.sample(prepare)?,
         };
         inputs.check_stamps()?;
         let text_bytes = counted.facts.text_bytes;

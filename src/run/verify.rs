@@ -6,13 +6,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::counting::count_sample;
+use super::counting::Counting;
 use super::extend::{
     MERGES_BEFORE, check_preparation, complete, encoded, fill, fill_rules, preparation, stages,
     without_missing_bytes,
 };
-use super::inputs::Inputs;
-use super::inputs::no_text;
+use super::inputs::{Inputs, no_text};
 use super::over_memory;
 use super::plan::Plan;
 use super::recipe::{Given, Recipe};
@@ -199,8 +198,8 @@ pub fn verify_list(
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let prepare = preparation(vocabulary)?;
-        let CorpusCounts { pretokens, facts } =
-            count_sample(plan, settings, &inputs, prepare, context.observer)?;
+        let counting = Counting { plan, train: settings, inputs: &inputs, observer: context.observer };
+        let CorpusCounts { pretokens, facts } = counting.sample(prepare)?;
         inputs.check_stamps()?;
         if pretokens.is_empty() {
             return Err(no_text(&inputs, "replay merges"));

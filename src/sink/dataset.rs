@@ -29,7 +29,6 @@ use crate::encode::TokenBatch;
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
-use crate::{FORMAT_VERSION, VERSION};
 
 /// The configuration of a [`DatasetWriter`].
 ///
@@ -444,19 +443,10 @@ impl<'a> DatasetWriter<'a> {
         // The card lists the splits in the order of their files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
         let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all)?;
-        let manifest = Manifest {
-            format_version: FORMAT_VERSION,
-            tool_version: VERSION.to_owned(),
-            job,
-            tokenizer: declaration.tokenizer.clone(),
-            declaration: self.spec.flat.map(|_| declaration),
-            inputs: Vec::new(),
-            files,
-            tokenizer_files: Vec::new(),
-            other_files: vec![card],
-            reports: Vec::new(),
-            splits: Vec::new(),
-        };
+        let tokenizer = declaration.tokenizer.clone();
+        let declaration = self.spec.flat.map(|_| declaration);
+        let other_files = vec![card];
+        let manifest = Manifest { declaration, files, other_files, ..Manifest::new(job, tokenizer) };
         Ok((manifest, sum))
     }
 }

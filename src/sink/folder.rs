@@ -14,8 +14,7 @@ use super::layout::{
 };
 use super::manifest::Manifest;
 use super::state_folder::{FILE_JOURNAL, JOB_FILE, ROW_GROUP_JOURNAL, recorded_files, state_of};
-use crate::base::atomic_file;
-use crate::base::atomic_file::remove;
+use crate::base::atomic_file::{self, remove};
 use crate::base::folder_lock::{Claim, Heartbeat, IfHeld};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};

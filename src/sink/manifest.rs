@@ -23,6 +23,7 @@ use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, RowRange};
+use crate::{FORMAT_VERSION, VERSION};
 
 /// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
@@ -151,6 +152,23 @@ pub struct UnitPart {
 }
 
 impl Manifest {
+    /// The manifest of an output without files, written by this version of the program.
+    pub(crate) fn new(job: String, tokenizer: String) -> Manifest {
+        Manifest {
+            format_version: FORMAT_VERSION,
+            tool_version: VERSION.to_owned(),
+            job,
+            tokenizer,
+            declaration: None,
+            inputs: Vec::new(),
+            files: Vec::new(),
+            tokenizer_files: Vec::new(),
+            other_files: Vec::new(),
+            reports: Vec::new(),
+            splits: Vec::new(),
+        }
+    }
+
     /// Reads the manifest of an output folder; `None` if it has none.
     ///
     /// # Errors
@@ -429,9 +447,7 @@ impl Manifest {
         let fits = |count| self.files.iter().map(count).try_fold(0, u64::checked_add).is_some();
         (!counts.into_iter().all(fits)).then_some("its totals exceed 64 bits")
     }
-}
 
-impl Manifest {
     /// The names of the splits, in the order of their files.
     pub fn split_names(&self) -> Vec<&str> {
         let mut names = Vec::new();

@@ -415,6 +415,7 @@ fn encode(group: RowGroup, spec: &FileSpec, encoding: &RowGroupEncoding) -> Enco
 ///
 /// They are separate from the rayon pool of the caller: the writing thread waits for them, and may be the only one of
 /// its pool.
+#[derive(Debug)]
 pub struct RowGroupEncoders {
     /// The queue of row groups; `None` while the threads are being ended.
     tasks: Option<Sender<EncodeTask>>,
@@ -424,12 +425,6 @@ pub struct RowGroupEncoders {
 
 /// Encodes a row group and sends the result to its file.
 type EncodeTask = Box<dyn FnOnce() + Send>;
-
-impl fmt::Debug for RowGroupEncoders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowGroupEncoders").field("threads", &self.threads).finish_non_exhaustive()
-    }
-}
 
 impl RowGroupEncoders {
     /// Starts this number of threads, but at least one. Starts fewer if the system refuses some.

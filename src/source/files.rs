@@ -28,8 +28,8 @@ use super::passthrough::{ColumnMerger, FileColumns, value_in_path, with_common_c
 use super::skipped_rows::{BadInput, BadRows, ReadContext};
 use super::sniff::PeekReader;
 use super::{
-    Batch, Compression, DocumentRule, Documents, Format, Identity, ReadConfig, RowRange, Source, SourceSpec,
-    Unit, arrow, content, jsonl, parquet, records, sniff, text,
+    Compression, DocumentRule, Documents, Format, Identity, ReadConfig, RowRange, Source, SourceSpec, Unit,
+    arrow, content, jsonl, parquet, records, sniff, text,
 };
 use crate::base::int::{declared_sum, to_u64, u64_to_usize};
 use crate::base::integrity;
@@ -290,7 +290,10 @@ impl Source for FileSource {
         let bad = reading.bad.clone();
         let Unit { range, rows, .. } = self.units[unit];
         let documents = skipped(self.documents(file, range, reading), &bad, rows)?;
-        Ok(Box::new(WatchedDocuments::new(documents, Arc::clone(watch))))
+        // A file that was truncated while it was read gives no error of its own.
+        let watch = Arc::clone(watch);
+        let check = std::iter::once_with(move || watch.check().err().map(Err)).flatten();
+        Ok(Box::new(documents.chain(check)))
     }
 
     fn skipped(&self, unit: usize) -> u64 {
@@ -521,32 +524,5 @@ impl Source for PipeSource {
 
     fn taken(&self, unit: usize, skipped: u64) {
         self.bad.taken(Some(unit), skipped);
-    }
-}
-
-/// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
-/// no error of its own.
-struct WatchedDocuments {
-    /// The documents, as they are read.
-    documents: Documents<'static>,
-    /// The file; `None` once it was checked at the end.
-    watch: Option<Arc<FileWatch>>,
-}
-
-impl WatchedDocuments {
-    /// Gives `documents`, then checks the file.
-    fn new(documents: Documents<'static>, watch: Arc<FileWatch>) -> WatchedDocuments {
-        WatchedDocuments { documents, watch: Some(watch) }
-    }
-}
-
-impl Iterator for WatchedDocuments {
-    type Item = Result<Batch>;
-
-    fn next(&mut self) -> Option<Result<Batch>> {
-        match self.documents.next() {
-            None => self.watch.take().and_then(|watch| watch.check().err()).map(Err),
-            batch => batch,
-        }
     }
 }

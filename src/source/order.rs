@@ -8,17 +8,14 @@
 //! deadlock. Both limits start low and grow only if the consumer has to wait while a reader is blocked.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
-use std::vec;
+use std::{mem, thread, vec};
 
 use super::error::damaged;
 use super::{Batch, Documents, Source, error};
 use crate::base::int::to_u64;
 use crate::base::pools::{lock, spawn_up_to, wait};
-use crate::error::catch_panic;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, catch_panic};
 
 /// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict the next batches from the
 /// cache, and touch fresh memory.

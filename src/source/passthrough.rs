@@ -322,7 +322,7 @@ pub(crate) fn lost_annotations(from: &Field, to: &Field) -> Vec<String> {
 }
 
 /// The fields directly inside a type.
-fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
+pub(super) fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     match data_type {
         DataType::Struct(fields) => fields.iter().collect(),
         DataType::List(item)

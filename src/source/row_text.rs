@@ -234,15 +234,6 @@ pub(super) enum LocatedPart {
 }
 
 impl TextComposer {
-    /// Columns that were located in a file; `join` is the separator between items of lists.
-    pub(super) fn new(
-        text: Vec<LocatedPart>,
-        join: String,
-        passed_through: Vec<(String, Vec<PathStep>)>,
-    ) -> TextComposer {
-        TextComposer { text, join, passed_through }
-    }
-
     /// The steps to all columns.
     pub(super) fn paths(&self) -> impl Iterator<Item = &[PathStep]> {
         let text = self.text.iter().filter_map(|part| match part {
@@ -307,13 +298,13 @@ fn column_at<'s>(
     rows: &RecordBatch,
     steps: &'s [PathStep],
 ) -> Result<(ArrayRef, &'s [PathStep]), ArrowError> {
-    let missing =
-        || ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned());
-    let Some((PathStep::Field(_, name), mut steps)) = steps.split_first() else { return Err(missing()) };
-    let mut column = Arc::clone(rows.column_by_name(name).ok_or_else(missing)?);
+    let Some((PathStep::Field(_, name), mut steps)) = steps.split_first() else {
+        return Err(missing_column());
+    };
+    let mut column = Arc::clone(rows.column_by_name(name).ok_or_else(missing_column)?);
     while let Some((PathStep::Field(_, name), after)) = steps.split_first() {
-        let parent = column.as_struct_opt().ok_or_else(missing)?;
-        let field = parent.column_by_name(name).ok_or_else(missing)?;
+        let parent = column.as_struct_opt().ok_or_else(missing_column)?;
+        let field = parent.column_by_name(name).ok_or_else(missing_column)?;
         column = match parent.nulls() {
             Some(nulls) if nulls.null_count() > 0 => nullif(field, &BooleanArray::new(!nulls.inner(), None))?,
             _ => Arc::clone(field),
@@ -520,7 +511,7 @@ impl Projection {
         if let (Some(text), Some(passed_through)) = (text, roots.collect()) {
             return Ok(Projection { text, passed_through, composed: None });
         }
-        let composed = Some(Arc::new(TextComposer::new(parts, rule.join, passed_through)));
+        let composed = Some(Arc::new(TextComposer { text: parts, join: rule.join, passed_through }));
         Ok(Projection { text: Vec::new(), passed_through: Vec::new(), composed })
     }
 

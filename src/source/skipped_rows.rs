@@ -409,14 +409,9 @@ impl SkippedInput {
 
 /// The messages of an error and its causes, in one line.
 fn chain(error: &Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
+    let error: &dyn std::error::Error = error;
+    let messages = std::iter::successors(Some(error), |error| error.source()).map(|error| error.to_string());
+    messages.collect::<Vec<_>>().join(": ")
 }
 
 /// What every reader needs to know about the unit that it reads.

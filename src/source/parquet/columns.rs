@@ -12,7 +12,7 @@ use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::super::row_text::PathStep;
 use crate::source::cast::is_text;
-use crate::source::passthrough::{ADJUSTED_TO_UTC, ONLY_PARQUET, with_extension, with_metadata};
+use crate::source::passthrough::{ADJUSTED_TO_UTC, ONLY_PARQUET, fields_of, with_extension, with_metadata};
 use crate::source::row_text::Projection;
 
 /// The index of the leaf column at the end of a path of fields. (Parquet stores a nested schema as leaf columns in
@@ -52,13 +52,7 @@ pub(super) fn leaves_of(fields: &Fields, steps: &[PathStep]) -> Range<usize> {
 fn leaves(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            leaves(item.data_type())
-        }
-        DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
-            leaves(item.data_type())
-        }
-        _ => 1,
+        other => fields_of(other).first().map_or(1, |item| leaves(item.data_type())),
     }
 }
 
@@ -91,7 +85,33 @@ pub(super) fn annotated(schema: &Schema, parquet: &SchemaDescriptor) -> Schema {
 
 /// The field with the annotations of its leaf columns. `leaf` is the index of the next leaf column.
 fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usize) -> FieldRef {
-    let mut inner = |field| annotated_field(field, parquet, leaf);
+    if let Some(nested) = with_inner(field, &mut |inner| annotated_field(inner, parquet, leaf)) {
+        return nested;
+    }
+    let declared = parquet.columns().get(*leaf).and_then(|column| column.logical_type_ref());
+    *leaf += 1;
+    let (field, is_extension) = (Field::clone(field), field.extension_type_name().is_some());
+    Arc::new(match (declared, field.data_type()) {
+        (Some(LogicalType::Uuid), DataType::FixedSizeBinary(16)) if !is_extension => {
+            with_extension(field, Uuid::NAME)
+        }
+        (Some(LogicalType::Json), flat) if !is_extension && is_text(flat) => {
+            with_extension(field, Json::NAME)
+        }
+        (Some(LogicalType::Time(time)), DataType::Time32(_) | DataType::Time64(_))
+            if time.is_adjusted_to_u_t_c =>
+        {
+            with_metadata(field, [(ADJUSTED_TO_UTC.to_owned(), String::new())])
+        }
+        (declared, _) => match only_parquet(declared).filter(|_| !is_extension) {
+            Some(name) => with_metadata(field, [(ONLY_PARQUET.to_owned(), name.to_owned())]),
+            None => field,
+        },
+    })
+}
+
+/// The field with the fields in its type converted by `inner`; `None` if its type has none.
+fn with_inner(field: &FieldRef, inner: &mut dyn FnMut(&FieldRef) -> FieldRef) -> Option<FieldRef> {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::List(item) => DataType::List(inner(item)),
@@ -100,34 +120,9 @@ fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usiz
         DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        flat => {
-            let declared = parquet.columns().get(*leaf).and_then(|column| column.logical_type_ref());
-            *leaf += 1;
-            let field = Field::clone(field);
-            return Arc::new(match (declared, flat) {
-                (Some(LogicalType::Uuid), DataType::FixedSizeBinary(16))
-                    if field.extension_type_name().is_none() =>
-                {
-                    with_extension(field, Uuid::NAME)
-                }
-                (Some(LogicalType::Json), _) if field.extension_type_name().is_none() && is_text(flat) => {
-                    with_extension(field, Json::NAME)
-                }
-                (Some(LogicalType::Time(time)), DataType::Time32(_) | DataType::Time64(_))
-                    if time.is_adjusted_to_u_t_c =>
-                {
-                    with_metadata(field, [(ADJUSTED_TO_UTC.to_owned(), String::new())])
-                }
-                (declared, _) => {
-                    match only_parquet(declared).filter(|_| field.extension_type_name().is_none()) {
-                        Some(name) => with_metadata(field, [(ONLY_PARQUET.to_owned(), name.to_owned())]),
-                        None => field,
-                    }
-                }
-            });
-        }
+        _ => return None,
     };
-    Arc::new(Field::clone(field).with_data_type(data_type))
+    Some(Arc::new(Field::clone(field).with_data_type(data_type)))
 }
 
 /// The name of an annotation that no output format has, although its values can be read.
@@ -162,16 +157,8 @@ fn view_type(data_type: &DataType) -> DataType {
 
 /// The field with all leaf types converted by `of`.
 fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
-    let inner = |field| with_types(field, of);
-    let data_type = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        flat => of(flat),
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
+    let flat = || Arc::new(Field::clone(field).with_data_type(of(field.data_type())));
+    with_inner(field, &mut |inner| with_types(inner, of)).unwrap_or_else(flat)
 }
 
 /// Requests views for the text and the pass-through columns. Views copy nothing, so one long value of a dictionary

@@ -7,8 +7,7 @@
 //! problem, the check ends without an error, so that rows before the problem can still be read.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 
 use bytes::Bytes;
 use parquet::basic::Compression;
