@@ -5,14 +5,7 @@ use std::path::Path;
 
 use parquet::errors::ParquetError;
 
-use super::schema::INPUT_IDS;
 use crate::error::{Error, ErrorKind};
-
-/// The error that a column of token ids is missing or of another kind.
-pub(super) fn no_tokens(path: &Path, problem: impl fmt::Display) -> Error {
-    Error::usage(format!("{}: column {INPUT_IDS:?} {problem}", path.display()))
-        .with_help("name files of token ids, or the output folder of `run` or `encode`")
-}
 
 /// The error that documents cannot be packed. `problem` completes "packed rows …".
 pub(super) fn cannot_pack(problem: impl fmt::Display) -> Error {

@@ -3,6 +3,7 @@
 //! Files may come from anywhere, so sizes that a file declares are checked before memory is taken for them, and a
 //! panic of the Parquet reader becomes an error.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::error::{in_row_group, index_damaged, no_tokens, unreadable};
+use super::error::{in_row_group, index_damaged, unreadable};
 use super::flat_file::FlatIndex;
 use super::layout::{index_path, is_flat};
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS, IdWidth};
@@ -101,6 +102,12 @@ pub(super) struct ParquetFileReader {
     row: u64,
     /// The number of the row group's first row.
     group_row: u64,
+}
+
+/// The error that a column of token ids is missing or of another kind.
+fn no_tokens(path: &Path, problem: impl fmt::Display) -> Error {
+    Error::usage(format!("{}: column {INPUT_IDS:?} {problem}", path.display()))
+        .with_help("name files of token ids, or the output folder of `run` or `encode`")
 }
 
 impl ParquetFileReader {
