@@ -154,6 +154,17 @@ pub const fn to_f64(amount: u64) -> f64 {
     amount as f64
 }
 
+/// Byte `b` at index `b`.
+pub(crate) static ALL_BYTES: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut byte = 0;
+    while byte < bytes.len() {
+        bytes[byte] = byte as u8;
+        byte += 1;
+    }
+    bytes
+};
+
 /// The whole part of a float: 0 for negative values and NaN, and at most 2⁶⁴ − 1.
 pub(crate) const fn truncate_to_u64(value: f64) -> u64 {
     value as u64

@@ -125,7 +125,7 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
 pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<CountsFile> {
     let mut reader = CountsReader::open(path)?;
     let mut distinct = DistinctPretokens::default();
-    let ordered = reader.info().ordered;
+    let ordered = reader.info.ordered;
     while reader.advance()? {
         let (pretoken, count, _) = reader.current();
         if ordered {
@@ -141,7 +141,7 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
         distinct.pretokens.check_fits(if ordered { BYTES_EACH_INDEXED } else { BYTES_EACH }, limit)?;
     }
     let pretokens = distinct.pretokens;
-    Ok(CountsFile { pretokens, info: reader.into_info() })
+    Ok(CountsFile { pretokens, info: reader.info })
 }
 
 /// Reads the metadata of a counts file, without the counts.
@@ -149,7 +149,7 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
 /// # Errors
 /// The file cannot be read, or is not a counts file.
 pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
-    CountsReader::open(path).map(CountsReader::into_info)
+    CountsReader::open(path).map(|reader| reader.info)
 }
 
 /// The metadata key of the checksum in a counts file.
@@ -205,7 +205,7 @@ pub(super) struct CountsReader {
     /// The path of the file, for messages.
     path: PathBuf,
     /// The metadata of the file, which was checked when the file was opened.
-    info: CountsInfo,
+    pub(super) info: CountsInfo,
     /// The batches that are not read yet.
     batches: ParquetRecordBatchReader,
     /// The current batch, empty at first.
@@ -285,16 +285,6 @@ impl CountsReader {
             checksum,
             declared_checksum,
         })
-    }
-
-    /// Returns the metadata of the file.
-    pub(super) fn info(&self) -> &CountsInfo {
-        &self.info
-    }
-
-    /// Closes the file and returns its metadata.
-    pub(super) fn into_info(self) -> CountsInfo {
-        self.info
     }
 
     /// Reads the next batch. Returns `false` at the end of the file, after checking the number of rows and the

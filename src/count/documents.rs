@@ -51,7 +51,7 @@ pub fn count_whole_documents(
     counter.end_text()?;
     let DocumentCounter { distinct: DistinctPretokens { pretokens, .. }, mut facts, mut open, .. } = counter;
     open.end(&mut facts);
-    facts.record_bytes(pretokens.all_bytes());
+    facts.record_bytes(&pretokens.bytes);
     Ok(CorpusCounts { pretokens, facts: facts.finish() })
 }
 

@@ -43,7 +43,7 @@ const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// # Errors
 /// A total exceeds 2⁶⁴ − 1, or the pre-tokens exceed the capacity of their index.
 pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
-    tables.retain(|table| table.slots.used() > 0);
+    tables.retain(|table| table.slots.used > 0);
     if tables.len() > 1 {
         return sum(tables);
     }
@@ -53,7 +53,7 @@ pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
 
 /// Does the same for at least two tables.
 fn sum(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
-    tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
+    tables.sort_unstable_by_key(|table| Reverse(table.slots.used));
     let sums: Vec<TableTotals> = tables.par_iter().map(TableTotals::new).collect();
     add_table(&tables, &sums)?;
     let arenas: Vec<KeyArena> = tables.into_iter().map(|table| table.arena).collect();
@@ -72,7 +72,7 @@ struct TableTotals {
 impl TableTotals {
     /// Returns the data of a table, with totals of zero.
     fn new(table: &PretokenTable) -> TableTotals {
-        let length = table.slots.used();
+        let length = table.slots.used;
         let mut totals = Vec::with_capacity(length);
         huge_pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
@@ -85,7 +85,7 @@ impl TableTotals {
 
 /// Computes the totals. Each range of hashes is summed by one thread.
 fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
-    let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
+    let entries: usize = tables.iter().map(|table| table.slots.used).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
     let tables: Vec<TableWithTotals<'_>> =
@@ -97,7 +97,7 @@ fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
             seen.clear();
             largest
                 .slots_in_range(range, bits)
-                .for_each(|(_, slots_in_range)| slots_in_range.set_total(slots_in_range.entry.count()));
+                .for_each(|(_, slots_in_range)| slots_in_range.set_total(slots_in_range.entry.count));
             for table in others {
                 seen.add_table(*table, range, bits, true)?;
             }
@@ -196,7 +196,7 @@ impl<'a> RangeSums<'a> {
     fn add_table(&mut self, table: TableWithTotals<'a>, range: usize, bits: u32, more: bool) -> Result<()> {
         for (hash, new) in table.slots_in_range(range, bits) {
             let (known, number) = self.find(hash, bits, new);
-            let mut total = new.entry.count();
+            let mut total = new.entry.count;
             if let Some(known) = known {
                 let sum = total.checked_add(known.total());
                 total = sum.ok_or_else(|| overflow(table.of.arena.pretoken(new.entry.number)))?;

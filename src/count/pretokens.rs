@@ -71,11 +71,6 @@ impl PretokenCounts {
         self.bytes.len()
     }
 
-    /// Returns the concatenated bytes of the sequences.
-    pub(super) fn all_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// Returns the concatenated bytes of the sequences, the end of each in them, and the count of each.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<usize>, Vec<Count>) {
         (self.bytes, self.ends, self.counts)

@@ -78,7 +78,7 @@ impl SpillableCounts {
                 collected(by_first(runs, &limit, observer)?, &limit, observer)?
             }
         };
-        facts.record_bytes(pretokens.all_bytes());
+        facts.record_bytes(&pretokens.bytes);
         Ok(CorpusCounts { pretokens, facts: facts.finish() })
     }
 
@@ -101,7 +101,7 @@ impl SpillableCounts {
         let mut writer = CountsWriter::begin(out, path, info, observer)?;
         match pretokens {
             CountStorage::InMemory(pretokens) => {
-                facts.record_bytes(pretokens.all_bytes());
+                facts.record_bytes(&pretokens.bytes);
                 writer.push_all(&pretokens)?;
             }
             CountStorage::OnDisk(runs, limit) => {

@@ -221,7 +221,7 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
     let mut left = limit;
     let reader = |file: &WeightedFile| {
         let reader = CountsReader::open(&file.path)?;
-        let pretokens: Box<dyn PretokenReader> = if reader.info().ordered {
+        let pretokens: Box<dyn PretokenReader> = if reader.info.ordered {
             let pretokens = read_counts_within(&file.path, left)?.pretokens;
             left = ByteCount(left.0.saturating_sub(pretokens.memory(BYTES_EACH_SORTED)));
             Box::new(Sorted::new(pretokens))

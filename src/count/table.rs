@@ -46,7 +46,7 @@ impl PretokenTable {
     pub(super) fn is_full(&self, max_bytes: usize) -> bool {
         let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
         let full = slots + self.arena.memory() > max_bytes;
-        full && self.slots.used() > 0
+        full && self.slots.used > 0
     }
 
     /// Passes the pre-tokens with their counts and first positions to `write`, sorted by bytes, and removes them.
@@ -64,7 +64,7 @@ impl PretokenTable {
             // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + PREFETCH_DISTANCE).min(entries.len() - 1)];
             fetch(&arena.first_positions, u64_to_usize(later.number));
-            (entry.key.bytes_in(arena), entry.count(), arena.first(entry.number))
+            (entry.key.bytes_in(arena), entry.count, arena.first(entry.number))
         }))?;
         arena.clear();
         if slots.bytes() > max_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
@@ -186,8 +186,8 @@ impl PretokenTable {
         // Frequent pre-tokens should be in their home slots, because the fast loops look only there. So the more
         // frequent of two entries gets the slot. Both are still found after the swap: a search ends at a free slot,
         // and no slot between the two is free.
-        let count = found.count();
-        if count > self.slots.all[home].count() {
+        let count = found.count;
+        if count > self.slots.all[home].count {
             self.slots.all.swap(home, slot);
         }
         Ok(())
@@ -248,7 +248,7 @@ pub(super) struct CountSlot {
     /// The key; all zeros if the slot is free.
     pub(super) key: PretokenKey,
     /// The count since the table was last emptied.
-    count: Count,
+    pub(super) count: Count,
     /// The number in the arena, by which the first position is found.
     pub(super) number: u64,
 }
@@ -383,11 +383,6 @@ impl CountSlot {
         CountSlot { key, count, number }
     }
 
-    /// Returns the count of the pre-token; zero for a free slot.
-    pub(super) fn count(&self) -> Count {
-        self.count
-    }
-
     /// Adds to the count. Returns `false` and changes nothing if the sum would exceed 2⁶⁴ − 1.
     #[inline(always)]
     pub(super) fn add(&mut self, more: Count) -> bool {
@@ -418,7 +413,7 @@ pub(super) struct HashTable {
     /// Right shift that turns a hash into its home slot: 64 minus the number of bits that name a slot.
     pub(super) shift: u32,
     /// Number of entries.
-    used: usize,
+    pub(super) used: usize,
     /// The hash function, here so that loops find it at hand.
     pub(super) hashing: SeededHash,
 }
@@ -438,11 +433,6 @@ impl HashTable {
             used: 0,
             hashing: SeededHash::of_process(),
         }
-    }
-
-    /// Returns the number of entries.
-    pub(super) fn used(&self) -> usize {
-        self.used
     }
 
     /// Returns the home slot of a hash.
@@ -593,7 +583,7 @@ impl HashTable {
     pub(super) fn counts(&self) -> Vec<Count> {
         let mut counts = huge_pages::populated(Count::ZERO, self.used);
         for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {
-            counts[u64_to_usize(entry.number)] = entry.count();
+            counts[u64_to_usize(entry.number)] = entry.count;
         }
         counts
     }
@@ -688,8 +678,8 @@ mod tests {
                 let number = arena.push(pretoken, 0);
                 slots.put(slot, CountSlot::new(PretokenKey::new(pretoken, slots.hashing), Count::new(number + 1), number));
             }
-            prop_assert_eq!(slots.used(), pretokens.len());
-            prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
+            prop_assert_eq!(slots.used, pretokens.len());
+            prop_assert!(slots.used * 4 <= slots.all.len() * 3);
             for (number, pretoken) in (0..).zip(&pretokens) {
                 let entry = &slots.all[slot_of(&slots, pretoken)];
                 prop_assert!(!entry.key.is_none());

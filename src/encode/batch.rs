@@ -139,8 +139,8 @@ impl EncodeFacts {
 /// # Errors
 /// - Those of [`Worker::encode`], with the unit and the row.
 /// - Errors from reading `documents`, and errors that `sink` returns.
-/// - [`ErrorKind::Interrupted`] if the observer asks to stop.
-/// - [`ErrorKind::Usage`] if a batch holds only part of a document.
+/// - [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) if the observer asks to stop.
+/// - [`ErrorKind::Usage`](crate::ErrorKind::Usage) if a batch holds only part of a document.
 pub fn encode_batches(
     documents: Documents<'_>,
     encoder: &Encoder,
@@ -281,7 +281,7 @@ pub(super) fn encode_in_chunks(
 /// Returns the batch, or an error if it holds only part of a document.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`], with the place of the row that is incomplete: the first row if it continues an earlier
+/// [`ErrorKind::Usage`](crate::ErrorKind::Usage), with the place of the row that is incomplete: the first row if it continues an earlier
 /// batch, else the last.
 fn require_whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
     if !batch.continued && !batch.open {

@@ -38,12 +38,10 @@ mod tests;
 
 #[cfg(feature = "data")]
 pub use batch::{EncodeFacts, TokenBatch, encode_batches};
-pub use encoder::Method;
-pub use encoder::{EncodeConfig, Encoder};
+pub use encoder::{EncodeConfig, Encoder, Method};
 pub use ids::TokenIds;
 pub use missing_bytes::MissingBytes;
 pub use preprocess::SpecialPolicy;
 pub(crate) use preprocess::{Preprocessor, TextOrToken};
-pub use tokenizer::DecodeStream;
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{DecodeStream, Tokenizer};
 pub use worker::Worker;

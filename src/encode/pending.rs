@@ -35,11 +35,11 @@ pub(super) struct PendingOutput<'t> {
     /// The holes since the last fill, in the order of the text.
     holes: Vec<Hole>,
     /// The pre-tokens that belong in the holes, each once if possible.
-    new: Vec<&'t [u8]>,
+    pub(super) new_pretokens: Vec<&'t [u8]>,
     /// Buffers for known tokens and for finding new pre-tokens, lent by a worker.
     pub(super) memory: PendingBuffers,
     /// Number of known tokens since the last fill. They are the first ones in `memory.room`.
-    known: usize,
+    pub(super) known: usize,
 }
 
 /// Buffers of pending output, which the next one reuses.
@@ -69,19 +69,16 @@ impl<'t> PendingOutput<'t> {
         // pre-tokens, can follow before the next check of whether the output is full.
         memory.room.resize(TOKENS + PRETOKENS_PER_CHECK * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
-        let (ends, pending_ends, holes, new) = Default::default();
-        PendingOutput { ids, ends, pending_ends, holes, new, memory, known: 0 }
+        let (ends, pending_ends, holes, new_pretokens) = Default::default();
+        PendingOutput { ids, ends, pending_ends, holes, new_pretokens, memory, known: 0 }
     }
 
     /// Whether the holes should be [filled](PendingOutput::fill_holes) now.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.known > TOKENS || self.new.len() > NEW || self.holes.len().max(self.pending_ends.len()) > HOLES
-    }
-
-    /// The pre-tokens to encode before [`fill_holes`](PendingOutput::fill_holes), in the order of their indices.
-    pub(super) fn new_pretokens(&self) -> &[&'t [u8]] {
-        &self.new
+        self.known > TOKENS
+            || self.new_pretokens.len() > NEW
+            || self.holes.len().max(self.pending_ends.len()) > HOLES
     }
 
     /// The buffer for the tokens of known pre-tokens, and how much of it is in use.
@@ -90,20 +87,14 @@ impl<'t> PendingOutput<'t> {
         (&mut self.memory.room, self.known)
     }
 
-    /// Sets how much of the buffer is in use.
-    #[inline]
-    pub(super) fn set_known(&mut self, known: usize) {
-        self.known = known;
-    }
-
     /// Leaves a hole for the tokens of a pre-token. Returns `false` if the same pre-token is known to belong in
     /// another hole.
     pub(super) fn leave_hole(&mut self, pretoken: &'t [u8]) -> bool {
         let near = &mut self.memory.near[u64_to_usize(FxBuildHasher.hash_one(pretoken)) % NEAR];
-        let is_new = self.new.get(usize::from(*near)) != Some(&pretoken);
+        let is_new = self.new_pretokens.get(usize::from(*near)) != Some(&pretoken);
         if is_new {
-            *near = u16::try_from(self.new.len()).expect("it would be full");
-            self.new.push(pretoken);
+            *near = u16::try_from(self.new_pretokens.len()).expect("it would be full");
+            self.new_pretokens.push(pretoken);
         }
         self.holes.push(Hole { at: self.known, pretoken: usize::from(*near) });
         is_new
@@ -155,7 +146,7 @@ impl<'t> PendingOutput<'t> {
         }
         self.ends.pop();
         drop(holes);
-        self.new.clear();
+        self.new_pretokens.clear();
         self.known = 0;
     }
 

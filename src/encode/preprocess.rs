@@ -106,7 +106,7 @@ impl Preprocessor {
         self.early.each(text, Some(0), &mut |part| match part {
             RangeOrToken::Token(token) => take(TextOrToken::Token(token)),
             RangeOrToken::Text(range) => {
-                let start = self.normalizers.is_empty().then_some(range.start);
+                let start = self.normalizers.0.is_empty().then_some(range.start);
                 let normal = self.normalizers.apply(&text[range])?;
                 self.late.each(&normal, start, &mut |part| match part {
                     RangeOrToken::Token(token) => take(TextOrToken::Token(token)),
@@ -333,11 +333,6 @@ impl NormalizerSteps {
     /// A regular expression is invalid, or means something else here than in Hugging Face's engine.
     pub(super) fn new(normalizers: &[Normalizer]) -> Result<NormalizerSteps> {
         normalizers.iter().map(NormalizerStep::new).collect::<Result<_>>().map(NormalizerSteps)
-    }
-
-    /// Whether there are no normalizers. Positions in the text are then positions in the document.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Applies all normalizers to a text, one after the other. Borrows the text if none changes it.

@@ -307,14 +307,14 @@ fn rare_new_pretokens_are_batched() {
         let mut output = worker.output(ids);
         worker.document(&known, &mut output).expect("any bytes encode");
         worker.document(&new, &mut output).expect("any bytes encode");
-        assert_eq!(output.new_pretokens(), [&b"ab "[..], b"cab ", b"bca "]);
+        assert_eq!(output.new_pretokens, [&b"ab "[..], b"cab ", b"bca "]);
         worker.document(&more, &mut output).expect("any bytes encode");
         assert!(
-            output.new_pretokens().is_empty() && !output.ids.is_empty(),
+            output.new_pretokens.is_empty() && !output.ids.is_empty(),
             "pending tokens are copied to the result"
         );
         worker.document(&long, &mut output).expect("any bytes encode");
-        assert!(output.new_pretokens().is_empty(), "holes are filled before tokens that do not fit");
+        assert!(output.new_pretokens.is_empty(), "holes are filled before tokens that do not fit");
         (0..3_000).for_each(|_| worker.end(&mut output));
         assert!(output.ends.len() > 2_000, "and so are the ends of documents");
         let (ids, ends) = worker.finish(output);

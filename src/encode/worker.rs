@@ -527,7 +527,7 @@ impl<'e> Worker<'e> {
         loop {
             let (room, known) = output.buffer();
             let (found, tokens) = self.memory.cache.get_many(&lookups[done..ends.len()], &mut room[known..]);
-            output.set_known(known + tokens);
+            output.known = known + tokens;
             done += found;
             if done > 0 {
                 start = to_usize(ends[done - 1]);
@@ -649,7 +649,7 @@ impl<'e> Worker<'e> {
     fn fill(&mut self, output: &mut PendingOutput<'_>) {
         let WorkerMemory { cache, encoders, .. } = &mut self.memory;
         let PretokenEncoders { batched, backtracking, .. } = encoders;
-        let pretokens = output.new_pretokens();
+        let pretokens = &output.new_pretokens[..];
         match self.encoder.tables() {
             Some(tables) if self.encoder.splitter.is_none() => {
                 backtracking.encode_batch(tables, pretokens);

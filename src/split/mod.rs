@@ -39,7 +39,7 @@ pub(crate) mod byte_alphabet;
 
 pub(crate) use classes::class_ranges;
 pub use named::NamedPattern;
-pub use pattern::{SplitBehavior, SplitPattern, SplitStep, UnknownPattern};
+pub use pattern::{SplitBehavior, SplitPattern, SplitStep};
 pub(crate) use regex::Matcher;
 #[doc(hidden)]
 pub use scanner::Instructions;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dialect::{same_in_both, translated};
 use super::named::{Dialect, NamedPattern};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// How text is split into pre-tokens.
 ///
@@ -148,19 +148,19 @@ impl SplitPattern {
     }
 
     /// Returns the equivalent regular expressions in Oniguruma's dialect, to be applied in a row, each to the
-    /// pre-tokens of the previous one. The flag of each is [`SplitStep::covers`]. This is what a `tokenizer.json` gets.
+    /// pre-tokens of the previous one. This is what a `tokenizer.json` gets.
     ///
     /// # Errors
     /// A custom pattern uses a construct that means something else in Oniguruma than in fancy-regex.
-    pub fn oniguruma(&self) -> Result<Vec<(&str, bool)>> {
+    pub fn oniguruma(&self) -> Result<Vec<&str>> {
         Ok(match self {
-            SplitPattern::None => vec![(UNSPLIT_ONIGURUMA, false)],
-            SplitPattern::Named(named) => named.steps().iter().map(|&step| (step, false)).collect(),
-            SplitPattern::Custom(text) => vec![(same_in_both(text)?, false)],
+            SplitPattern::None => vec![UNSPLIT_ONIGURUMA],
+            SplitPattern::Named(named) => named.steps().to_vec(),
+            SplitPattern::Custom(text) => vec![same_in_both(text)?],
             SplitPattern::Steps(steps) => {
                 let mut all = Vec::with_capacity(steps.len());
                 for step in steps {
-                    all.extend(step.pattern.oniguruma()?.into_iter().map(|(regex, _)| (regex, step.covers)));
+                    all.extend(step.pattern.oniguruma()?);
                 }
                 all
             }
@@ -200,32 +200,24 @@ impl fmt::Display for SplitPattern {
     }
 }
 
-/// The error of [`SplitPattern::from_str`] for a name that no pattern has. It lists the known names.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
-)]
-pub struct UnknownPattern {
-    name: String,
-}
-
-impl From<UnknownPattern> for Error {
-    fn from(unknown: UnknownPattern) -> Error {
-        Error::new(ErrorKind::Usage, unknown)
-    }
-}
-
 impl FromStr for SplitPattern {
-    type Err = UnknownPattern;
+    type Err = Error;
 
     /// Parses the name of a pattern. `llama3` is an alias of `gpt4`, because the patterns are the same.
-    fn from_str(name: &str) -> Result<SplitPattern, UnknownPattern> {
+    ///
+    /// # Errors
+    /// No pattern has the name. The message lists the known names.
+    fn from_str(name: &str) -> Result<SplitPattern> {
         match name {
             "none" => Ok(SplitPattern::None),
             "llama3" => Ok(SplitPattern::Named(NamedPattern::Gpt4)),
             _ => {
                 let named = NamedPattern::ALL.into_iter().find(|named| named.name() == name);
-                named.map(SplitPattern::Named).ok_or_else(|| UnknownPattern { name: name.to_owned() })
+                named.map(SplitPattern::Named).ok_or_else(|| {
+                    Error::usage(format!(
+                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
+                    ))
+                })
             }
         }
     }
@@ -418,10 +410,10 @@ mod tests {
             let regex = pattern.regex().expect("one expression");
             assert_eq!(SplitPattern::from_regex(regex), pattern, "{name}");
             let written = pattern.oniguruma().expect("named patterns can be written");
-            let steps = written.iter().map(|(regex, covers)| step(regex, *covers)).collect();
+            let steps = written.iter().map(|regex| step(regex, false)).collect();
             assert_eq!(SplitPattern::from_steps(steps), pattern, "{name}");
         }
-        assert_eq!("llama3".parse(), Ok(SplitPattern::Named(NamedPattern::Gpt4)));
+        assert_eq!("llama3".parse().ok(), Some(SplitPattern::Named(NamedPattern::Gpt4)));
         assert!("gpt5".parse::<SplitPattern>().is_err());
     }
 

@@ -32,13 +32,14 @@ pub(super) struct MergeScratch<W> {
     pub(super) created: Vec<PairId>,
 }
 
-impl<W> Default for MergeScratch<W> {
+impl<W: Default> Default for MergeScratch<W> {
     fn default() -> MergeScratch<W> {
         MergeScratch { results: vec![SegmentResult::default()], max_segments: 1, created: Vec::new() }
     }
 }
 
 /// The result of a merge step in one segment of the text.
+#[derive(Default)]
 struct SegmentResult<W> {
     /// Where the pair was merged, in ascending order.
     sites: Vec<MergeSite<W>>,
@@ -50,18 +51,6 @@ struct SegmentResult<W> {
     merged: u64,
     /// The pair of the right and the left token of the merged pair, and how often it ended between adjacent sites.
     between: EndedBetween,
-}
-
-impl<W> Default for SegmentResult<W> {
-    fn default() -> SegmentResult<W> {
-        SegmentResult {
-            sites: Vec::new(),
-            left: NeighbourTable::default(),
-            right: NeighbourTable::default(),
-            merged: 0,
-            between: EndedBetween::default(),
-        }
-    }
 }
 
 impl<W> SegmentResult<W> {

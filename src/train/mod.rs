@@ -39,7 +39,7 @@ pub use learn::learn_merges;
 pub use memory::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
 #[doc(hidden)]
 pub use scan::{ScanEngine, merges_by_scanning};
-pub use scores::{ParseScoreError, Powers, Score};
+pub use scores::{Powers, Score};
 pub use tie_break::TieBreak;
 pub use verify::{Deviation, verify_from, verify_merges, verify_sequences};
 

@@ -17,7 +17,7 @@ use super::tie_break::ById;
 use super::{Learned, Merge, MergeLog, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 
 /// The quantity that training maximises: at each step the pair with the greatest score is merged.
@@ -31,7 +31,7 @@ use crate::observer::{Observer, Stage};
 ///
 /// let score: Score = "conditional:2,1,1".parse()?;
 /// assert_eq!(Some(score), Powers::new(2, 1, 1).map(Score::Conditional));
-/// # Ok::<(), tokenmill::train::ParseScoreError>(())
+/// # Ok::<(), tokenmill::Error>(())
 /// ```
 ///
 /// Bytes per token on the training text after 2 000 merges, with a minimum frequency of 2:
@@ -97,19 +97,11 @@ struct UncheckedPowers {
     r: u8,
 }
 
-/// The error for text that is not a score, and for powers above 3.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MAX_POWER}"
-)]
-pub struct ParseScoreError {
-    text: String,
-}
-
-impl From<ParseScoreError> for Error {
-    fn from(error: ParseScoreError) -> Error {
-        Error::new(ErrorKind::Usage, error)
-    }
+/// Returns the error for text that is not a score, and for powers above 3.
+fn not_a_score(text: &str) -> Error {
+    Error::usage(format!(
+        "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MAX_POWER}"
+    ))
 }
 
 impl Powers {
@@ -121,10 +113,10 @@ impl Powers {
 }
 
 impl TryFrom<UncheckedPowers> for Powers {
-    type Error = ParseScoreError;
+    type Error = Error;
 
-    fn try_from(UncheckedPowers { p, q, r }: UncheckedPowers) -> Result<Powers, ParseScoreError> {
-        Powers::new(p, q, r).ok_or_else(|| ParseScoreError { text: format!("conditional:{p},{q},{r}") })
+    fn try_from(UncheckedPowers { p, q, r }: UncheckedPowers) -> Result<Powers> {
+        Powers::new(p, q, r).ok_or_else(|| not_a_score(&format!("conditional:{p},{q},{r}")))
     }
 }
 
@@ -139,9 +131,9 @@ impl fmt::Display for Score {
 }
 
 impl FromStr for Score {
-    type Err = ParseScoreError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Score, ParseScoreError> {
+    fn from_str(text: &str) -> Result<Score> {
         let conditional = || {
             let powers = text.strip_prefix("conditional:")?.split(',');
             let powers: Vec<u8> = powers.map(|power| power.trim().parse().ok()).collect::<Option<_>>()?;
@@ -151,7 +143,7 @@ impl FromStr for Score {
         match text {
             "count" => Ok(Score::Count),
             "count-length" => Ok(Score::CountLength),
-            _ => conditional().ok_or_else(|| ParseScoreError { text: text.to_owned() }),
+            _ => conditional().ok_or_else(|| not_a_score(text)),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::corpus::{Cell, PairId, Weight};
 use super::pairs::{KeptPairs, Pair};
-use crate::base::int::{to_usize, truncate_to_u32};
+use crate::base::int::{ALL_BYTES, to_usize, truncate_to_u32};
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
 /// the pairs, so the result never depends on threads or hash order.
@@ -147,18 +147,6 @@ pub(super) struct ByBytes<'a> {
     created_tokens: Vec<(usize, usize)>,
 }
 
-/// Byte `b` at index `b`, so that a slice of one element gives the bytes of a single-byte token.
-static SINGLE_BYTES: [u8; 256] = {
-    let mut bytes = [0; 256];
-    let (mut rank, mut byte) = (0, 0u8);
-    while rank < 255 {
-        rank += 1;
-        byte += 1;
-        bytes[rank] = byte;
-    }
-    bytes
-};
-
 impl<'a> ByBytes<'a> {
     /// `bytes` has the byte at each position of the corpus.
     pub(super) fn new(bytes: &'a [u8]) -> ByBytes<'a> {
@@ -169,7 +157,7 @@ impl<'a> ByBytes<'a> {
     fn of(&self, token: u32) -> &'a [u8] {
         let token = to_usize(token);
         if token < 256 {
-            return &SINGLE_BYTES[token..=token];
+            return &ALL_BYTES[token..=token];
         }
         let (start, length) = self.created_tokens[token - 256];
         &self.bytes[start..start + length]

@@ -120,7 +120,7 @@ fn count_unmerged(vocabulary: &Vocabulary) -> usize {
         .collect();
     let fails = |merger: &mut BpeMerger, (id, bytes): (TokenId, &[u8])| {
         let symbols = bytes.iter().map(|&byte| vocabulary.byte_ids[usize::from(byte)].get());
-        merger.run(symbols, |pair, _| pairs.get(&pair).copied()) != [id.get()]
+        merger.run(symbols, |pair, _| pairs.get(&pair).copied(), |_| {}) != [id.get()]
     };
     let tokens: Vec<_> = vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
     let fails = tokens.into_par_iter().map_init(BpeMerger::default, fails);
@@ -166,7 +166,7 @@ fn rank_order(vocabulary: &Vocabulary, merges_by_token: &[MakerSummary]) -> bool
 ///
 /// O(n log n), so that a file with one enormous token takes no longer than its size suggests. The buffers are reused
 /// between calls.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct BpeMerger {
     /// The symbol at each position; positions that were merged away keep an old one.
     symbols: Vec<u32>,
@@ -183,7 +183,7 @@ pub(super) struct BpeMerger {
 
 /// A pair to merge. The derived order compares the fields from first to last, so rank and position decide. The pair
 /// says whether the candidate is still valid when its turn comes.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MergeCandidate {
     /// The rank that the look-up gave for the pair.
     rank: u32,
@@ -200,22 +200,13 @@ const END: usize = usize::MAX;
 
 impl BpeMerger {
     /// Merges until no adjacent pair has a rank, and returns the remaining symbols. `lookup` receives a pair and the
-    /// range of original symbols that it covers. It returns the pair's rank and the symbol that replaces it.
+    /// range of original symbols that it covers. It returns the pair's rank and the symbol that replaces it. `merged`
+    /// receives each pair that is merged, in order; not one that was queued but lost a symbol to another merge.
     ///
     /// The range has the indices of the sequence as it was given. Each merge leads to at most two further look-ups,
     /// one for the pair on either side of the new symbol. Merging is deterministic: it depends only on the symbols
     /// and on what `lookup` returns.
     pub(super) fn run(
-        &mut self,
-        symbols: impl IntoIterator<Item = u32>,
-        lookup: impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
-    ) -> &[u32] {
-        self.run_observed(symbols, lookup, |_| {})
-    }
-
-    /// Does the same as [`run`](BpeMerger::run), and calls `merged` with each pair that is merged, in order. A pair
-    /// that was queued but lost a symbol to another merge is not reported.
-    pub(super) fn run_observed(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
         mut lookup: impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The file that Hugging Face's tokenizers reads.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
@@ -78,25 +78,14 @@ impl fmt::Display for Format {
     }
 }
 
-/// The error for a string that names no format.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown tokenizer format {name:?}; the formats are hf, tiktoken, minbpe and gpt2")]
-pub struct NotFormat {
-    /// The string as it was given.
-    name: String,
-}
-
-impl From<NotFormat> for Error {
-    fn from(error: NotFormat) -> Error {
-        Error::new(ErrorKind::Usage, error)
-    }
-}
-
 impl FromStr for Format {
-    type Err = NotFormat;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Format, NotFormat> {
+    fn from_str(name: &str) -> Result<Format> {
         let found = Format::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| NotFormat { name: name.to_owned() })
+        found.ok_or_else(|| {
+            let formats = "the formats are hf, tiktoken, minbpe and gpt2";
+            Error::usage(format!("unknown tokenizer format {name:?}; {formats}"))
+        })
     }
 }

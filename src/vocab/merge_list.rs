@@ -201,6 +201,7 @@ impl GivenMerges {
 /// Encodes pre-tokens by [`GivenMerges`] and counts how often each merge is applied.
 ///
 /// It exists because training that extends a tokenizer must start from exactly the tokens that this tokenizer makes.
+#[derive(Debug)]
 pub struct GivenEncoder<'a> {
     /// The pairs and the pre-tokens that are looked up.
     encoding: &'a GivenEncoding,
@@ -208,12 +209,6 @@ pub struct GivenEncoder<'a> {
     merger: BpeMerger,
     /// How often each given merge was applied, in the order of the list.
     merged: Vec<u64>,
-}
-
-impl std::fmt::Debug for GivenEncoder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GivenEncoder").finish_non_exhaustive()
-    }
 }
 
 impl GivenEncoder<'_> {
@@ -234,7 +229,7 @@ impl GivenEncoder<'_> {
             let merge = encoding.pairs.get(&pair)?;
             Some((merge.rank, merge.result))
         };
-        let left = merger.run_observed(symbols, lookup, |pair| {
+        let left = merger.run(symbols, lookup, |pair| {
             if let Some(merge) = encoding.pairs.get(&pair) {
                 let merged = &mut merged[merge.index];
                 *merged = merged.saturating_add(count.get());

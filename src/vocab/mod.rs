@@ -86,7 +86,7 @@ pub use derivation::{Checks, check};
 pub use folder::formats_in;
 #[cfg(feature = "data")]
 pub(crate) use folder::paths;
-pub use format::{Format, NotFormat};
+pub use format::Format;
 #[cfg(feature = "data")]
 pub(crate) use formats::stage;
 pub use formats::transformers::{

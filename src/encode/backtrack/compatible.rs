@@ -330,11 +330,11 @@ impl CompatibleMatrix {
                 let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
                 groups.push(Group { kept: row.kept, first: truncate_to_u32(words.range(list).start) });
             }
-            if words.items() > MAX_WORDS {
+            if words.items.len() > MAX_WORDS {
                 return None;
             }
         }
-        Some((CompatibleMatrix { groups: groups.into(), words: words.into_items().into() }, columns))
+        Some((CompatibleMatrix { groups: groups.into(), words: words.items.into() }, columns))
     }
 
     /// Start of the row of a set.
@@ -419,7 +419,7 @@ fn columns(sets: &InternedLists<IncompatibleRange>, numbers: usize) -> Vec<u32> 
 #[derive(Debug)]
 pub(super) struct InternedLists<T> {
     /// The items of all lists, concatenated in the order of the lists' numbers.
-    items: Vec<T>,
+    pub(super) items: Vec<T>,
     /// The end of each list in `items`, where the next one begins.
     ends: Vec<u32>,
     /// Finds a list's number by a hash of its items.
@@ -446,11 +446,6 @@ impl<T: ListItem> InternedLists<T> {
         lists
     }
 
-    /// Number of items in all lists.
-    pub(super) fn items(&self) -> usize {
-        self.items.len()
-    }
-
     /// Number of lists.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
@@ -470,16 +465,6 @@ impl<T: ListItem> InternedLists<T> {
     /// Prefetches the item at an index.
     pub(super) fn fetch(&self, at: usize) {
         huge_pages::fetch(&self.items, at);
-    }
-
-    /// The item at an index.
-    pub(super) fn item(&self, at: usize) -> T {
-        self.items[at]
-    }
-
-    /// The items of all lists, concatenated.
-    pub(super) fn into_items(self) -> Vec<T> {
-        self.items
     }
 
     /// The number of a list; adds it if it is new.

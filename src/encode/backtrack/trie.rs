@@ -75,11 +75,6 @@ impl TrieBuilder {
         Some(trie)
     }
 
-    /// All prefixes by number; parents come before their children.
-    pub(super) fn prefixes(&self) -> &[TriePrefix] {
-        &self.prefixes
-    }
-
     /// The prefixes that are one byte longer than this one, with their numbers, in the order in which they were
     /// added.
     pub(super) fn children(&self, prefix: &TriePrefix) -> impl Iterator<Item = (u32, &TriePrefix)> {
@@ -230,7 +225,7 @@ impl LongestPrefixTrie {
 
     /// Converts a trie to a double array; `None` if that would have more positions than [`LIMIT`].
     fn of(trie: &TrieBuilder) -> Option<LongestPrefixTrie> {
-        let prefixes = trie.prefixes();
+        let prefixes = &trie.prefixes;
         let mut array = DoubleArray::new();
         let mut nodes: Vec<TrieNode> = prefixes.iter().map(TrieNode::new).collect();
         let mut places = vec![0; nodes.len()];
@@ -388,7 +383,7 @@ impl TrieWalk {
 fn roots(trie: &TrieBuilder, nodes: &[TrieNode]) -> ([TrieNode; 256], Box<[TrieNode; 1 << 16]>) {
     let mut one = [TrieNode::default(); 256];
     let mut two = vec![TrieNode::default(); 1 << 16];
-    for (number, first) in trie.children(&trie.prefixes()[0]) {
+    for (number, first) in trie.children(&trie.prefixes[0]) {
         let node = nodes[to_usize(number)];
         one[usize::from(first.byte)] = node;
         two.iter_mut().skip(usize::from(first.byte)).step_by(256).for_each(|two| *two = node);

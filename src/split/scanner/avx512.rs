@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 
 use super::masks::{BLOCK, ClassPlanes, LeadBits, Masks, OpenCharacter, WINDOW};
 use super::rules::{BlockRule, scan_blocks};
+use crate::base::int::ALL_BYTES;
 
 /// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
@@ -57,18 +58,9 @@ fn load(bytes: &[u8]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
-    const NUMBERS: [u8; 64] = {
-        let mut numbers = [0; 64];
-        let mut number = 0;
-        while number < 64 {
-            numbers[number] = number as u8;
-            number += 1;
-        }
-        numbers
-    };
     ends.reserve(BLOCK);
     let count = mask.count_ones() as usize;
-    let set_bits = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
+    let set_bits = _mm512_maskz_compress_epi8(mask, load(&ALL_BYTES));
     let base = _mm512_set1_epi32(at as i32);
     // SAFETY: the vector has capacity for 64 more numbers, and no store goes beyond them. The length grows by
     // `count`, and the stores have written the first `count` numbers.

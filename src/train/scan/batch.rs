@@ -54,8 +54,8 @@ type Candidate = (u64, Reverse<(u32, u32)>, Code, Code);
 ///   after l.
 pub(super) fn choose(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLimits) -> Vec<BatchRule> {
     let mut batch: Vec<BatchRule> = Vec::new();
-    let mut lefts = vec![false; counts.side()];
-    let mut rights = vec![false; counts.side()];
+    let mut lefts = vec![false; counts.side];
+    let mut rights = vec![false; counts.side];
     let mut min_count = limits.min_count;
     for (count, _, left, right) in candidates(counts, tokens, limits) {
         let (l, r) = (usize::from(left), usize::from(right));
@@ -63,7 +63,7 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[CodeToken], limits: BatchLim
             break;
         }
         batch.push(BatchRule { left, right, new_code: 0, count });
-        if Stars::needed(&batch) > MAX_STARS {
+        if cover_with_stars(&batch).len() > MAX_STARS {
             batch.pop();
             break;
         }
@@ -124,7 +124,7 @@ pub(super) struct BatchRules {
     /// The codes of rules with two equal codes.
     pub(super) doubles: Vec<Code>,
     /// The rules with two different codes.
-    pub(super) stars: Stars,
+    pub(super) stars: Vec<StarBits>,
     /// Index of each code among the distinct left codes, counted from 1; 0 for other codes.
     left_indices: Box<[u8; MAX_CODES]>,
     /// The same for right codes.
@@ -141,7 +141,7 @@ impl BatchRules {
     pub(super) fn new(list: Vec<BatchRule>) -> BatchRules {
         let mut rules = BatchRules {
             doubles: list.iter().filter(|rule| rule.left == rule.right).map(|rule| rule.left).collect(),
-            stars: Stars::new(&list),
+            stars: star_sets(&list),
             left_indices: Box::new([0; MAX_CODES]),
             right_indices: Box::new([0; MAX_CODES]),
             found: [[NONE; MAX_RULES + 1]; MAX_RULES + 1],
@@ -194,11 +194,20 @@ fn index_in(indices: &mut [u8; MAX_CODES], code: Code, known: &mut u8) -> u8 {
 /// The pairs are covered by stars: one left code with several right codes, or one right code with several left
 /// codes. Each star has a bit. A pair is a rule exactly if some star has its left code on the left and its
 /// right code on the right. The several codes of a star share their high byte, so one bit for each low byte and
-/// one for each high byte identify its codes exactly.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stars {
-    /// Each set has up to eight stars.
-    pub(super) sets: Vec<StarBits>,
+/// one for each high byte identify its codes exactly. Each set has up to eight stars.
+fn star_sets(rules: &[BatchRule]) -> Vec<StarBits> {
+    let mut sets = Vec::new();
+    for eight in cover_with_stars(rules).chunks(8) {
+        let mut bits = StarBits { left: SideBits::NONE, right: SideBits::NONE };
+        for (star, bit) in eight.iter().zip((0..8).map(|n| 1 << n)) {
+            for &(left, right) in star {
+                bits.left.add(left, bit);
+                bits.right.add(right, bit);
+            }
+        }
+        sets.push(bits);
+    }
+    sets
 }
 
 /// The bits of up to eight stars, one bit for each star.
@@ -224,28 +233,6 @@ impl SideBits {
         let [low, high] = code.to_le_bytes();
         self.low[usize::from(low)] |= bit;
         self.high[usize::from(high)] |= bit;
-    }
-}
-
-impl Stars {
-    fn new(rules: &[BatchRule]) -> Stars {
-        let mut sets = Vec::new();
-        for eight in cover_with_stars(rules).chunks(8) {
-            let mut bits = StarBits { left: SideBits::NONE, right: SideBits::NONE };
-            for (star, bit) in eight.iter().zip((0..8).map(|n| 1 << n)) {
-                for &(left, right) in star {
-                    bits.left.add(left, bit);
-                    bits.right.add(right, bit);
-                }
-            }
-            sets.push(bits);
-        }
-        Stars { sets }
-    }
-
-    /// Number of stars that these rules need.
-    pub(super) fn needed(rules: &[BatchRule]) -> usize {
-        cover_with_stars(rules).len()
     }
 }
 

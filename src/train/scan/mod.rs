@@ -265,7 +265,7 @@ impl<'a> Scanner<'a> {
 
     /// Whether codes have two bytes.
     fn is_wide(&self) -> bool {
-        self.counts.side() > 256
+        self.counts.side > 256
     }
 
     /// Adds a byte to the tokens that may be merged.
@@ -344,7 +344,7 @@ impl<'a> Scanner<'a> {
     fn finish(self, exhausted: bool) -> Scanned<'a> {
         let continues = !exhausted && self.log.remaining() > 0;
         let text = continues.then(|| {
-            let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
+            let shared = self.rare.as_ref().map(|rare| (rare.code, &*rare.bytes));
             to_token_ids(&self.text, &self.ids, shared)
         });
         Scanned { text, log: self.log, tokens: self.token_count }

@@ -24,7 +24,7 @@ pub(super) fn apply(
     observer: &dyn Observer,
 ) -> Result<()> {
     let ends = text.ends(rules);
-    let side = counts.side();
+    let side = counts.side;
     let mut neighbours = text
         .chunks(&ends)
         .into_par_iter()

@@ -473,7 +473,7 @@ mod avx512 {
 
     use super::super::batch::{BatchRules, SideBits, StarBits};
     use super::{LANES, Planes, Sites, odd_of_runs};
-    use crate::base::int::{to_usize, truncate_to_u32};
+    use crate::base::int::{ALL_BYTES, to_usize, truncate_to_u32};
 
     /// Whether this processor has the features that [`close_gaps`] needs.
     pub(super) fn runs_here() -> bool {
@@ -498,7 +498,7 @@ mod avx512 {
         sites: &mut Sites,
     ) {
         assert!(runs_here() && from.len().is_multiple_of(LANES) && from.end < planes.low.len());
-        let sets = rules.stars.sets.as_slice();
+        let sets = rules.stars.as_slice();
         let wide = !planes.high.is_empty();
         // SAFETY: the assertion has just checked that the processor has the features.
         unsafe {
@@ -527,7 +527,7 @@ mod avx512 {
         sites: &mut Sites,
     ) {
         let tables = sets.map(|bits| (StarTable::new(&bits.left), StarTable::new(&bits.right)));
-        let numbers = load(&LANE_NUMBERS);
+        let numbers = load(block(&ALL_BYTES, 0));
         let (low, high) = (&mut *planes.low, &mut *planes.high);
         let (mut out, mut removed, mut count) = (planes.out, u64::from(planes.removed), sites.count);
         for at in from.step_by(LANES) {
@@ -569,17 +569,6 @@ mod avx512 {
         planes.removed = removed == 1;
         sites.count = count;
     }
-
-    static LANE_NUMBERS: [u8; LANES] = {
-        let mut numbers = [0; LANES];
-        let (mut lane, mut number) = (0, 0u8);
-        while lane < LANES {
-            numbers[lane] = number;
-            lane += 1;
-            number += 1;
-        }
-        numbers
-    };
 
     /// The bits of the stars for each low byte and each high byte, in registers.
     #[derive(Clone, Copy)]

@@ -144,7 +144,7 @@ pub(super) const MAX_CODES: usize = 1 << 10;
 /// **Memory:** 8 bytes per pair: 0.5 MB for one-byte codes, 8 MB for two-byte codes.
 pub(super) struct PairCounts {
     /// Number of codes that the table has space for.
-    side: usize,
+    pub(super) side: usize,
     /// Counts by left code × `side` + right code.
     counts: Vec<u64>,
 }
@@ -162,11 +162,6 @@ impl PairCounts {
             to[..self.side].copy_from_slice(from);
         }
         wide
-    }
-
-    /// Number of codes that the table has space for.
-    pub(super) fn side(&self) -> usize {
-        self.side
     }
 
     /// Count of a pair.
@@ -291,7 +286,7 @@ pub(super) struct RareBytes {
     /// Whether each byte is one of them.
     has: [bool; 256],
     /// The byte at each occurrence of `code`, in the order of the text.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl RareBytes {
@@ -308,11 +303,6 @@ impl RareBytes {
     /// Whether `byte` is one of the rare bytes.
     pub(super) fn has(&self, byte: u8) -> bool {
         self.has[usize::from(byte)]
-    }
-
-    /// The byte at each occurrence of the shared code, in the order of the text.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Gives each rare byte its own code in a text of two-byte codes, and adds the pairs with these bytes to

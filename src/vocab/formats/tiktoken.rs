@@ -3,7 +3,8 @@
 //! A line of tiktoken's has a token in base64 and its rank, which is also its id. `tekken.json` also has the pattern
 //! and the special tokens, which get the lowest ids.
 
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
@@ -40,13 +41,6 @@ struct Sidecar {
 /// begin with white space.
 const NO_BYTES: &str = "=";
 
-/// Returns the path of the sidecar: `.json` is appended to the whole name.
-fn sidecar_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".json");
-    PathBuf::from(name)
-}
-
 /// Reads a rank file with its sidecar.
 ///
 /// # Errors
@@ -54,7 +48,10 @@ fn sidecar_path(path: &Path) -> PathBuf {
 /// ranks break an invariant of [`Vocabulary`] or need too many merges.
 pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let tokens = ranks(&read_text(path)?).map_err(|error| error.at(path.display()))?;
-    let sidecar = read_sidecar(path)?;
+    // The sidecar's name is the whole name with `.json` appended.
+    let mut sidecar_path = path.as_os_str().to_owned();
+    sidecar_path.push(".json");
+    let sidecar: Option<Sidecar> = read_json(Path::new(&sidecar_path))?;
     let is_alone = sidecar.is_none();
     let (split, specials) = match sidecar {
         Some(Sidecar { pat_str, special_tokens, .. }) => {
@@ -148,14 +145,6 @@ fn no_split() -> Error {
          `convert --split NAME --to tiktoken`: the converted tokenizer names both. OpenAI's files, such as \
          cl100k_base.tiktoken, are recognized by their names",
     )
-}
-
-/// Returns the sidecar of a rank file; `None` if there is none.
-///
-/// # Errors
-/// The sidecar cannot be read, or is not the JSON expected.
-fn read_sidecar(path: &Path) -> Result<Option<Sidecar>> {
-    read_json(&sidecar_path(path))
 }
 
 /// Base64 as tiktoken's reader accepts it: unused bits at the end may be set.
@@ -267,6 +256,7 @@ fn last_merges(
     let longer: Vec<usize> = (0..tokens.len()).filter(|&token| tokens[token].1.len() > 1).collect();
     let steps = |merger: &mut BpeMerger, &token: &usize| match tokens[token].1.len() {
         0..=MAX_DECOMPOSED_LENGTH => {
+            let is_earlier = |cut: &RankedMerge| cut.left.max(cut.right) < cut.result;
             decompositions_of(tokens, decompositions, token).filter(is_earlier).collect()
         }
         _ => Vec::from_iter(last_merge(merger, &tokens[token], &byte_ids, &ids)),
@@ -314,11 +304,6 @@ fn decompositions_of<'a>(
     })
 }
 
-/// Returns whether both parts have lower ranks than the token.
-fn is_earlier(cut: &RankedMerge) -> bool {
-    cut.left.max(cut.right) < cut.result
-}
-
 /// Returns the two tokens that remain of a long token when only lower ranks are merged. It merges the token's bytes.
 /// `None` if the number of remaining tokens is not two.
 fn last_merge(
@@ -328,14 +313,14 @@ fn last_merge(
     ids: &IdsByBytes<'_>,
 ) -> Option<RankedMerge> {
     let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
-    let left = merger.run(symbols, |(left, right), range| {
+    let lookup = |(left, right), range: Range<usize>| {
         if left == MISSING || right == MISSING {
             return None;
         }
         let id = *ids.get(&token[range])?;
         (id < *result).then_some((id.get(), id.get()))
-    });
-    let &[left, right] = left else { return None };
+    };
+    let &[left, right] = merger.run(symbols, lookup, |_| {}) else { return None };
     if left == MISSING || right == MISSING {
         return None;
     }

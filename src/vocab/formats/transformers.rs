@@ -73,22 +73,10 @@ impl WriteOptions {
 
     /// Returns the keys of `tokenizer_config.json` that these options set, sorted. Keys that every file has, such as
     /// `tokenizer_class`, are not among them.
-    pub fn config_keys(&self) -> Vec<&str> {
-        let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;
-        let set = [
-            ("bos_token", self.bos.is_some()),
-            ("eos_token", self.eos.is_some()),
-            ("pad_token", pad.is_some()),
-            ("unk_token", unk.is_some()),
-            ("mask_token", mask.is_some()),
-            ("model_max_length", model_max_length.is_some()),
-            ("chat_template", chat_template.is_some()),
-        ];
-        let own = set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key);
-        let mut keys: Vec<&str> = own.collect();
-        keys.extend(kept.keys().map(String::as_str).filter(|key| *key != "clean_up_tokenization_spaces"));
+    pub fn config_keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = tokenizer_config(self).0.keys().cloned().collect();
+        keys.retain(|key| ![TOKENIZER_CLASS, CLEAN_UP].contains(&&**key));
         keys.sort_unstable();
-        keys.dedup();
         keys
     }
 }
@@ -105,6 +93,9 @@ impl Default for WriteOptions {
 }
 
 /// The key of [`WriteOptions::bos`].
+/// Keys that every file has.
+const TOKENIZER_CLASS: &str = "tokenizer_class";
+const CLEAN_UP: &str = "clean_up_tokenization_spaces";
 const BOS: &str = "bos_token";
 /// The key of [`WriteOptions::eos`].
 const EOS: &str = "eos_token";
@@ -198,8 +189,8 @@ pub(in crate::vocab) fn tokenizer_config(options: &WriteOptions) -> ConfigJson {
     let mut insert = |key: &str, value: Option<Value>| {
         value.map(|value| entries.insert(key.to_owned(), value));
     };
-    insert("tokenizer_class", Some(json!("PreTrainedTokenizerFast")));
-    insert("clean_up_tokenization_spaces", Some(json!(false)));
+    insert(TOKENIZER_CLASS, Some(json!("PreTrainedTokenizerFast")));
+    insert(CLEAN_UP, Some(json!(false)));
     insert(BOS, token(&options.bos));
     insert(EOS, token(&options.eos));
     kept.iter().for_each(|(key, value)| insert(key, Some(value.clone())));

@@ -160,7 +160,7 @@ impl LazyDfa {
     /// A DFA with the start state and the states of single bytes.
     fn new(tokens: &EarlyTokens) -> LazyDfa {
         let transitions = Transitions::new();
-        let mut builder = DfaBuilder { states: States::new(), placer: TransitionPlacer::new() };
+        let mut builder = DfaBuilder { states: States::new(), placer: TransitionPlacer::default() };
         let fresh =
             array::from_fn(|byte| builder.states.fresh(tokens, truncate_to_u32(byte).to_le_bytes()[0]));
         builder.add_states(&transitions);
@@ -280,7 +280,7 @@ impl LazyDfa {
 impl DfaBuilder {
     /// Whether states or transitions have reached their limit.
     fn is_full(&self) -> bool {
-        self.placer.are_full() || self.states.are_full()
+        self.placer.full || self.states.are_full()
     }
 
     /// Gives new states their positions.
@@ -434,7 +434,7 @@ impl EarlyTokens {
         let (sets_after, sets) = order.sets_after()?;
         let after = IncompatibleAfter::new(&prefixes, sets_after, &sets);
         let lengths = early.ordinary().map(|(_, bytes)| truncate_to_u32(bytes.len())).collect();
-        Some(EarlyTokens { prefixes, after, incompatible: sets.into_items().into(), lengths, late })
+        Some(EarlyTokens { prefixes, after, incompatible: sets.items.into(), lengths, late })
     }
 
     /// Number of early tokens.

@@ -75,7 +75,7 @@ impl States {
 
     /// Whether the DFA counts as full.
     pub(super) fn are_full(&self) -> bool {
-        self.all.items() + self.sets.items() >= MAX_ITEMS
+        self.all.items.len() + self.sets.items.len() >= MAX_ITEMS
     }
 
     /// The length in bytes of each partial token of a state; 0 for the last one.
@@ -96,7 +96,7 @@ impl States {
         let list = self.all.range(state);
         let last = list.end - 1;
         for at in list.start..last {
-            let partial = self.all.item(at);
+            let partial = self.all.items[at];
             let Some(child) = prefixes.child(partial.prefix, byte) else { continue };
             let token = prefixes.token(child);
             if token != NONE && self.is_compatible(tokens, partial, child) {
@@ -104,7 +104,7 @@ impl States {
             }
             next.extend(self.narrowed(tokens, partial, child));
         }
-        next.extend(self.narrowed(tokens, self.all.item(last), child));
+        next.extend(self.narrowed(tokens, self.all.items[last], child));
         let state = self.number(tokens, &mut next, found.token());
         next.clear();
         self.next = next;

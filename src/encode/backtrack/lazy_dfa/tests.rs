@@ -116,7 +116,7 @@ proptest! {
     /// that they had, until other states take the positions.
     #[test]
     fn transitions_that_were_stored_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
-        let (transitions, mut steps) = (Transitions::new(), TransitionPlacer::new());
+        let (transitions, mut steps) = (Transitions::new(), TransitionPlacer::default());
         (0..3).for_each(|set| steps.add_state(&transitions, 7 * set));
         let base = |state: u32| transitions.record(state).base;
         let step = |state: u32, byte: u8| Transition {
@@ -147,7 +147,7 @@ proptest! {
                 prop_assert_eq!(transitions.record(state).excluded, 7 * state);
             }
         }
-        prop_assert!(!steps.are_full());
+        prop_assert!(!steps.full);
         // The state with all bytes must move if others share its block, and leaves transitions at its former
         // base.
         prop_assert!(few == 0 || first != Some(base(1)) && stale > 0);

@@ -183,14 +183,14 @@ impl Transitions {
 /// A state moves when it finds a position taken. Its old entries stay until other states take their positions,
 /// for transitions that still lead to the old base. These are [redirected](Transitions::redirect) when a thread misses
 /// a transition there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TransitionPlacer {
     /// The blocks of the transition table, in order.
     blocks: Vec<PositionBlock>,
     /// The codes by which each state has transitions.
     codes: Vec<CodeSet>,
     /// Whether a transition found no position.
-    full: bool,
+    pub(super) full: bool,
 }
 
 /// The positions and the bases of a block that are available.
@@ -295,16 +295,6 @@ impl CodeSet {
 }
 
 impl TransitionPlacer {
-    /// No states yet.
-    pub(super) fn new() -> TransitionPlacer {
-        TransitionPlacer { blocks: Vec::new(), codes: Vec::new(), full: false }
-    }
-
-    /// Whether a transition found no position.
-    pub(super) fn are_full(&self) -> bool {
-        self.full
-    }
-
     /// Adds the next state, without any transition.
     pub(super) fn add_state(&mut self, transitions: &Transitions, excluded: u32) {
         let state = truncate_to_u32(self.codes.len());

@@ -20,13 +20,13 @@ use crate::vocab::vocabulary::{ADDS_SPACE, Vocabulary};
 /// How a file splits text.
 pub(super) struct PreTokenizer {
     /// The steps in their order, one of them `ByteLevel`; empty if the file has no pre-tokenizer.
-    steps: Vec<PreTokenizerStep>,
+    pub(super) steps: Vec<PreTokenizerStep>,
     /// Whether a space is put before a text that does not begin with one.
     pub(super) prefix_space: bool,
 }
 
 /// One step of a pre-tokenizer. `Digits` and `Punctuation` are splits by fixed patterns here.
-enum PreTokenizerStep {
+pub(super) enum PreTokenizerStep {
     /// Converts text to the byte alphabet, and splits it by GPT-2's pattern if `splits` is set.
     ByteLevel { splits: bool, prefix_space: bool },
     /// Splits by a pattern; see [`SplitStep`] for the fields.
@@ -35,7 +35,7 @@ enum PreTokenizerStep {
 
 /// The pattern of a `Split`.
 #[derive(Deserialize)]
-enum PatternJson {
+pub(super) enum PatternJson {
     /// A regular expression in Oniguruma's dialect.
     Regex(String),
     /// A literal string.
@@ -109,12 +109,6 @@ const BEHAVIORS: [(&str, SplitBehavior); 5] = [
 ];
 
 impl PreTokenizer {
-    /// Returns whether the file has no pre-tokenizer, so that it neither splits text nor converts it to the byte
-    /// alphabet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-    }
-
     /// Returns the steps as one pattern.
     ///
     /// # Errors
@@ -456,7 +450,7 @@ pub(super) fn write_pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
 /// Appends the splits of these steps, one per regular expression.
 fn write_steps(steps: &[SplitStep], written: &mut Vec<Value>) -> Result<()> {
     for step in steps {
-        for (regex, _) in step.pattern.oniguruma()? {
+        for regex in step.pattern.oniguruma()? {
             written.push(write_step(regex, step));
         }
     }

@@ -204,7 +204,7 @@ pub(in crate::vocab) fn parse(
         }
     }
     let vocabulary = vocabulary(file, split, prefix_space, template, options).map_err(in_file)?;
-    if pre_tokenizer.is_empty() {
+    if pre_tokenizer.steps.is_empty() {
         observer.noted(&format!(
             "{}: it has no pre_tokenizer, so texts are not split; Hugging Face's tokenizers would drop characters that the \
              byte alphabet spells differently, such as spaces",
