@@ -226,19 +226,18 @@ impl Histogram {
     /// Counts one item of this length.
     pub fn add(&mut self, length: u64) {
         let (from, to) = Histogram::bounds(Histogram::bin_number(length));
-        match self.bins.binary_search_by_key(&from, |bin| bin.from) {
-            Ok(found) => self.bins[found].count += 1,
-            Err(place) => self.bins.insert(place, Bin { from, to, count: 1 }),
-        }
+        self.add_bin(Bin { from, to, count: 1 });
     }
 
     /// Adds the counts of another histogram.
     pub fn add_all(&mut self, other: &Histogram) {
-        for &bin in &other.bins {
-            match self.bins.binary_search_by_key(&bin.from, |own| own.from) {
-                Ok(found) => self.bins[found].count += bin.count,
-                Err(place) => self.bins.insert(place, bin),
-            }
+        other.bins.iter().for_each(|bin| self.add_bin(*bin));
+    }
+
+    fn add_bin(&mut self, bin: Bin) {
+        match self.bins.binary_search_by_key(&bin.from, |own| own.from) {
+            Ok(found) => self.bins[found].count += bin.count,
+            Err(place) => self.bins.insert(place, bin),
         }
     }
 

@@ -64,19 +64,9 @@ pub(super) struct MissingByteTable {
 struct Substitute {
     /// The token of each byte: `unk_token` for bytes without one.
     byte_ids: [TokenId; 256],
-    /// Which missing bytes stay in the pre-token. The others are removed before merging.
-    kept: UnkPerRun,
-}
-
-/// Which of the missing bytes produce an `unk_token`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UnkPerRun {
-    /// None of them, as the tokenizer has no `unk_token`.
-    None,
-    /// The first of each run of consecutive ones.
-    First,
-    /// Each of them, as the tokenizer's `unk_token` does not fuse.
-    All,
+    /// Missing bytes of each run of consecutive ones that stay in the pre-token and become `unk_token`: all of them, 1
+    /// if the token fuses, 0 if there is none. The others are removed before merging.
+    max_per_run: usize,
 }
 
 impl MissingByteTable {
@@ -132,22 +122,14 @@ impl MissingByteTable {
     /// Bytes that are dropped are not among those returned, so their neighbours can merge with each other. Copies the
     /// pre-token.
     pub(super) fn substituted(&self, pretoken: &[u8]) -> Option<(Vec<u8>, &[TokenId; 256])> {
-        let Substitute { byte_ids, kept } = self.substitute.as_ref()?;
-        let is_missing = |byte: u8| self.is_missing[usize::from(byte)];
+        let Substitute { byte_ids, max_per_run } = self.substitute.as_ref()?;
         let mut left = Vec::with_capacity(pretoken.len());
-        let mut in_run = false;
+        let mut run = 0;
         for &byte in pretoken {
-            let missing = is_missing(byte);
-            let keep = match kept {
-                _ if !missing => true,
-                UnkPerRun::None => false,
-                UnkPerRun::First => !in_run,
-                UnkPerRun::All => true,
-            };
-            if keep {
+            run = if self.is_missing[usize::from(byte)] { run + 1 } else { 0 };
+            if run <= *max_per_run {
                 left.push(byte);
             }
-            in_run = missing;
         }
         Some((left, byte_ids))
     }
@@ -178,7 +160,7 @@ impl Substitute {
     fn new(vocabulary: &Vocabulary) -> Result<Substitute> {
         let mut byte_ids = *vocabulary.byte_ids();
         let Some(unknown) = vocabulary.unknown() else {
-            return Ok(Substitute { byte_ids, kept: UnkPerRun::None });
+            return Ok(Substitute { byte_ids, max_per_run: 0 });
         };
         let text = &unknown.text;
         let cannot = |problem: String| Error::usage(problem).with_help("leave `--missing-bytes hf` out");
@@ -193,7 +175,7 @@ impl Substitute {
             )));
         }
         vocabulary.missing_bytes().iter().for_each(|&byte| byte_ids[usize::from(byte)] = id);
-        Ok(Substitute { byte_ids, kept: if unknown.fuse { UnkPerRun::First } else { UnkPerRun::All } })
+        Ok(Substitute { byte_ids, max_per_run: if unknown.fuse { 1 } else { usize::MAX } })
     }
 }
 

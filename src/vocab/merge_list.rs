@@ -73,25 +73,21 @@ impl Vocabulary {
         let from_bytes = given == 0 && !self.merges.is_empty();
         let looked_up = self.ignore_merges && !from_bytes && self.looks_up(given);
         let plain = if looked_up { None } else { self.as_list(given).ok() };
-        let (first, mut numbers, mut ids, ranks, encoding) = match plain {
+        let (mut merges, mut numbers, mut ranks, encoding) = match plain {
             Some((merges, numbers)) => {
-                let made = self.merges.iter().take(given).map(|merge| merge.result);
-                let ids = self.byte_ids.into_iter().chain(made).collect();
-                (merges, numbers, ids, (0..given).collect(), None)
+                (merges.iter().copied().collect(), numbers, (0..given).collect(), None)
             }
-            None if from_bytes => (Merges::default(), self.numbers(), self.byte_ids.to_vec(), vec![], None),
             None => self.by_length(given),
         };
-        let mut merges: Vec<Merge> = first.iter().copied().collect();
-        let mut ranks: Vec<usize> = ranks;
         for (index, merge) in self.merges.iter().enumerate().skip(given) {
             if index > 0 && merge.rank == self.merges[index - 1].rank {
                 return Err(not_a_list(format!("merges {index} and {} have the same rank", index + 1)));
             }
             merges.push(listed(merge, index, &mut numbers).map_err(not_a_list)?);
-            ids.push(merge.result);
             ranks.push(index);
         }
+        let made = ranks.iter().map(|&rank| self.merges[rank].result);
+        let ids = self.byte_ids.into_iter().chain(made).collect();
         Ok(GivenMerges { merges: Merges::new(merges), given, ids, ranks, encoding })
     }
 
@@ -119,8 +115,8 @@ impl Vocabulary {
         later.iter().map(|merge| merge.result).filter(|id| !first.contains(id)).collect()
     }
 
-    /// Returns the given merges ordered by the length of their tokens, the number of each token, the token of each
-    /// number, the vocabulary's index of each merge, and the data to encode text.
+    /// Returns the given merges ordered by the length of their tokens, the number of each token, the vocabulary's
+    /// index of each merge, and the data to encode text.
     ///
     /// Every merge has a place in the list, so that counts by merge keep their positions. A placeholder stands for a
     /// merge that can never be applied, and no pair leads to it.
@@ -128,16 +124,14 @@ impl Vocabulary {
     fn by_length(
         &self,
         given: usize,
-    ) -> (Merges, FxHashMap<TokenId, u32>, Vec<TokenId>, Vec<usize>, Option<GivenEncoding>) {
+    ) -> (Vec<Merge>, FxHashMap<TokenId, u32>, Vec<usize>, Option<GivenEncoding>) {
         let mut numbers = self.numbers();
-        let mut ids = self.byte_ids.to_vec();
         let length = |id: TokenId| self.bytes(id).map_or(0, <[u8]>::len);
         let mut ranks: Vec<usize> = (0..given).collect();
         ranks.sort_by_key(|&rank| length(self.merges[rank].result));
         let (mut merges, mut encoding) = (Vec::with_capacity(given), GivenEncoding::default());
         for (index, &rank) in ranks.iter().enumerate() {
             let merge = &self.merges[rank];
-            ids.push(merge.result);
             let parts = (numbers.get(&merge.left).copied(), numbers.get(&merge.right).copied());
             let (Some(left), Some(right)) = parts else {
                 // No merge makes this part, so the pair never occurs. A placeholder keeps the numbers of later
@@ -157,7 +151,7 @@ impl Vocabulary {
                 encoding.whole_pretokens.entry(bytes.into()).or_insert_with(|| numbers.get(&id).copied());
             }
         }
-        (Merges::new(merges), numbers, ids, ranks, Some(encoding))
+        (merges, numbers, ranks, Some(encoding))
     }
 }
 
@@ -309,8 +303,7 @@ impl Vocabulary {
     /// # Errors
     /// Merges share a rank, or one of them cannot be [listed].
     pub(super) fn as_list(&self, max_merges: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
-        let mut numbers: FxHashMap<TokenId, u32> =
-            (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
+        let mut numbers = self.numbers();
         let mut merges = Vec::with_capacity(max_merges);
         for (index, merge) in self.merges.iter().enumerate().take(max_merges) {
             if to_usize(merge.rank) != index {

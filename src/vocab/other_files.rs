@@ -1,10 +1,6 @@
 //! The kinds of files that are no tokenizer but are often given for one. [`OtherFileKind`] names the kind in an error.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-
-use crate::base::hash::Map;
-use crate::base::int::TokenId;
+use serde_json::Value;
 
 /// A kind of file that is no tokenizer but is often given for one. Naming the kind helps more than the parser's
 /// error.
@@ -131,8 +127,9 @@ pub(super) fn by_lines(text: &[u8]) -> Option<OtherFileKind> {
 }
 
 /// Returns the kind of a JSON file that is no `tokenizer.json`, by its top-level keys.
-pub(super) fn by_keys(json: &[u8]) -> Option<OtherFileKind> {
-    let keys: Map<String, IgnoredAny> = serde_json::from_slice(json).ok()?;
+pub(super) fn by_keys(file: &Value) -> Option<OtherFileKind> {
+    let keys = file.as_object()?;
+    let is_id = |value: &Value| value.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
     let has = |wanted: &[&str]| wanted.iter().all(|key| keys.contains_key(*key));
     let is_of = |some: &[&str]| some.iter().any(|key| keys.contains_key(*key));
     let (what, remedy) = if has(&["bpe_ranks", "pat_str"]) {
@@ -150,7 +147,7 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherFileKind> {
         )
     } else if is_of(&["model_type", "architectures"]) {
         ("the configuration of a model", BESIDE_WEIGHTS)
-    } else if !keys.is_empty() && serde_json::from_slice::<Map<String, TokenId>>(json).is_ok() {
+    } else if !keys.is_empty() && keys.values().all(is_id) {
         (
             "a list of tokens with their ids, without merges",
             "if it is byte-level BPE, name it vocab.json and put its merges.txt beside it",
@@ -161,32 +158,18 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherFileKind> {
     Some(OtherFileKind { what, remedy })
 }
 
-/// Returns the model type of a `tokenizer.json` that does not name it, as files of old versions do not.
+/// Returns the model type of a `tokenizer.json`, unless it may be BPE. Files of old versions do not name it.
 ///
-/// The fields of the model decide: only BPE has merges, only WordPiece limits the length of words, and only Unigram
-/// lists its tokens instead of mapping them to ids. `None` if it has merges, or if no type fits.
-pub(super) fn unnamed_model(json: &[u8]) -> Option<&'static str> {
-    #[derive(Deserialize)]
-    struct ModelOf<T> {
-        model: T,
-    }
-    #[derive(Deserialize)]
-    struct ModelFields {
-        max_input_chars_per_word: Option<IgnoredAny>,
-        merges: Option<IgnoredAny>,
-        vocab: Option<IgnoredAny>,
-    }
-    #[derive(Deserialize)]
-    struct ScoredVocab {
-        #[serde(rename = "vocab")]
-        _vocab: Vec<IgnoredAny>,
-    }
-    let ModelOf { model } = serde_json::from_slice::<ModelOf<ModelFields>>(json).ok()?;
-    match model {
-        ModelFields { merges: Some(_), .. } => None,
-        ModelFields { max_input_chars_per_word: Some(_), .. } => Some("WordPiece"),
-        _ if serde_json::from_slice::<ModelOf<ScoredVocab>>(json).is_ok() => Some("Unigram"),
-        ModelFields { vocab: Some(_), .. } => Some("WordLevel"),
-        _ => None,
+/// Without a name, the fields of the model decide: only BPE has merges, only WordPiece limits the length of words, and
+/// only Unigram lists its tokens instead of mapping them to ids. `None` also if no type fits.
+pub(super) fn other_model(file: &Value) -> Option<&str> {
+    let model = &file["model"];
+    let has = |key: &str| !model[key].is_null();
+    match model["type"].as_str() {
+        Some(named) if named != "BPE" => Some(named),
+        _ if has("merges") => None,
+        _ if has("max_input_chars_per_word") => Some("WordPiece"),
+        _ if model["vocab"].is_array() => Some("Unigram"),
+        _ => has("vocab").then_some("WordLevel"),
     }
 }

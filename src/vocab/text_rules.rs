@@ -99,16 +99,24 @@ impl From<&str> for SpecialToken {
 }
 
 impl SpecialToken {
-    /// Returns the named tokens. Those without an id get the next free ids, starting with `next`. A token with an id
-    /// moves the next free id behind its own. Ids end at 2^32 − 1; a clash there is found when the vocabulary is
-    /// built.
-    pub(super) fn numbered(named: &[SpecialToken], mut next: u32) -> Vec<AddedToken> {
-        let token = |SpecialToken { text, id }: &SpecialToken| {
+    /// Adds the named tokens that a file lacks: those that neither are in `added` nor are keys. Tokens without an id
+    /// get the next free ids, after `ids` and those of `added`. A token with an id moves the next free id behind its
+    /// own. Ids end at 2^32 − 1; a clash there is found when the vocabulary is built.
+    pub(super) fn add_new(
+        named: &[SpecialToken],
+        added: &mut Vec<AddedToken>,
+        ids: impl Iterator<Item = TokenId>,
+        is_key: impl Fn(&str) -> bool,
+    ) {
+        let highest = ids.chain(added.iter().map(|token| token.id)).max();
+        let mut next = highest.map_or(0, |highest| highest.get().saturating_add(1));
+        let is_listed = |text: &str| is_key(text) || added.iter().any(|token| token.text == text);
+        let new: Vec<&SpecialToken> = named.iter().filter(|named| !is_listed(&named.text)).collect();
+        for SpecialToken { text, id } in new {
             let id = id.unwrap_or(TokenId::new(next));
             next = next.max(id.get().saturating_add(1));
-            AddedToken::special(id, text)
-        };
-        named.iter().map(token).collect()
+            added.push(AddedToken::special(id, text));
+        }
     }
 }
 

@@ -68,13 +68,8 @@ pub(in crate::vocab) fn load(
     let ids = keyed.ids().map_err(|error| error.at(vocabulary.display()))?;
     let CompanionFiles { mut added, split, rules, bos_eos_template } =
         CompanionFiles::read(folder, &ids, options.split.clone(), observer)?;
-    let highest = keyed.entries.0.iter().map(|(_, id)| *id).chain(added.iter().map(|token| token.id)).max();
-    let next = highest.map_or(0, |highest| highest.get().saturating_add(1));
-    let is_new = |named: &&SpecialToken| {
-        !ids.contains_key(&*named.text) && !added.iter().any(|token| token.text == named.text)
-    };
-    let asked: Vec<SpecialToken> = options.special_tokens.iter().filter(is_new).cloned().collect();
-    added.extend(SpecialToken::numbered(&asked, next));
+    let key_ids = keyed.entries.0.iter().map(|(_, id)| *id);
+    SpecialToken::add_new(&options.special_tokens, &mut added, key_ids, |text| ids.contains_key(text));
     let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
     added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
     AddedToken::clear_idle_normalized(&mut added, !rules.normalizers.is_empty());

@@ -63,11 +63,8 @@ pub(in crate::vocab) fn load(path: &Path, options: &LoadOptions) -> Result<Vocab
     let mut added: Vec<AddedToken> =
         specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
     if is_alone {
-        let ids = tokens.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
-        let next = ids.max().map_or(0, |highest| highest.get().saturating_add(1));
-        let is_new = |named: &&SpecialToken| !added.iter().any(|token| token.text == named.text);
-        let named: Vec<SpecialToken> = options.special_tokens.iter().filter(is_new).cloned().collect();
-        added.extend(SpecialToken::numbered(&named, next));
+        let ids = tokens.iter().map(|(id, _)| *id);
+        SpecialToken::add_new(&options.special_tokens, &mut added, ids, |_| false);
     }
     let parts = parts(tokens, added, split).and_then(|parts| parts.build());
     parts.map_err(|error| error.at(path.display()))

@@ -50,10 +50,11 @@ struct TokenizerJson {
 
 /// A token in `added_tokens`. The fields are those of [`AddedToken`], in the order in which tokenizers writes them.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AddedTokenJson {
+#[serde(remote = "AddedToken", deny_unknown_fields)]
+struct AddedTokenFields {
     id: TokenId,
-    content: String,
+    #[serde(rename = "content")]
+    text: String,
     #[serde(default)]
     single_word: bool,
     #[serde(default)]
@@ -66,19 +67,9 @@ struct AddedTokenJson {
     special: bool,
 }
 
-impl AddedTokenJson {
-    /// Returns the token in the form that this program uses.
-    fn into_token(self) -> AddedToken {
-        let AddedTokenJson { id, content: text, single_word, lstrip, rstrip, normalized, special } = self;
-        AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
-    }
-
-    /// Returns the form in which the token is written.
-    fn from_token(token: AddedToken) -> AddedTokenJson {
-        let AddedToken { id, text: content, special, single_word, lstrip, rstrip, normalized } = token;
-        AddedTokenJson { id, content, single_word, lstrip, rstrip, normalized, special }
-    }
-}
+/// An added token in the form in which it is read and written.
+#[derive(Serialize, Deserialize)]
+struct AddedTokenJson(#[serde(with = "AddedTokenFields")] AddedToken);
 
 /// The `model` of a `tokenizer.json`.
 #[derive(Serialize, Deserialize)]
@@ -221,25 +212,13 @@ pub(in crate::vocab) fn parse(
 }
 
 /// Returns why a file does not parse. Other kinds of models have other fields, so the type says more than the field.
-/// The content is parsed again, with fewer fields each time, which costs time only for files that are refused.
+/// The content is parsed again, which costs time only for files that are refused.
 fn not_bpe(bytes: &[u8], error: serde_json::Error) -> Error {
-    #[derive(Deserialize)]
-    struct FileJson {
-        model: TypedJson,
-    }
-    #[derive(Deserialize)]
-    struct TypedJson {
-        r#type: String,
-    }
-    match serde_json::from_slice::<FileJson>(bytes) {
-        Ok(FileJson { model: TypedJson { r#type } }) if r#type != "BPE" => {
-            unsupported(format!("model {}", r#type))
-        }
-        _ => match (other_files::unnamed_model(bytes), other_files::by_keys(bytes)) {
-            (Some(model), _) => unsupported(format!("model {model}")),
-            (None, Some(other)) => of_other_kind(other),
-            (None, None) => not_json(error),
-        },
+    let file: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    match (other_files::other_model(&file), other_files::by_keys(&file)) {
+        (Some(model), _) => unsupported(format!("model {model}")),
+        (None, Some(other)) => of_other_kind(other),
+        (None, None) => not_json(error),
     }
 }
 
@@ -263,7 +242,7 @@ fn vocabulary(
     let normalizers = components::read_normalizers(file.normalizer.as_ref())?;
     let ModelJson { vocab, merges, ignore_merges, unk_token, fuse_unk, .. } = file.model;
     let json = JsonVocabulary { entries: vocab, merges: merges.0 };
-    let mut added: Vec<AddedToken> = file.added_tokens.into_iter().map(AddedTokenJson::into_token).collect();
+    let mut added: Vec<AddedToken> = file.added_tokens.into_iter().map(|token| token.0).collect();
     AddedToken::clear_idle_normalized(&mut added, !normalizers.is_empty());
     // Tokenizers ignores tokens with an empty text, and so their ids.
     added.retain(|token| !token.text.is_empty());
@@ -356,7 +335,7 @@ pub(in crate::vocab) fn render(vocabulary: &Vocabulary, options: &WriteOptions) 
         version: Some("1.0".to_owned()),
         truncation: None,
         padding: None,
-        added_tokens: vocabulary.added.iter().cloned().map(AddedTokenJson::from_token).collect(),
+        added_tokens: vocabulary.added.iter().cloned().map(AddedTokenJson).collect(),
         normalizer: components::write_normalizers(&vocabulary.rules.normalizers),
         pre_tokenizer: Some(components::write_pre_tokenizer(vocabulary)?),
         post_processor: components::write_post_processor(vocabulary),
