@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 /// compression overlap on all cores with little memory, and enough that readers do not notice the borders.
 pub(super) const GROUP_IDS: usize = 1 << 22;
 
-/// Number of rows in a row group, at most.
-pub(super) const GROUP_ROWS: usize = 1 << 20;
+/// Maximum number of rows in a row group. Unit tests write several row groups in less time if these are small.
+pub(super) const GROUP_ROWS: usize = if cfg!(test) { 1 << 15 } else { 1 << 20 };
 
 /// Length of a packed row in token ids, at most: a row group holds at least one row.
 pub const MAX_PACKED_LENGTH: usize = GROUP_IDS;
