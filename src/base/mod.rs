@@ -26,3 +26,11 @@ use std::path::Path;
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
+
+/// Returns whether this CPU has all of these features.
+#[cfg(target_arch = "x86_64")]
+macro_rules! cpu_has {
+    ($($feature:tt),+) => { $(is_x86_feature_detected!($feature))&&+ };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use cpu_has;

@@ -22,7 +22,7 @@ use crate::observer::{Observer, Silent};
 use crate::report;
 use crate::sink::{CARD_FILE, Manifest, TOKENIZER_FOLDER};
 use crate::source::OpenContext;
-use crate::train::{Deviation, verify_from, verify_memory_estimate, verify_sequences};
+use crate::train::{Deviation, verify_memory_estimate, verify_merges, verify_sequences};
 use crate::vocab::{self, Format, LoadOptions, Vocabulary};
 
 /// The verified contents of an output folder.
@@ -215,7 +215,7 @@ pub fn verify_list(
             Some((sequences, _)) => {
                 verify_sequences(sequences, &merges, checked.start, config, context.observer)
             }
-            None => verify_from(&pretokens, &merges, checked.start, config, context.observer),
+            None => verify_merges(&pretokens, &merges, checked.start, config, context.observer),
         }?;
         Ok(Verification {
             merges: list.merges().len(),

@@ -41,7 +41,7 @@ pub use memory::{extend_memory_estimate, memory_estimate, verify_memory_estimate
 pub use scan::{ScanEngine, merges_by_scanning};
 pub use scores::{Powers, Score};
 pub use tie_break::TieBreak;
-pub use verify::{Deviation, verify_from, verify_merges, verify_sequences};
+pub use verify::{Deviation, verify_merges, verify_sequences};
 
 /// Settings of [`learn_merges`]. [`TrainConfig::new`] gives the defaults for a number of merges.
 ///

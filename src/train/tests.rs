@@ -12,7 +12,7 @@ use super::pairs::{KeepRule, KeptPairs};
 use super::scores::{self, Measures};
 use super::{
     Deviation, Merge, Merges, Powers, Score, TieBreak, TokenSequences, TrainConfig, extend_merges,
-    extend_sequences, learn_merges, reference, verify_from, verify_merges, verify_sequences,
+    extend_sequences, learn_merges, reference, verify_merges, verify_sequences,
 };
 use crate::base::int::{Count, to_u64, to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
@@ -351,7 +351,7 @@ proptest! {
         prop_assert_eq!(new(&from_tokens.merges), new(&learned.merges));
         prop_assert_eq!(from_tokens.history.last(), learned.history.last());
         let merges = &learned.merges;
-        prop_assert_eq!(verify_from(&other, merges, given, &config, &Silent).unwrap(), None);
+        prop_assert_eq!(verify_merges(&other, merges, given, &config, &Silent).unwrap(), None);
         prop_assert_eq!(verify_sequences(sequences.clone(), merges, given, &config, &Silent).unwrap(), None);
         // With the last but one of the new merges left out, both report the same deviation.
         if merges.len() < given + 2 {
@@ -365,7 +365,7 @@ proptest! {
             return Ok(());
         }
         let lacking = Merges::new(lacking);
-        let found = verify_from(&other, &lacking, given, &config, &Silent).unwrap();
+        let found = verify_merges(&other, &lacking, given, &config, &Silent).unwrap();
         prop_assert_eq!(verify_sequences(sequences, &lacking, given, &config, &Silent).unwrap(), found);
     }
 
@@ -381,7 +381,7 @@ proptest! {
             min_frequency: Count::new(min_frequency), max_token_bytes, tie_break, score, ..TrainConfig::new(60)
         };
         let learned = learn_merges(pretokens.clone(), &config, &Silent).unwrap();
-        prop_assert_eq!(verify_merges(&pretokens, &learned.merges, &config, &Silent).unwrap(), None);
+        prop_assert_eq!(verify_merges(&pretokens, &learned.merges, 0, &config, &Silent).unwrap(), None);
     }
 
     #[test]
@@ -410,7 +410,7 @@ proptest! {
         let count = extend_merges(pretokens.clone(), &Merges::new(swapped.clone()), &only_it, &Silent)
             .unwrap().merges.iter().last().unwrap().count;
         merges[step] = swapped[step];
-        let found = verify_merges(&pretokens, &Merges::new(merges[..=step].to_vec()), &config, &Silent).unwrap();
+        let found = verify_merges(&pretokens, &Merges::new(merges[..=step].to_vec()), 0, &config, &Silent).unwrap();
         if count == right_one.count {
             prop_assert_eq!(found, None);
         } else {
@@ -425,7 +425,7 @@ fn a_merge_of_a_pair_that_does_not_occur_is_a_deviation() {
     let pretokens: PretokenCounts = [(b"ab".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(256, 99)]);
-    let found = verify_merges(&pretokens, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let found = verify_merges(&pretokens, &merges, 0, &TrainConfig::new(2), &Silent).unwrap();
     let expected = Deviation { merge: 1, chosen: (256, 99), count: Count::ZERO, better: None };
     assert_eq!(found, Some(expected));
 }
@@ -436,7 +436,7 @@ fn a_pair_that_disappeared_is_a_deviation() {
     let pretokens: PretokenCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
     let merge = |left, right| Merge { left, right, count: Count::ZERO };
     let merges = Merges::new(vec![merge(97, 98), merge(98, 99)]);
-    let found = verify_merges(&pretokens, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let found = verify_merges(&pretokens, &merges, 0, &TrainConfig::new(2), &Silent).unwrap();
     let better = Some(((256, 99), Count::new(3)));
     assert_eq!(found, Some(Deviation { merge: 1, chosen: (98, 99), count: Count::ZERO, better }));
 }

@@ -22,7 +22,7 @@ use crate::observer::{Observer, Stage};
 /// let words = |word: &[u8]| -> PretokenCounts { [(word, Count::new(5))].into_iter().collect() };
 /// let config = TrainConfig::new(1);
 /// let merges = learn_merges(words(b"xy"), &config, &Silent)?.merges;
-/// let deviation = verify_merges(&words(b"ababxy"), &merges, &config, &Silent)?.unwrap();
+/// let deviation = verify_merges(&words(b"ababxy"), &merges, 0, &config, &Silent)?.unwrap();
 /// assert_eq!((deviation.merge, deviation.count.get()), (0, 5));
 /// assert_eq!(deviation.better, Some(((97, 98), Count::new(10))));
 /// # Ok::<(), tokenmill::Error>(())
@@ -44,6 +44,9 @@ pub struct Deviation {
 /// merges of any program can be checked. [`Vocabulary::merge_list`](crate::Vocabulary::merge_list) gives the
 /// merges of a tokenizer file.
 ///
+/// The first `given` merges are applied without a check: they were learned from other text, as those of a tokenizer
+/// that was [extended](super::extend_merges).
+///
 /// Of `config`, the score, the minimum frequency and the maximum token length decide which pairs could have
 /// been merged.
 ///
@@ -63,24 +66,10 @@ pub struct Deviation {
 /// let words = PretokenCounts::from_iter(words);
 /// let config = TrainConfig::new(3);
 /// let learned = learn_merges(words.clone(), &config, &Silent)?;
-/// assert_eq!(verify_merges(&words, &learned.merges, &config, &Silent)?, None);
+/// assert_eq!(verify_merges(&words, &learned.merges, 0, &config, &Silent)?, None);
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn verify_merges(
-    pretokens: &PretokenCounts,
-    merges: &Merges,
-    config: &TrainConfig,
-    observer: &dyn Observer,
-) -> Result<Option<Deviation>> {
-    verify_from(pretokens, merges, 0, config, observer)
-}
-
-/// Like [`verify_merges`], but checks only the merges after the first `given`. Those are applied without a
-/// check: they were learned from other text, as those of a tokenizer that was [extended](super::extend_merges).
-///
-/// # Errors
-/// The same as [`verify_merges`].
-pub fn verify_from(
     pretokens: &PretokenCounts,
     merges: &Merges,
     given: usize,
@@ -88,17 +77,11 @@ pub fn verify_from(
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
     observer.started(Stage::Replay, Some(to_u64(merges.len())));
-    let (corpus, log) = if given == 0 {
-        let corpus = Corpus::new(pretokens)?;
-        let log = MergeLog::new(config, corpus.tokens);
-        (corpus, log)
-    } else {
-        replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?
-    };
+    let (corpus, log) = replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?;
     verify(corpus, log, merges, observer)
 }
 
-/// Like [`verify_from`], for sequences that the first `given` merges have already encoded.
+/// Like [`verify_merges`], for sequences that the first `given` merges have already encoded.
 ///
 /// # Errors
 /// The same as [`verify_merges`].

@@ -8,14 +8,11 @@ use std::arch::x86_64::*;
 use super::masks::{ClassPlanes, Masks, OpenCharacter, WINDOW};
 use super::portable::{HighBits, add_non_ascii, append};
 use super::rules::{BlockRule, scan_blocks};
+use crate::base::cpu_has;
 
 /// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt")
+    cpu_has!("avx2", "bmi1", "bmi2", "lzcnt", "popcnt")
 }
 
 /// Runs [`scan_blocks`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.

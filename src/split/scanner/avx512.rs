@@ -7,18 +7,12 @@ use std::arch::x86_64::*;
 
 use super::masks::{BLOCK, ClassPlanes, LeadBits, Masks, OpenCharacter, WINDOW};
 use super::rules::{BlockRule, scan_blocks};
+use crate::base::cpu_has;
 use crate::base::int::ALL_BYTES;
 
 /// Returns whether this CPU has the features that [`run`] needs.
 pub(super) fn is_supported() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vbmi")
-        && is_x86_feature_detected!("avx512vbmi2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt")
+    cpu_has!("avx512f", "avx512bw", "avx512vbmi", "avx512vbmi2", "bmi1", "bmi2", "lzcnt", "popcnt")
 }
 
 /// Runs [`scan_blocks`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.

@@ -128,7 +128,8 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ba
         let lanes = LANES.min(from.end - at);
         let low = CodeBlock::read(planes.low, at, lanes);
         let high = if wide { CodeBlock::read(planes.high, at, lanes) } else { CodeBlock::default() };
-        let mut merges = if wide { merges_wide(&low, &high, rules) } else { merges_narrow(&low, rules) };
+        let merges = if wide { merges::<true> } else { merges::<false> };
+        let mut merges = merges(&low, &high, rules);
         // A removed code is never a left code, because no code is on both sides of the rules. The mask excludes
         // lanes that only pad the block.
         let pairs = lanes.min(planes.low.len() - at - 1);
@@ -179,28 +180,17 @@ impl CodeBlock {
     }
 }
 
-/// Lanes where a rule of two different codes applies, for codes of one byte.
-fn merges_narrow(low: &CodeBlock, rules: &BatchRules) -> u64 {
-    let mut hits = [0; LANES];
-    for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
-        let ([left, _], [right, _]) = (rule.left.to_le_bytes(), rule.right.to_le_bytes());
-        for ((hit, &here), &next) in hits.iter_mut().zip(&low.here).zip(&low.next) {
-            *hit |= u8::from(here == left) & u8::from(next == right);
-        }
-    }
-    bits(&hits)
-}
-
-/// The same for codes of two bytes.
-fn merges_wide(low: &CodeBlock, high: &CodeBlock, rules: &BatchRules) -> u64 {
+/// Lanes where a rule of two different codes applies. `WIDE` says that codes have two bytes.
+fn merges<const WIDE: bool>(low: &CodeBlock, high: &CodeBlock, rules: &BatchRules) -> u64 {
     let mut hits = [0; LANES];
     for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
         let ([left, left_high], [right, right_high]) = (rule.left.to_le_bytes(), rule.right.to_le_bytes());
         for (lane, hit) in hits.iter_mut().enumerate() {
-            *hit |= u8::from(low.here[lane] == left)
-                & u8::from(low.next[lane] == right)
-                & u8::from(high.here[lane] == left_high)
-                & u8::from(high.next[lane] == right_high);
+            let mut is = u8::from(low.here[lane] == left) & u8::from(low.next[lane] == right);
+            if WIDE {
+                is &= u8::from(high.here[lane] == left_high) & u8::from(high.next[lane] == right_high);
+            }
+            *hit |= is;
         }
     }
     bits(&hits)
@@ -273,13 +263,12 @@ mod avx2 {
 
     use super::super::batch::BatchRules;
     use super::{LANES, Planes, Sites, odd_of_runs};
+    use crate::base::cpu_has;
     use crate::base::int::to_usize;
 
     /// Whether this processor has the features that [`close_gaps`] needs.
     pub(super) fn runs_here() -> bool {
-        is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("popcnt")
+        cpu_has!("avx2", "bmi1", "popcnt")
     }
 
     /// Does what the portable [`close_gaps`](super::close_gaps) does.
@@ -473,17 +462,12 @@ mod avx512 {
 
     use super::super::batch::{BatchRules, SideBits, StarBits};
     use super::{LANES, Planes, Sites, odd_of_runs};
+    use crate::base::cpu_has;
     use crate::base::int::{ALL_BYTES, to_usize, truncate_to_u32};
 
     /// Whether this processor has the features that [`close_gaps`] needs.
     pub(super) fn runs_here() -> bool {
-        is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt")
+        cpu_has!("avx512f", "avx512bw", "avx512vbmi", "avx512vbmi2", "bmi1", "bmi2", "popcnt")
     }
 
     /// Does what the portable [`close_gaps`](super::close_gaps) does.
