@@ -86,19 +86,13 @@ impl Count {
     }
 
     /// The sum, or `None` if it overflows: a count that wraps would silently change the vocabulary.
-    pub const fn checked_add(self, other: Count) -> Option<Count> {
-        match self.0.checked_add(other.0) {
-            Some(sum) => Some(Count(sum)),
-            None => None,
-        }
+    pub fn checked_add(self, other: Count) -> Option<Count> {
+        self.0.checked_add(other.0).map(Count)
     }
 
     /// The product, or `None` if it overflows.
-    pub const fn checked_mul(self, factor: u64) -> Option<Count> {
-        match self.0.checked_mul(factor) {
-            Some(product) => Some(Count(product)),
-            None => None,
-        }
+    pub fn checked_mul(self, factor: u64) -> Option<Count> {
+        self.0.checked_mul(factor).map(Count)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_schema::FieldRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,8 +60,62 @@ pub(super) fn encode(
     let encoder = encoder(encode, vocabulary)?;
     let is_complete = encodes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
-    for UnsupportedColumn { column, what, by_card } in
-        columns_datasets_cannot_read(&*output_schema(&config.columns)?)
+    note_columns(&config.columns, observer)?;
+    let mut writer = DatasetWriter::create(folder, config, observer)?;
+    let text_bytes = inputs.text_bytes().filter(|_| is_complete);
+    let reused_bytes = writer.reused().text_bytes;
+    let remaining = text_bytes.map(|all| all.saturating_sub(reused_bytes));
+    observer.started(Stage::Encode, remaining);
+    note_reused(writer.reused(), observer);
+    let encoder = encoder.expecting(ByteCount(remaining.unwrap_or(0))).within(inputs.memory());
+    let mut shown_documents =
+        ShownDocuments::new(is_complete.then_some(inputs.skipped_rows()), &writer.reused().remarks);
+    // The file of a sampled row is not known.
+    let name = |source, unit| match is_complete {
+        true => inputs.unit_name(source, unit),
+        false => inputs.sample_name(source),
+    };
+    for span in writer.missing() {
+        let DocumentSpan { from, documents, .. } = writer.begin(span)?;
+        shown_documents.set_unit(from.source, from.unit);
+        let all = match is_complete {
+            true => inputs.all_from(from.source, from.unit),
+            false => inputs.sampled(ReadBy::Readers),
+        };
+        let documents = skip_and_take(inputs.join_parts(all), from.row, documents);
+        // The documents of a sample can come from any unit at any time, so their rows are numbered through the whole
+        // sample.
+        let mut position = from.row;
+        encode_batches(documents, &encoder, name, observer, |batch| {
+            let units = |source| inputs.units_of(source);
+            let show = |id| shown_token(vocabulary, id);
+            let remarks = shown_documents.observe_batch(&batch, units, name, show);
+            remarks.into_iter().for_each(|remark| writer.remark(remark));
+            let row = position;
+            position += to_u64(batch.len());
+            if is_complete { writer.write(batch) } else { writer.write_sampled(row, batch) }
+        })?;
+        writer.end(span)?;
+    }
+    let (manifest, contents) = if is_complete {
+        let identities = inputs.identities_now()?;
+        writer.finish(|source, unit| Ok(identities[source][unit].clone()))
+    } else {
+        inputs.check_unchanged()?;
+        writer.finish(|_, _| Ok(inputs.as_one_identity(&state.inputs)))
+    }?;
+    observer.finished(Stage::Encode);
+    note_empty_input(&contents, is_complete, observer);
+    note_bin_format(encode, to_u64(vocabulary.id_limit()), &contents, observer);
+    Ok(Encoded { manifest, contents, reused_bytes, samples: shown_documents.finish() })
+}
+
+/// Gives the observer notes about columns that readers of the output cannot read, and about annotations that it lacks.
+///
+/// # Errors
+/// A column cannot be written.
+fn note_columns(columns: &[FieldRef], observer: &dyn Observer) -> Result<()> {
+    for UnsupportedColumn { column, what, by_card } in columns_datasets_cannot_read(&*output_schema(columns)?)
     {
         observer.noted(&match by_card {
             true => format!(
@@ -73,38 +128,13 @@ pub(super) fn encode(
             ),
         });
     }
-    for (name, what) in dropped_annotations(&config.columns) {
+    for (name, what) in dropped_annotations(columns) {
         observer.noted(&format!(
             "column {name:?} is written without {}; its values are kept",
             what.join(" and ")
         ));
     }
-    let writer = DatasetWriter::create(folder, config, observer)?;
-    let text_bytes = inputs.text_bytes().filter(|_| is_complete);
-    let reused_bytes = writer.reused().text_bytes;
-    let remaining = text_bytes.map(|all| all.saturating_sub(reused_bytes));
-    observer.started(Stage::Encode, remaining);
-    note_reused(writer.reused(), observer);
-    let encoder = encoder.expecting(ByteCount(remaining.unwrap_or(0))).within(inputs.memory());
-    let shown_documents =
-        ShownDocuments::new(is_complete.then_some(inputs.skipped_rows()), &writer.reused().remarks);
-    let mut span_encoder =
-        SpanEncoder { inputs, is_complete, vocabulary, encoder: &encoder, observer, writer, shown_documents };
-    for span in span_encoder.writer.missing() {
-        span_encoder.encode(span)?;
-    }
-    let SpanEncoder { writer, shown_documents, .. } = span_encoder;
-    let (manifest, contents) = if is_complete {
-        let identities = inputs.identities_now()?;
-        writer.finish(|source, unit| Ok(identities[source][unit].clone()))
-    } else {
-        inputs.check_unchanged()?;
-        writer.finish(|_, _| Ok(inputs.as_one_identity(&state.inputs)))
-    }?;
-    observer.finished(Stage::Encode);
-    note_empty_input(&contents, is_complete, observer);
-    note_bin_format(encode, to_u64(vocabulary.id_limit()), &contents, observer);
-    Ok(Encoded { manifest, contents, reused_bytes, samples: shown_documents.finish() })
+    Ok(())
 }
 
 /// Checks that one output can hold the new split beside its existing splits, before anything is removed.
@@ -216,66 +246,6 @@ fn note_reused(reused: &Reused, observer: &dyn Observer) {
             "continuing an earlier run: it completed {completed}, with {} of text",
             ByteCount(text_bytes)
         ));
-    }
-}
-
-/// The state of encoding.
-///
-/// The documents that the output still lacks are encoded span by span, in order. Every batch must be given to
-/// `shown_documents` before it is written: its remarks are then stored with its rows, and a resumed run can read them.
-struct SpanEncoder<'a> {
-    inputs: &'a Inputs<'a>,
-    /// Whether all documents are encoded, in the order of the sources.
-    is_complete: bool,
-    /// The tokenizer, to show tokens in remarks.
-    vocabulary: &'a Vocabulary,
-    encoder: &'a Encoder,
-    observer: &'a dyn Observer,
-    /// Writes the data files, and its journal stores the remarks.
-    writer: DatasetWriter<'a>,
-    /// Collects the documents that the report shows, and the skipped rows.
-    shown_documents: ShownDocuments<'a>,
-}
-
-impl SpanEncoder<'_> {
-    /// Encodes one span of the documents that is missing in the output.
-    ///
-    /// The documents of a sample can come from any unit at any time, so their rows are numbered through the whole
-    /// sample.
-    ///
-    /// # Errors
-    /// A document cannot be read or encoded, a file cannot be written, or the observer asks to stop.
-    fn encode(&mut self, span: DocumentSpan) -> Result<()> {
-        let SpanEncoder { inputs, is_complete, vocabulary, encoder, observer, .. } = *self;
-        let DocumentSpan { from, documents, .. } = self.writer.begin(span)?;
-        self.shown_documents.set_unit(from.source, from.unit);
-        let all = match is_complete {
-            true => inputs.all_from(from.source, from.unit),
-            false => inputs.sampled(ReadBy::Readers),
-        };
-        let documents = skip_and_take(inputs.join_parts(all), from.row, documents);
-        // The file of a sampled row is not known.
-        let name = |source, unit| match is_complete {
-            true => inputs.unit_name(source, unit),
-            false => inputs.sample_name(source),
-        };
-        let mut position = from.row;
-        encode_batches(documents, encoder, name, observer, |batch| {
-            let remarks = self.shown_documents.observe_batch(
-                &batch,
-                |source| inputs.units_of(source),
-                name,
-                |id| shown_token(vocabulary, id),
-            );
-            remarks.into_iter().for_each(|remark| self.writer.remark(remark));
-            if is_complete {
-                return self.writer.write(batch);
-            }
-            let row = position;
-            position += to_u64(batch.len());
-            self.writer.write_sampled(row, batch)
-        })?;
-        self.writer.end(span)
     }
 }
 

@@ -6,17 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::builder::make_view;
-use arrow_array::{BinaryViewArray, RecordBatch};
-use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
 use super::not_joined;
-use crate::base::int::{truncate_to_u32, u64_to_usize};
+use crate::base::int::u64_to_usize;
 use crate::base::random::SeededRandom;
 use crate::error::Result;
-use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
+use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents, TextBuilder};
 
 /// Maximum number of documents of a batch that leaves the buffer. Together with [`DEFAULT_BATCH_BYTES`] it bounds the
 /// memory of later stages.
@@ -200,26 +198,15 @@ impl CurrentBatch {
 /// # Errors
 /// A document has 2 GiB or more, which a view cannot describe.
 fn combined_batch(rows: &[BufferedDocument]) -> Result<Batch, ArrowError> {
-    let mut bytes = Vec::new();
-    let mut views = Vec::with_capacity(rows.len());
+    let mut texts = TextBuilder::default();
     for row in rows {
-        let text = row.text.as_deref().unwrap_or_default();
-        views.push(make_view(text, 0, truncate_to_u32(bytes.len())));
-        bytes.extend_from_slice(text);
+        let from = texts.bytes.len();
+        texts.bytes.extend_from_slice(row.text.as_deref().unwrap_or_default());
+        texts.push(from, row.text.is_some());
     }
-    let nulls = rows.iter().any(|row| row.text.is_none());
-    let nulls = nulls.then(|| rows.iter().map(|row| row.text.is_some()).collect::<NullBuffer>());
-    let documents =
-        BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], nulls)?;
-    Ok(Batch {
-        source: rows.first().map_or(0, |row| row.source),
-        unit: 0,
-        first_row: 0,
-        documents,
-        columns: columns(rows)?,
-        continued: false,
-        open: false,
-    })
+    let (documents, columns) = (texts.finish()?, columns(rows)?);
+    let source = rows.first().map_or(0, |row| row.source);
+    Ok(Batch { source, unit: 0, first_row: 0, documents, columns, continued: false, open: false })
 }
 
 /// Combines the pass-through columns of documents. `None` if a document has no columns; all documents of a source

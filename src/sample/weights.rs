@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::error::Error;
 
@@ -85,35 +86,15 @@ impl Serialize for Weight {
 
 impl<'de> Deserialize<'de> for Weight {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Weight, D::Error> {
-        deserializer.deserialize_any(AnyNumber)
-    }
-}
-
-/// Reads a weight from an integer, a float or a text.
-struct AnyNumber;
-
-impl Visitor<'_> for AnyNumber {
-    type Value = Weight;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number above 0 with at most 6 decimal places")
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Weight, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Weight, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    /// Parses the float as a decimal. The shortest decimal of the same float is the number that the user wrote.
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Weight, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Weight, E> {
-        text.parse().map_err(E::custom)
+        let text = match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+                (None, Some(number)) => number.to_string(),
+                _ => number.to_string(),
+            },
+            other => other.to_string(),
+        };
+        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -22,7 +22,7 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use super::documents::split;
 use super::error::{damaged, guarded, over_memory_limit};
 use super::passthrough::FileColumns;
-use super::row_text::{ComposedRows, Projection};
+use super::row_text::{Projection, TextRows};
 use super::skipped_rows::ReadContext;
 use super::sniff::FileKind;
 use super::{Batch, Format, SourceSpec};
@@ -66,68 +66,46 @@ pub(super) fn open(path: &Path) -> Result<ArrowInput> {
     open().map_err(|cause| Error::io("read", path, cause))
 }
 
-/// A reader of either format. `max_message_bytes` in [`new`](ArrowReader::new) is the largest message, in bytes, that
-/// it reads.
-enum ArrowReader {
-    File(IpcFile),
-    Stream(IpcStream<BufReader<Box<dyn Read + Send>>>),
-}
+/// A reader of either format.
+trait IpcReader: Send {
+    /// The schema of the whole data, before [`begin`](IpcReader::begin) selects columns.
+    fn schema(&self) -> SchemaRef;
 
-impl ArrowReader {
-    /// Reads the schema.
+    /// Sets the columns to read, by ascending index, and the types to read them as, which must have the same layout in
+    /// the data.
     ///
     /// # Errors
-    /// The data has no valid schema.
-    fn new(input: ArrowInput, max_message_bytes: u64) -> Result<ArrowReader, ArrowError> {
-        Ok(match input {
-            ArrowInput::File(file) => ArrowReader::File(IpcFile::open(file, max_message_bytes)?),
-            ArrowInput::Stream(stream) => ArrowReader::Stream(IpcStream::open(stream, max_message_bytes)?),
-        })
-    }
-
-    /// The schema of the whole data, before [`begin`](ArrowReader::begin) selects columns.
-    fn schema(&self) -> SchemaRef {
-        match self {
-            ArrowReader::File(reader) => reader.schema(),
-            ArrowReader::Stream(reader) => reader.schema(),
-        }
-    }
-
-    /// Sets the columns to read, by index, and the schema to read them as.
-    ///
-    /// # Errors
-    /// A dictionary of a file cannot be read.
-    fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
-        match self {
-            ArrowReader::File(reader) => reader.begin(columns, schema),
-            ArrowReader::Stream(reader) => {
-                reader.begin(columns, schema);
-                Ok(())
-            }
-        }
-    }
+    /// A dictionary of a file is damaged or exceeds the memory limit.
+    fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError>;
 
     /// Reads the next record batch, with the selected columns only; `None` at the end.
     ///
     /// # Errors
-    /// The record batch is damaged or exceeds the memory limit.
-    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        match self {
-            ArrowReader::File(reader) => reader.next(),
-            ArrowReader::Stream(reader) => reader.next(),
-        }
-    }
+    /// The record batch is damaged, truncated, or exceeds the memory limit; or other data follows a complete stream.
+    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
+
+    /// Whether an error also loses the record batches that follow, as the position of the next one is unknown.
+    fn loses_rest(&self) -> bool;
+
+    /// The number of rows that the last record batch declares, even if its data is damaged; `None` if its header is
+    /// damaged, or if the rest is lost.
+    fn rows_of_last(&mut self) -> Option<u64>;
 }
 
 /// Opens a reader and finds the columns that `spec` asks for.
 ///
 /// # Errors
 /// The schema cannot be read, or a column is missing or holds no text.
-fn start(mut input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<(ArrowReader, Projection)> {
+fn start(mut input: ArrowInput, spec: &SourceSpec, name: &str) -> Result<(Box<dyn IpcReader>, Projection)> {
     if let ArrowInput::Stream(stream) = &mut input {
         check_begin(stream, name)?;
     }
-    let reader = guarded(name, "its schema", || ArrowReader::new(input, spec.longest_read()))?;
+    let reader = guarded(name, "its schema", || {
+        Ok::<Box<dyn IpcReader>, ArrowError>(match input {
+            ArrowInput::File(file) => Box::new(IpcFile::open(file, spec.longest_read())?),
+            ArrowInput::Stream(stream) => Box::new(IpcStream::open(stream, spec.longest_read())?),
+        })
+    })?;
     let chosen = Projection::find(name, reader.schema().fields(), spec)?;
     Ok((reader, chosen))
 }
@@ -174,18 +152,8 @@ pub(super) fn read(input: ArrowInput, spec: &SourceSpec, reading: ReadContext) -
     let is_untyped = chosen.composed.is_none() && chosen.is_untyped(schema.fields());
     let at_once = if is_untyped { NULLS_AT_ONCE } else { usize::MAX };
     // From here on, columns are indexed among those that are read.
-    let (chosen, reader, ready) = (chosen.among_roots(), Some(reader), VecDeque::new());
-    Ok(RecordBatches {
-        reader,
-        chosen,
-        at_once,
-        unread: None,
-        composing: None,
-        number: 0,
-        row: 0,
-        ready,
-        reading,
-    })
+    let texts = TextRows::new(chosen.among_roots(), at_once);
+    Ok(RecordBatches { reader: Some(reader), texts, number: 0, row: 0, ready: VecDeque::new(), reading })
 }
 
 /// The binary type with the same layout as a string type: reading text as it skips Arrow's check for UTF-8.
@@ -202,15 +170,9 @@ fn bytes(text: &DataType) -> DataType {
 /// Iterator over the documents of an Arrow file or stream.
 pub(super) struct RecordBatches {
     /// `None` once reading has ended.
-    reader: Option<ArrowReader>,
-    /// The columns to read, located among those that the reader gives.
-    chosen: Projection,
-    /// Maximum number of rows of a record batch that become documents at once.
-    at_once: usize,
-    /// A record batch that has not been given out completely, and the first row that is left.
-    unread: Option<(RecordBatch, usize)>,
-    /// The record batch from which texts are being composed.
-    composing: Option<ComposedRows>,
+    reader: Option<Box<dyn IpcReader>>,
+    /// Gives the texts of the record batches.
+    texts: TextRows,
     /// Index of the current record batch, for messages.
     number: u64,
     /// Index of the next row within the unit.
@@ -229,37 +191,14 @@ impl RecordBatches {
     /// A record batch is damaged or exceeds the memory limit.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
-        let and_more = if matches!(reader, ArrowReader::Stream(_)) { " and everything after it" } else { "" };
+        let and_more = if reader.loses_rest() { " and everything after it" } else { "" };
         let place = format!("record batch {}{and_more}", self.number);
-        let (chosen, at_once, unread) = (&self.chosen, self.at_once, &mut self.unread);
-        let (composing, batch_bytes) = (&mut self.composing, self.reading.batch_bytes);
-        let decoded = guarded(&self.reading.name, &place, || {
-            if let Some(composed) = &chosen.composed {
-                loop {
-                    let next = composing.as_mut().map(|rows| rows.next(batch_bytes)).transpose()?.flatten();
-                    if next.is_some() {
-                        return Ok(next);
-                    }
-                    let Some(batch) = reader.next()? else { return Ok(None) };
-                    *composing = Some(composed.begin(&batch)?);
-                }
-            }
-            let next = || Ok::<_, ArrowError>(reader.next()?.map(|batch| (batch, 0)));
-            let Some((batch, from)) = unread.take().map_or_else(next, |left| Ok(Some(left)))? else {
-                return Ok(None);
-            };
-            let left = batch.num_rows() - from;
-            let rows = batch.slice(from, left.min(at_once));
-            if left > at_once {
-                *unread = Some((batch, from + at_once));
-            }
-            Ok::<_, ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
-        })?;
+        let (texts, batch_bytes) = (&mut self.texts, self.reading.batch_bytes);
+        let decoded = guarded(&self.reading.name, &place, || texts.next(batch_bytes, &mut || reader.next()))?;
         let Some((documents, columns)) = decoded else { return Ok(None) };
         let first_row = self.row;
         self.row += to_u64(documents.len());
-        let is_done = self.composing.as_ref().is_none_or(ComposedRows::is_done);
-        self.number += u64::from(self.unread.is_none() && is_done);
+        self.number += u64::from(self.texts.is_done());
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
@@ -269,16 +208,12 @@ impl RecordBatches {
     /// # Errors
     /// Bad input is not to be skipped, or the error is not bad input.
     fn leave_out(&mut self, error: Error) -> Result<()> {
-        let rows = match &mut self.reader {
-            Some(ArrowReader::File(file)) => file.rows_of_last(),
-            _ => None,
-        };
-        let Some(rows) = rows else {
+        let Some(rows) = self.reader.as_mut().and_then(|reader| reader.rows_of_last()) else {
             self.reader = None;
             return self.reading.bad.skip(error);
         };
         // An error in a record batch is found before any of its rows is given out, so all its rows are lost.
-        (self.unread, self.composing) = (None, None);
+        self.texts.drop_current();
         self.number += 1;
         self.row = self.row.saturating_add(rows);
         self.reading.bad.skip_rows(error, rows)
@@ -321,7 +256,7 @@ const MAGIC_AND_MARK: u64 = 64;
 const FEATHER_1: &[u8] = b"FEA1";
 
 /// Reads the record batches of a file, which its footer lists.
-pub(super) struct IpcFile {
+struct IpcFile {
     /// The file, which is read at the positions of its blocks.
     file: File,
     /// The schema of the whole file.
@@ -345,7 +280,7 @@ impl IpcFile {
     ///
     /// # Errors
     /// The file has no valid footer, has the other byte order, or consists of several files laid end to end.
-    pub(super) fn open(mut file: File, max_message_bytes: u64) -> Result<IpcFile, ArrowError> {
+    fn open(mut file: File, max_message_bytes: u64) -> Result<IpcFile, ArrowError> {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
         file.read_exact(&mut end)?;
@@ -362,39 +297,33 @@ impl IpcFile {
         let decoder = FileDecoder::new(Arc::clone(&schema), version);
         Ok(IpcFile { file, schema, version, dictionaries, decoder, blocks, last: None, max_message_bytes })
     }
+}
 
-    /// The schema of the whole file.
-    pub(super) fn schema(&self) -> SchemaRef {
+impl IpcReader for IpcFile {
+    fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Sets the columns to read, by ascending index, and the types to read them as, which must have the same layout
-    /// in the file. Reads the dictionaries, which record batches depend on.
-    ///
-    /// # Errors
-    /// A dictionary is damaged or exceeds the memory limit.
-    pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
+    fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
-            self.decoder
-                .read_dictionary(block, &read_block(&mut self.file, block, self.max_message_bytes)?)?;
+            let bytes = read_block(&mut self.file, block, self.max_message_bytes)?;
+            self.decoder.read_dictionary(block, &bytes)?;
         }
         Ok(())
     }
 
-    /// Reads the next record batch; `None` at the end.
-    ///
-    /// # Errors
-    /// The record batch is damaged or exceeds the memory limit.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
         self.decoder.read_record_batch(block, &read_block(&mut self.file, block, self.max_message_bytes)?)
     }
 
-    /// The number of rows that the last record batch declares, even if its data is damaged; `None` if its header is
-    /// damaged.
-    pub(super) fn rows_of_last(&mut self) -> Option<u64> {
+    fn loses_rest(&self) -> bool {
+        false
+    }
+
+    fn rows_of_last(&mut self) -> Option<u64> {
         let block = self.last.as_ref()?;
         self.file.seek(SeekFrom::Start(u64::try_from(block.offset()).ok()?)).ok()?;
         let head = u64::try_from(block.metaDataLength()).ok()?;
@@ -466,7 +395,7 @@ fn read_block(file: &mut File, block: &Block, max_message_bytes: u64) -> Result<
 }
 
 /// Reads the record batches of a stream, and of further streams with the same columns that follow it.
-pub(super) struct IpcStream<R> {
+struct IpcStream<R> {
     from: R,
     /// The schema of the first stream, which further streams must have.
     declared: SchemaRef,
@@ -485,7 +414,7 @@ impl<R: BufRead> IpcStream<R> {
     ///
     /// # Errors
     /// The data is not an Arrow stream, or has the other byte order.
-    pub(super) fn open(mut from: R, max_message_bytes: u64) -> Result<IpcStream<R>, ArrowError> {
+    fn open(mut from: R, max_message_bytes: u64) -> Result<IpcStream<R>, ArrowError> {
         if from.fill_buf()?.starts_with(FEATHER_1) {
             return Err(wrong(
                 "it is Feather V1, which is not Arrow data; rewrite it as Feather V2, in Python with \
@@ -508,21 +437,41 @@ impl<R: BufRead> IpcStream<R> {
         })
     }
 
-    /// The schema of the first stream, before [`begin`](IpcStream::begin) selects columns.
-    pub(super) fn schema(&self) -> SchemaRef {
+    /// Starts the next stream, checking that its schema has the same columns.
+    ///
+    /// # Errors
+    /// The schema has other columns.
+    fn begin_next(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
+        let columns = |schema: &SchemaRef| -> Vec<(String, DataType)> {
+            schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+        };
+        if columns(schema) != columns(&self.declared) {
+            return Err(wrong("a stream follows that has other columns than the first"));
+        }
+        self.dictionaries.clear();
+        Ok(())
+    }
+}
+
+impl<R: BufRead + Send> IpcReader for IpcStream<R> {
+    fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Sets the columns to read and their types, like [`IpcFile::begin`].
-    pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) {
+    fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         (self.columns, self.schema) = (columns, schema);
+        Ok(())
     }
 
-    /// Reads the next record batch; `None` at the end.
-    ///
-    /// # Errors
-    /// The next message is damaged, truncated, or too large; or other data follows a complete stream.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+    fn loses_rest(&self) -> bool {
+        true
+    }
+
+    fn rows_of_last(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut ended = false;
         loop {
             let (head, body) = match read_message(&mut self.from, self.max_message_bytes) {
@@ -557,21 +506,6 @@ impl<R: BufRead> IpcStream<R> {
                 dictionary.ok_or_else(|| wrong("a message holds neither rows nor a dictionary"))?;
             read_dictionary(&body, dictionary, &self.schema, &mut self.dictionaries, &version)?;
         }
-    }
-
-    /// Starts the next stream, checking that its schema has the same columns.
-    ///
-    /// # Errors
-    /// The schema has other columns.
-    fn begin_next(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
-        let columns = |schema: &SchemaRef| -> Vec<(String, DataType)> {
-            schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
-        };
-        if columns(schema) != columns(&self.declared) {
-            return Err(wrong("a stream follows that has other columns than the first"));
-        }
-        self.dictionaries.clear();
-        Ok(())
     }
 }
 

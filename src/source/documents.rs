@@ -217,9 +217,9 @@ pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 
 /// Builds an array of documents from texts that are stored end to end.
 #[derive(Default)]
-pub(super) struct TextBuilder {
+pub(crate) struct TextBuilder {
     /// The texts, end to end.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Views of the texts, one per document; a null document has an empty view.
     views: Vec<u128>,
     /// Whether each document is present, not null.
@@ -234,7 +234,7 @@ impl TextBuilder {
 
     /// Adds the bytes from the offset `from` on as a document, or an empty null document if it is not valid.
     #[inline]
-    pub(super) fn push(&mut self, from: usize, is_valid: bool) {
+    pub(crate) fn push(&mut self, from: usize, is_valid: bool) {
         self.views.push(make_view(&self.bytes[from..], 0, truncate_to_u32(from)));
         self.valid.push(is_valid);
     }
@@ -243,7 +243,7 @@ impl TextBuilder {
     ///
     /// # Errors
     /// The texts have more bytes in total than a view can address.
-    pub(super) fn finish(self) -> Result<BinaryViewArray, ArrowError> {
+    pub(crate) fn finish(self) -> Result<BinaryViewArray, ArrowError> {
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
         BinaryViewArray::try_new(self.views.into(), vec![Buffer::from_vec(self.bytes)], nulls)
     }
@@ -322,18 +322,10 @@ impl PartialDocument {
 
     /// A batch with the complete document.
     fn end(self) -> Result<Batch> {
-        let view = make_view(&self.bytes, 0, 0);
-        let documents = BinaryViewArray::try_new(vec![view].into(), vec![Buffer::from_vec(self.bytes)], None)
-            .map_err(|cause| damaged("a document", "its text", cause))?;
-        Ok(Batch {
-            source: self.source,
-            unit: self.unit,
-            first_row: self.row,
-            documents,
-            columns: self.columns,
-            continued: false,
-            open: false,
-        })
+        let PartialDocument { source, unit, row: first_row, bytes, columns } = self;
+        let texts = TextBuilder { views: vec![make_view(&bytes, 0, 0)], valid: vec![true], bytes };
+        let documents = texts.finish().map_err(|cause| damaged("a document", "its text", cause))?;
+        Ok(Batch { source, unit, first_row, documents, columns, continued: false, open: false })
     }
 }
 

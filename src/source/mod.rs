@@ -44,10 +44,10 @@ mod tests;
 
 pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub(crate) use cast::cast;
-pub(crate) use documents::row_bytes;
 pub use documents::{
     Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts,
 };
+pub(crate) use documents::{TextBuilder, row_bytes};
 pub(crate) use error::changed;
 pub(crate) use listing::splits;
 pub use open::{OpenContext, open, open_without_download};

@@ -13,7 +13,7 @@
 //!
 //! Text is always given as binary views, which share memory with the data of the file. The readers of Parquet and Arrow
 //! use this module in the same way: [`Projection::find`] on the file's schema, [`Projection::roots`] to read only the
-//! needed fields, and [`Projection::text_of`] for each record batch.
+//! needed fields, and [`TextRows`] for the record batches.
 
 use std::sync::Arc;
 
@@ -265,7 +265,7 @@ impl TextComposer {
     ///
     /// # Errors
     /// The data does not match the file's schema.
-    pub(super) fn begin(&self, rows: &RecordBatch) -> Result<ComposedRows, ArrowError> {
+    fn begin(&self, rows: &RecordBatch) -> Result<ComposedRows, ArrowError> {
         let part = |part: &LocatedPart| {
             Ok::<_, ArrowError>(match part {
                 LocatedPart::Literal(text) => TextNode::Literal(text.clone()),
@@ -397,7 +397,7 @@ impl TextNode {
 }
 
 /// Composes the texts of a record batch, some rows at a time.
-pub(super) struct ComposedRows {
+struct ComposedRows {
     /// The parts of the text.
     parts: Vec<TextNode>,
     /// The separator between items of lists.
@@ -412,7 +412,7 @@ pub(super) struct ComposedRows {
 
 impl ComposedRows {
     /// Whether no rows are left.
-    pub(super) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.row == self.rows
     }
 
@@ -420,10 +420,7 @@ impl ComposedRows {
     ///
     /// # Errors
     /// A text is longer than a document may be.
-    pub(super) fn next(
-        &mut self,
-        bytes: u64,
-    ) -> Result<Option<(BinaryViewArray, Option<RecordBatch>)>, ArrowError> {
+    fn next(&mut self, bytes: u64) -> Result<Option<TextBatch>, ArrowError> {
         let (first, mut texts) = (self.row, TextBuilder::default());
         while self.row < self.rows
             && to_u64(texts.bytes.len()) < bytes.min(LONGEST_DOCUMENT)
@@ -569,7 +566,7 @@ impl Projection {
     ///
     /// # Errors
     /// The record batch lacks a column that the schema has.
-    pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
+    fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
             return Ok(BinaryViewArray::new_null(batch.num_rows()));
         };
@@ -590,8 +587,74 @@ impl Projection {
     }
 
     /// The pass-through columns of a record batch with these fields; `None` if none were requested.
-    pub(super) fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
+    fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
         if self.passed_through.is_empty() { Ok(None) } else { batch.project(&self.passed_through).map(Some) }
+    }
+}
+
+/// Texts of consecutive rows, and their pass-through columns if any were requested.
+type TextBatch = (BinaryViewArray, Option<RecordBatch>);
+
+/// Gives the texts of record batches, some rows at a time.
+pub(super) struct TextRows {
+    /// The columns, located among those of the record batches.
+    chosen: Projection,
+    /// Maximum number of rows of a record batch that become documents at once, unless texts are composed.
+    at_once: usize,
+    /// A record batch that has not been given out completely, and the first row that is left.
+    unread: Option<(RecordBatch, usize)>,
+    /// The record batch from which texts are being composed.
+    composing: Option<ComposedRows>,
+}
+
+impl TextRows {
+    /// No record batch yet.
+    pub(super) fn new(chosen: Projection, at_once: usize) -> TextRows {
+        TextRows { chosen, at_once, unread: None, composing: None }
+    }
+
+    /// Whether all rows of the record batches so far have been given out.
+    pub(super) fn is_done(&self) -> bool {
+        self.unread.is_none() && self.composing.as_ref().is_none_or(ComposedRows::is_done)
+    }
+
+    /// Drops the rows of the current record batch.
+    pub(super) fn drop_current(&mut self) {
+        (self.unread, self.composing) = (None, None);
+    }
+
+    /// The texts of the next rows, of composed texts about `bytes` bytes; `None` at the end. `read` gives the next
+    /// record batch.
+    ///
+    /// # Errors
+    /// Errors of `read`; the data does not match the schema, or a text is longer than a document may be.
+    pub(super) fn next(
+        &mut self,
+        bytes: u64,
+        read: &mut dyn FnMut() -> Result<Option<RecordBatch>, ArrowError>,
+    ) -> Result<Option<TextBatch>, ArrowError> {
+        loop {
+            if let Some(next) = self.composing.as_mut().map(|rows| rows.next(bytes)).transpose()?.flatten() {
+                return Ok(Some(next));
+            }
+            let (batch, from) = match self.unread.take() {
+                Some(unread) => unread,
+                None => match read()? {
+                    Some(batch) => (batch, 0),
+                    None => return Ok(None),
+                },
+            };
+            if let Some(composed) = &self.chosen.composed {
+                self.composing = Some(composed.begin(&batch)?);
+                continue;
+            }
+            let left = batch.num_rows() - from;
+            let rows = batch.slice(from, left.min(self.at_once));
+            if left > self.at_once {
+                self.unread = Some((batch, from + self.at_once));
+            }
+            return Ok(Some((self.chosen.text_of(&rows)?, self.chosen.passed(&rows)?)));
+        }
     }
 }
 

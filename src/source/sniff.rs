@@ -55,41 +55,36 @@ const EXTRACT: [&str; 3] =
 /// The continuation marker that every message of an Arrow stream begins with.
 const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
 
+/// A kind of data that this program can decompress: its magic bytes, the compression and its name, and the ending of
+/// file names that show it.
+macro_rules! compressed {
+    ($bytes:literal, $compression:ident, $name:literal, $ending:literal) => {
+        FileKind {
+            compression: Some(Compression::$compression),
+            ..kind(
+                $bytes,
+                concat!("compressed with ", $name),
+                [concat!("give it a name that ends in ", $ending), "", UNPACK],
+            )
+        }
+    };
+}
+
 /// The first match counts, so a longer pattern precedes one that is its prefix.
 const FILE_KINDS: [FileKind; 42] = [
-    compressed(b"\x1f\x8b\x08", Compression::Gzip, "compressed with gzip", "give it a name that ends in .gz"),
-    compressed(
-        b"\x28\xb5\x2f\xfd",
-        Compression::Zstd,
-        "compressed with zstd",
-        "give it a name that ends in .zst",
-    ),
+    compressed!(b"\x1f\x8b\x08", Gzip, "gzip", ".gz"),
+    compressed!(b"\x28\xb5\x2f\xfd", Zstd, "zstd", ".zst"),
     kind(b"PAR1\x15", "a Parquet file", AS_PARQUET),
     kind(b"ARROW1\0\0", "an Arrow file", AS_ARROW),
     kind(ARROW_STREAM, "an Arrow stream", AS_ARROW),
-    compressed(b"\xfd7zXZ\0", Compression::Xz, "compressed with xz", "give it a name that ends in .xz"),
-    compressed(
-        b"BZh?1AY&SY",
-        Compression::Bzip2,
-        "compressed with bzip2",
-        "give it a name that ends in .bz2",
-    ),
+    compressed!(b"\xfd7zXZ\0", Xz, "xz", ".xz"),
+    compressed!(b"BZh?1AY&SY", Bzip2, "bzip2", ".bz2"),
     // The end of an empty bzip2 stream: compressed data without a byte in it.
-    compressed(
-        b"BZh?\x17rE8P\x90",
-        Compression::Bzip2,
-        "compressed with bzip2",
-        "give it a name that ends in .bz2",
-    ),
+    compressed!(b"BZh?\x17rE8P\x90", Bzip2, "bzip2", ".bz2"),
     kind(b"PK\x03\x04", "a zip archive", UNPACKED),
     FileKind { after: 257, ..kind(b"ustar", "a tar archive", UNPACKED) },
     kind(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACKED),
-    compressed(
-        b"\x04\x22\x4d\x18",
-        Compression::Lz4,
-        "compressed with LZ4",
-        "give it a name that ends in .lz4",
-    ),
+    compressed!(b"\x04\x22\x4d\x18", Lz4, "LZ4", ".lz4"),
     kind(b"\x02\x21\x4c\x18", "compressed with LZ4 in its legacy format", UNPACKED),
     kind(b"LZIP\x01", "compressed with lzip", UNPACKED),
     kind(b"\x89LZO\0\r\n\x1a\n", "compressed with lzop", UNPACKED),
@@ -131,22 +126,11 @@ static ORC: FileKind = kind(b"", "an ORC file", LEAVE_OUT);
 static UTF_16: FileKind = kind(b"", "UTF-16, not UTF-8", AS_UTF_8);
 static UTF_32: FileKind = kind(b"", "UTF-32, not UTF-8", AS_UTF_8);
 /// Zstd or LZ4 frames without data that are longer than the bytes read ahead.
-static SKIPPABLE_FRAME: FileKind =
-    compressed(b"", Compression::Zstd, "compressed with zstd", "give it a name that ends in .zst");
+static SKIPPABLE_FRAME: FileKind = compressed!(b"", Zstd, "zstd", ".zst");
 
 /// A kind of data that this program can neither read as text nor decompress.
 const fn kind(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 3]) -> FileKind {
     FileKind { after: 0, bytes, what, compression: None, remedies }
-}
-
-/// A kind of data that this program can decompress. `remedy` is the advice for a file whose name does not show it.
-const fn compressed(
-    bytes: &'static [u8],
-    compression: Compression,
-    what: &'static str,
-    remedy: &'static str,
-) -> FileKind {
-    FileKind { compression: Some(compression), ..kind(bytes, what, [remedy, "", UNPACK]) }
 }
 
 /// A mark that some programs write before text in UTF-8. It is neither JSON nor part of a table's header.

@@ -33,7 +33,7 @@ use super::cast::cast;
 use super::content::{RangeRead, SourceFile};
 use super::documents::{rows_in_batch, split};
 use super::error::{damaged, guarded, over_memory_limit};
-use super::row_text::{ComposedRows, Projection};
+use super::row_text::{Projection, TextRows};
 use super::skipped_rows::ReadContext;
 use super::sniff::{FileKind, is_utf8_start};
 use super::{Batch, Format, Identity, SourceSpec};
@@ -245,16 +245,15 @@ pub(super) fn read(
             .with_batch_size(batch_rows)
             .build()
     })?;
-    let (chosen, passed) = (projected(footer), Arc::clone(&footer.passed));
+    let (texts, passed) = (TextRows::new(projected(footer), usize::MAX), Arc::clone(&footer.passed));
     Ok(RowGroupReader {
         reader: Some(reader),
         code,
-        chosen,
+        texts,
         passed,
         place,
         rows,
         row: 0,
-        composing: None,
         ready: VecDeque::new(),
         reading,
     })
@@ -276,8 +275,8 @@ pub(super) struct RowGroupReader {
     reader: Option<ParquetRecordBatchReader>,
     /// The last error of the system while reading the file.
     code: LastOsError,
-    /// The requested columns, located among those that the reader gives.
-    chosen: Projection,
+    /// Gives the texts of the record batches.
+    texts: TextRows,
     /// The schema of the pass-through columns in batches.
     passed: SchemaRef,
     /// The row group, as messages name it.
@@ -286,8 +285,6 @@ pub(super) struct RowGroupReader {
     rows: u64,
     /// Number of rows that have been decoded.
     row: u64,
-    /// The record batch from which texts are being composed.
-    composing: Option<ComposedRows>,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
     /// The unit and its source.
@@ -302,21 +299,9 @@ impl RowGroupReader {
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let place = format!("{}, row {} and the following rows", self.place, self.row);
-        let (chosen, composing, batch_bytes) = (&self.chosen, &mut self.composing, self.reading.batch_bytes);
-        let decoded = guarded(&self.reading.name, &place, || {
-            loop {
-                if let Some(next) =
-                    composing.as_mut().map(|rows| rows.next(batch_bytes)).transpose()?.flatten()
-                {
-                    return Ok::<_, arrow_schema::ArrowError>(Some(next));
-                }
-                let Some(rows) = reader.next().transpose()? else { return Ok(None) };
-                match &chosen.composed {
-                    None => return Ok(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?))),
-                    Some(composed) => *composing = Some(composed.begin(&rows)?),
-                }
-            }
-        });
+        let (texts, batch_bytes) = (&mut self.texts, self.reading.batch_bytes);
+        let mut next = || reader.next().transpose();
+        let decoded = guarded(&self.reading.name, &place, || texts.next(batch_bytes, &mut next));
         let decoded = decoded.map_err(|error| match self.code.error() {
             Some(cause) => damaged(&self.reading.name, &place, cause),
             None => error,
