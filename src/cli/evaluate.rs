@@ -28,7 +28,7 @@ use super::environment::processor_time;
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
-use super::session::{self, Done, Session, open_context, print, tokenizer};
+use super::session::{self, Done, Session, open_context, tokenizer};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `verify`: reads an output folder completely and compares it with its manifest.
@@ -216,11 +216,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
         run::compare(&plan, &tokenizers, &options, missing_bytes, &open_context(&plan, &progress))?;
     drop(progress);
     let comparison = &compared.comparison;
-    if session.json() {
-        session.print_json(comparison)?;
-    } else {
-        print(|out| write(comparison, out))?;
-    }
+    session.print_result(|| comparison, |out| write(comparison, out))?;
     if let Some(path) = &args.html {
         session::write(path, &comparison_to_html(comparison))?;
     }
@@ -358,11 +354,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     let reading = Plan { threads: 1, ..plan.clone() };
     let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
     let measured = with_threads(plan.threads, || measure(args, &path, &input, plan.threads, &progress))?;
-    if session.json() {
-        session.print_json(&measured)?;
-    } else {
-        print(|out| measured.write(out))?;
-    }
+    session.print_result(|| &measured, |out| measured.write(out))?;
     Ok(session.done(input.skipped(&progress)))
 }
 

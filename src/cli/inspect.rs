@@ -25,7 +25,7 @@ use tokenmill::{Error, Result, TokenId};
 use super::args::InspectArgs;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::{Done, Session, print, tokenizer as tokenizer_at};
+use super::session::{Done, Session, tokenizer as tokenizer_at};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
 
 /// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be
@@ -80,11 +80,10 @@ fn inspect_tokenizer(
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts };
-    if session.json() {
-        session.print_json(&facts.as_json(args.merges.unwrap_or(usize::MAX)))?;
-    } else {
-        print(|out| facts.write(out, args.merges.unwrap_or(SHOWN)))?;
-    }
+    session.print_result(
+        || facts.as_json(args.merges.unwrap_or(usize::MAX)),
+        |out| facts.write(out, args.merges.unwrap_or(SHOWN)),
+    )?;
     Ok(Done::Whole)
 }
 
@@ -333,11 +332,7 @@ fn inspect_output(folder: &Path, manifest: Manifest, session: &Session<'_>) -> R
     let declaration = reader.and_then(|reader| reader.declaration().cloned());
     let trained = if manifest.files.is_empty() { trained(folder, session)? } else { None };
     let output = Output { folder, manifest, declaration, trained };
-    if session.json() {
-        session.print_json(&output.as_json())?;
-    } else {
-        print(|out| output.write(out))?;
-    }
+    session.print_result(|| output.as_json(), |out| output.write(out))?;
     Ok(Done::Whole)
 }
 
@@ -484,11 +479,7 @@ fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> 
 /// The file cannot be read, or is not a counts file.
 fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
     let info = read_counts_info(path)?;
-    if session.json() {
-        session.print_json(&json!({ "counts": info }))?;
-    } else {
-        print(|out| write(&info, out))?;
-    }
+    session.print_result(|| json!({ "counts": info }), |out| write(&info, out))?;
     Ok(Done::Whole)
 }
 

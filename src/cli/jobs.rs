@@ -23,7 +23,7 @@ use tokenmill::split::SplitPattern;
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
-use super::session::{Done, Session, command_line, open_context, print, read_text, tokenizer};
+use super::session::{Done, Session, command_line, open_context, read_text, tokenizer};
 use super::terminal::{on_one_line, safe_line, with_unit};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
@@ -279,11 +279,7 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
-    if session.json() {
-        session.print_json(&preview_as_json(&plan, &preview))?;
-    } else {
-        print(|out| write_preview(out, &plan, &preview))?;
-    }
+    session.print_result(|| preview_as_json(&plan, &preview), |out| write_preview(out, &plan, &preview))?;
     Ok(Done::Whole)
 }
 

@@ -119,7 +119,7 @@ fn quiet_caught_panics() {
 /// Prints a failure and returns its exit code. The message goes to standard error in every mode, also with `--quiet`
 /// and `--json`.
 fn failed(failure: &Failure) -> ExitCode {
-    say(&failure.shown(Style::of_messages()));
+    say(&failure.shown(Style::of(&stderr())));
     ExitCode::from(failure.code())
 }
 

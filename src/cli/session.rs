@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
     /// Starts to report progress on standard error. Nothing is reported with `--quiet`. The report ends when the
     /// returned value is dropped.
     pub(super) fn progress(&self) -> Progress {
-        Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())
+        Progress::start(self.global.quiet, Style::of(&io::stderr()), self.interrupt.clone())
     }
 
     /// Returns the memory limit: that of the flag, or else that of the environment. It is for commands without a
@@ -131,6 +131,18 @@ impl<'a> Session<'a> {
             // An error is ignored, since standard error is the only place to report it.
             let _ = writeln!(io::stderr(), "{}", on_one_line(line));
         }
+    }
+
+    /// Prints a result: as JSON with `--json`, otherwise as `write` writes it.
+    ///
+    /// # Errors
+    /// Those of [`print`].
+    pub(super) fn print_result<T: Serialize>(
+        &self,
+        json: impl FnOnce() -> T,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        if self.json() { self.print_json(&json()) } else { print(write) }
     }
 
     /// Prints a result as one line of JSON. Control characters within strings are escaped, which does not change the

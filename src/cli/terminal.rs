@@ -1,7 +1,7 @@
 //! The terminal: colours, signals, and texts formatted so that they send nothing to it but lines.
 
 use std::env;
-use std::io::{self, IsTerminal, Read, Write, stderr, stdout};
+use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -219,16 +219,12 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns the style of messages on standard error.
-    pub(super) fn of_messages() -> Style {
-        Style { drawn: stderr().is_terminal(), coloured: colours_wanted() && stderr().is_terminal() }
+    /// Returns the style of what is printed to a stream. Results and messages can go to different places, so each has
+    /// its own style.
+    pub(super) fn of(stream: &impl IsTerminal) -> Style {
+        let drawn = stream.is_terminal();
+        Style { drawn, coloured: drawn && colours_wanted() }
     }
-}
-
-/// Returns the style of results on standard output. Results and messages can go to different places, so each has its
-/// own style.
-pub(super) fn results_style() -> Style {
-    Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
 }
 
 /// Returns whether colours are wanted. `NO_COLOR`, unless empty, turns them off, and so does `TERM=dumb`.

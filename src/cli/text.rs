@@ -4,7 +4,7 @@
 //! and escapes what would not be visible.
 
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{Read, Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
 use super::session::{self, Done, Session, open_context, print, print_as_is, printing, results, tokenizer};
-use super::terminal::{Input, Interrupt, results_style, visible, with_unit};
+use super::terminal::{self, Input, Interrupt, visible, with_unit};
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.
@@ -440,7 +440,7 @@ fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
 /// Prints the tokens one after another. A token that ends with a line break also ends the printed line. The result
 /// ends with a line break even if the text does not.
 fn print_token_texts(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
-    let coloured = results_style().coloured;
+    let coloured = terminal::Style::of(&stdout()).coloured;
     print_as_is(|out| {
         let mut at_start = true;
         for (number, &id) in ids.iter().enumerate() {

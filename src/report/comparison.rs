@@ -75,6 +75,11 @@ impl ComparedTokenizer {
     fn shown(&self) -> String {
         plain(&self.path)
     }
+
+    /// Share of the vocabulary that occurs in the text, from 0 to 1. 0 for an empty vocabulary.
+    pub fn share_used(&self) -> f64 {
+        ratio(self.used, self.vocabulary)
+    }
 }
 
 impl ComparedWord {
@@ -119,13 +124,6 @@ impl ComparedText {
         self.words += other.words;
         self.tokens.resize(other.tokens.len(), 0);
         self.tokens.iter_mut().zip(&other.tokens).for_each(|(sum, tokens)| *sum += tokens);
-    }
-}
-
-impl ComparedTokenizer {
-    /// Share of the vocabulary that occurs in the text, from 0 to 1. 0 for an empty vocabulary.
-    pub fn share_used(&self) -> f64 {
-        ratio(self.used, self.vocabulary)
     }
 }
 

@@ -103,6 +103,23 @@ impl LoadedTokenizer {
         let encoder = Encoder::new(vocabulary, config)?;
         Ok(LoadedTokenizer { path: path.to_path_buf(), encoder })
     }
+
+    /// The figures of a tokenizer. `used` says which of its tokens occurred.
+    fn compared(&self, used: &[bool]) -> ComparedTokenizer {
+        let mut tokens: Vec<_> =
+            self.encoder.vocabulary().ordinary().filter(|(id, _)| used[id.index()]).collect();
+        tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
+        ComparedTokenizer {
+            path: self.path.display().to_string(),
+            vocabulary: to_u64(self.encoder.vocabulary().ordinary().count()),
+            used: to_u64(tokens.len()),
+            longest: tokens
+                .iter()
+                .take(SHOWN)
+                .map(|&(id, _)| shown_token(self.encoder.vocabulary(), id))
+                .collect(),
+        }
+    }
 }
 
 /// The figures of one batch.
@@ -255,25 +272,6 @@ impl ComparisonSums {
         "all".clone_into(&mut text.name);
         let tokenizers = known.iter().zip(&used).map(|(known, used)| known.compared(used)).collect();
         Ok(Comparison { tokenizers, text, sources, scripts, words: different(words, known)? })
-    }
-}
-
-impl LoadedTokenizer {
-    /// The figures of a tokenizer. `used` says which of its tokens occurred.
-    fn compared(&self, used: &[bool]) -> ComparedTokenizer {
-        let mut tokens: Vec<_> =
-            self.encoder.vocabulary().ordinary().filter(|(id, _)| used[id.index()]).collect();
-        tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
-        ComparedTokenizer {
-            path: self.path.display().to_string(),
-            vocabulary: to_u64(self.encoder.vocabulary().ordinary().count()),
-            used: to_u64(tokens.len()),
-            longest: tokens
-                .iter()
-                .take(SHOWN)
-                .map(|&(id, _)| shown_token(self.encoder.vocabulary(), id))
-                .collect(),
-        }
     }
 }
 

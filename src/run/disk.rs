@@ -484,15 +484,11 @@ impl ExcerptParts {
     /// Batches must come in the order of the text: `at` is the offset of the next one.
     fn offer(&mut self, batch: &Batch) {
         let (begin, end) = (self.at, self.at + batch.text_bytes());
-        let mut next = begin.next_multiple_of(self.step);
         if self.step == PART_BYTES {
             // Nothing has been dropped yet.
             self.kept.push((begin, cut(batch, 0, u64::MAX)));
-            next = end;
-        }
-        while next < end {
-            self.kept.push((next, cut(batch, next - begin, next - begin + PART_BYTES)));
-            next += self.step;
+        } else {
+            self.kept.extend(parts_at_multiples(self.step, batch, begin, end));
         }
         self.at = end;
         let kept_bytes =
@@ -508,18 +504,18 @@ impl ExcerptParts {
     fn thin_out(&mut self) {
         self.is_all = false;
         self.step *= 2;
-        let step = self.step;
-        let mut thinner = Vec::with_capacity(PARTS);
-        for (begin, batch) in self.kept.drain(..) {
+        for (begin, batch) in std::mem::take(&mut self.kept) {
             let end = begin + batch.text_bytes().max(1);
-            let mut next = begin.next_multiple_of(step);
-            while next < end {
-                thinner.push((next, cut(&batch, next - begin, next - begin + PART_BYTES)));
-                next += step;
-            }
+            self.kept.extend(parts_at_multiples(self.step, &batch, begin, end));
         }
-        self.kept = thinner;
     }
+}
+
+/// The parts of a batch that begin at multiples of `step`, with their offsets. The batch is at the offsets from `begin`
+/// up to `end`.
+fn parts_at_multiples(step: u64, batch: &Batch, begin: u64, end: u64) -> impl Iterator<Item = (u64, Batch)> {
+    let starts = (begin.next_multiple_of(step)..end).step_by(u64_to_usize(step));
+    starts.map(move |at| (at, cut(batch, at - begin, at - begin + PART_BYTES)))
 }
 
 /// The documents of a batch that begin in a byte range of its text. If none begins in it, the bytes in the range of

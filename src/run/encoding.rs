@@ -89,6 +89,7 @@ pub(super) fn encode(
         encode_batches(documents, &encoder, name, observer, |batch| {
             let units = |source| inputs.units_of(source);
             let show = |id| shown_token(vocabulary, id);
+            // Before the batch is written, so that its remarks are stored with it.
             let remarks = shown_documents.observe_batch(&batch, units, name, show);
             remarks.into_iter().for_each(|remark| writer.remark(remark));
             let row = position;

@@ -89,7 +89,8 @@ impl<'de> Deserialize<'de> for Weight {
         let text = match Value::deserialize(deserializer)? {
             Value::String(text) => text,
             Value::Number(number) => match (number.as_u64(), number.as_f64()) {
-                (None, Some(number)) => number.to_string(),
+                // The shortest decimal of a float is the number that the user wrote.
+                (None, Some(float)) => float.to_string(),
                 _ => number.to_string(),
             },
             other => other.to_string(),

@@ -462,9 +462,7 @@ impl PipeSource {
         let (spec, reader) = (spec.clone(), Mutex::new(Some(reader)));
         Ok(PipeSource { spec, format, columns, config, units, reader, bad })
     }
-}
 
-impl PipeSource {
     /// Reads the documents of the pipe.
     fn documents(&self, pipe: Box<dyn Read + Send>, reading: ReadContext) -> Result<Documents<'static>> {
         if self.format == Format::Arrow {

@@ -166,6 +166,22 @@ impl<R: Read> JsonToLines<R> {
         }
         byte
     }
+
+    /// The end of the input: an error if a value or array is open.
+    ///
+    /// # Errors
+    /// A value or an array is not closed.
+    fn end(&self) -> io::Result<usize> {
+        let open = match (self.in_string || self.depth > 0, self.in_array) {
+            (true, _) => "a value",
+            (false, true) => "an array",
+            (false, false) => return Ok(0),
+        };
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("{open} is not closed: the text is cut off"),
+        ))
+    }
 }
 
 impl<R: Read> Read for JsonToLines<R> {
@@ -196,24 +212,6 @@ impl<R: Read> Read for JsonToLines<R> {
             }
         }
         Ok(filled)
-    }
-}
-
-impl<R> JsonToLines<R> {
-    /// The end of the input: an error if a value or array is open.
-    ///
-    /// # Errors
-    /// A value or an array is not closed.
-    fn end(&self) -> io::Result<usize> {
-        let open = match (self.in_string || self.depth > 0, self.in_array) {
-            (true, _) => "a value",
-            (false, true) => "an array",
-            (false, false) => return Ok(0),
-        };
-        Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            format!("{open} is not closed: the text is cut off"),
-        ))
     }
 }
 

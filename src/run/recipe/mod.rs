@@ -130,25 +130,7 @@ impl Recipe {
         let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
         merges.saturating_sub(base.merges).saturating_add(base.tokens)
     }
-}
 
-/// Number of tokens for single bytes, which every trained vocabulary has.
-pub(super) const BYTE_TOKENS: u64 = 256;
-
-impl Origin {
-    /// The name of a key in messages: the key itself, or the flag that sets it.
-    pub fn name(&self, key: &str) -> String {
-        match (self, key) {
-            (Origin::File { .. }, _) => format!("`{key}`"),
-            (Origin::Flags(_), "uri") => "INPUT".to_owned(),
-            (Origin::Flags(_), "dir") => "`--output`".to_owned(),
-            (Origin::Flags(_), "special_tokens") => "`--special-token`".to_owned(),
-            (Origin::Flags(_), _) => format!("`--{}`", key.replace('_', "-")),
-        }
-    }
-}
-
-impl Recipe {
     /// A recipe without any keys.
     pub fn empty(origin: Origin) -> Recipe {
         Recipe {
@@ -164,6 +146,22 @@ impl Recipe {
             output: OutputKeys::default(),
             run: RunKeys::default(),
             mistakes: Vec::new(),
+        }
+    }
+}
+
+/// Number of tokens for single bytes, which every trained vocabulary has.
+pub(super) const BYTE_TOKENS: u64 = 256;
+
+impl Origin {
+    /// The name of a key in messages: the key itself, or the flag that sets it.
+    pub fn name(&self, key: &str) -> String {
+        match (self, key) {
+            (Origin::File { .. }, _) => format!("`{key}`"),
+            (Origin::Flags(_), "uri") => "INPUT".to_owned(),
+            (Origin::Flags(_), "dir") => "`--output`".to_owned(),
+            (Origin::Flags(_), "special_tokens") => "`--special-token`".to_owned(),
+            (Origin::Flags(_), _) => format!("`--{}`", key.replace('_', "-")),
         }
     }
 }
