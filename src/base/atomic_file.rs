@@ -284,8 +284,8 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
 /// mistyped path must not destroy other data, nor cost the time to read a corpus.
 ///
 /// # Errors
-/// The file exists and is of another kind ([`Usage`](crate::ErrorKind::Usage)). The path is a folder, a device or a pipe. Its
-/// folder does not exist or is not writable.
+/// The file exists and is of another kind ([`Usage`](crate::ErrorKind::Usage)). The path is a folder, a device or a
+/// pipe. Its folder does not exist or is not writable.
 pub fn check_replaced(path: &Path, kind: &str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {

@@ -239,7 +239,7 @@ impl<'a> Job<'a> {
     /// files are replaced, and why: `changed` names what differs from the other job. It removes nothing itself.
     ///
     /// # Errors
-    /// - `force` is not set: returns `error`, as [`ErrorKind::Usage`].
+    /// - `force` is not set ([`ErrorKind::Usage`]). `held` names what the folder holds of the other job.
     /// - The folder cannot be read.
     fn replace(&self, changed: &str, held: &str) -> Result<()> {
         let what = self.replaced()?;

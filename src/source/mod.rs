@@ -254,7 +254,7 @@ impl FromStr for Format {
     fn from_str(name: &str) -> Result<Format> {
         let named = Format::ALL.into_iter().find(|format| format.name() == name);
         named.ok_or_else(|| {
-            let formats = Format::ALL.map(Format::name).join(", ");
+            let formats = "parquet, arrow, jsonl, json, csv, tsv and text";
             Error::usage(format!("{name:?} is not a format; the formats are {formats}"))
         })
     }
