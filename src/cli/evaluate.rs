@@ -159,9 +159,9 @@ fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32
 }
 
 /// Describes the first merge of a list that was not the best, and the first rule that it breaks: length, frequency, or
-/// score. Returns the object under the key `deviation` of `--json` and the message of the error. In the object, `merge`
-/// counts from 1, `reason` is the name of the flag or recipe key that sets the rule, and `better` is null if no pair was
-/// left.
+/// score. Returns the object under the key `deviation` of `--json` and the message of the error. In the object,
+/// `merge` counts from 1, `reason` is the name of the flag or recipe key that sets the rule, and `better` is null if no
+/// pair was left.
 fn not_best(
     found: &Verification,
     deviation: Deviation,
