@@ -499,14 +499,15 @@ pub(super) fn merge<R: PretokenReader>(
     Ok(())
 }
 
-/// Moves the reader of the smallest pre-token on, and drops it at its end.
+/// Moves the reader of the smallest pre-token on, and drops it at its end and if it fails: then it has no current
+/// pre-token that the heap could compare.
 fn advance<R: PretokenReader>(heap: &mut BinaryHeap<QueuedReader<R>>) -> Result<()> {
-    if let Some(mut smallest) = heap.peek_mut()
-        && !smallest.reader.advance()?
-    {
+    let Some(mut smallest) = heap.peek_mut() else { return Ok(()) };
+    let more = smallest.reader.advance();
+    if !matches!(more, Ok(true)) {
         PeekMut::pop(smallest);
     }
-    Ok(())
+    more.map(drop)
 }
 
 /// A reader at the smallest of its pre-tokens that were not passed on. The reader with the smallest one of all is the
@@ -544,6 +545,7 @@ impl<R: PretokenReader> Eq for QueuedReader<R> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
 
     #[test]
     fn numbers_of_any_length_are_read_back() {
@@ -581,5 +583,23 @@ mod tests {
         runs.runs[0].end += 9;
         let mut reader = runs.readers(1 << 20).next().expect("a run");
         assert!(reader.advance().is_err());
+    }
+
+    #[test]
+    fn a_cut_run_among_others_is_an_error_of_their_merge() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut runs = SpillFile::create(folder.path()).expect("a writable folder");
+        for run in [["a", "c"], ["b", "d"], ["b", "e"]] {
+            let records = run.iter().map(|pretoken| (pretoken.as_bytes(), Count::ONE, 0));
+            runs.write(records).expect("room on the disk");
+        }
+        runs.runs[0].end -= 1;
+        let mut merged = Vec::new();
+        let outcome = merge(runs.readers(4096), RunOrder::Bytes, &Silent, |pretoken, count, _| {
+            merged.push((pretoken.to_vec(), count.get()));
+            Ok(())
+        });
+        assert!(outcome.is_err());
+        assert!(merged.is_empty(), "the reader of the first pre-token fails at its second");
     }
 }
