@@ -182,18 +182,17 @@ impl<'a> Inputs<'a> {
     /// selects from them.
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
         let threads = self.readers(&self.sources, read_by);
-        if self.source_samples.iter().all(SampleConfig::is_everything) {
-            let documents = source::in_order(self.sources.clone(), threads);
-            return match self.sample.is_everything() {
-                true => documents,
-                false => sample(self.join_parts(documents), &self.sample),
-            };
+        let documents: Documents<'static> = if self.source_samples.iter().all(SampleConfig::is_everything) {
+            source::in_order(self.sources.clone(), threads)
+        } else {
+            let limited = self.sources.clone().into_iter().zip(self.source_samples.clone());
+            let memory = self.memory;
+            Box::new(limited.flat_map(move |(source, limit)| up_to(source, &limit, threads, memory)))
+        };
+        match self.sample.is_everything() {
+            true => documents,
+            false => sample(self.join_parts(documents), &self.sample),
         }
-        let source_samples = self.source_samples.clone();
-        let limited = self.sources.clone().into_iter().zip(source_samples);
-        let memory = self.memory;
-        let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads, memory));
-        sample(Box::new(limited), &self.sample)
     }
 
     /// The documents that are taken of one source, in order. The consumers read them if the source is plain. The
@@ -691,6 +690,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::ErrorKind;
     use crate::observer::Silent;
     use crate::source::SourceSpec;
 
@@ -764,6 +764,35 @@ mod tests {
         for outcome in [now, inputs.check_unchanged(), inputs.check_stamps()] {
             let error = outcome.expect_err("it is not the same");
             assert!(error.to_string().contains("a.txt changed"), "{error}");
+        }
+    }
+
+    /// A sample holds whole documents, so the memory limit also applies to a source without a limit beside one that has
+    /// a limit.
+    #[test]
+    fn a_sample_refuses_documents_beyond_the_memory_limit_of_every_source() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = |(source, (name, bytes)): (usize, (&str, usize))| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "x".repeat(bytes)).expect("a file");
+            let spec = SourceSpec { uri: path.display().to_string(), ..SourceSpec::default() };
+            source::open(&spec, source, &OpenContext::new(&Silent)).expect("a source")
+        };
+        let sources: Vec<_> =
+            [("short.txt", 9), ("long.txt", 9 << 20)].into_iter().enumerate().map(open).collect();
+        let one = SampleConfig { take: Some(1), ..SampleConfig::default() };
+        for source_samples in [[one, SampleConfig::default()], [one, one], [SampleConfig::default(); 2]] {
+            for (memory, error) in [(1 << 20, Some(ErrorKind::Memory)), (1 << 30, None)] {
+                let inputs = Inputs {
+                    sources: sources.clone(),
+                    source_samples: source_samples.to_vec(),
+                    sample: SampleConfig { skip: 1, ..SampleConfig::default() },
+                    memory: ByteCount(memory),
+                    ..inputs(Arc::clone(&sources[0]), "short.txt")
+                };
+                let found = inputs.sampled(ReadBy::Takers).find_map(std::result::Result::err);
+                assert_eq!(found.as_ref().map(Error::kind), error, "{found:?}");
+            }
         }
     }
 
