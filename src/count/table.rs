@@ -19,16 +19,16 @@ use crate::split::{SHORT, ShortPretoken};
 /// Slots of a new table.
 const FIRST_SLOTS: usize = 1 << 14;
 
-/// Pre-tokens that are looked up together in a table beyond the caches, after prefetching all of their slots. Also
-/// the prefetch distance when a table is written out.
+/// Number of pre-tokens that are looked up together in a table that does not fit the CPU caches: all of their slots
+/// are prefetched first. Also the prefetch distance when a table is written out.
 const PREFETCH_DISTANCE: usize = 64;
 
 /// The hash table of one thread: distinct pre-tokens with their counts and first positions.
 ///
 /// **Memory:** that of the [slots](HashTable) and of the [arena](KeyArena). It is 59 to 101 bytes for each pre-token,
-/// in addition to its own bytes. It is more for each while the table has few pre-tokens, since the slots take at
-/// least 512 KiB, and in the range of numbers that [`HashTable`] names. While the slots grow by copying, the old ones
-/// are allocated as well.
+/// in addition to its own bytes. A pre-token takes more while the table has few, since the slots take at least
+/// 512 KiB, and while it has 196 609 to 393 216, since the number of slots was then multiplied by four. While the
+/// slots grow by copying, the old ones are allocated as well.
 pub(super) struct PretokenTable {
     /// The counts.
     pub(super) slots: HashTable,
@@ -52,7 +52,7 @@ impl PretokenTable {
     /// Passes the pre-tokens with their counts and first positions to `write`, sorted by bytes, and removes them.
     ///
     /// If the slots take nearly all of `max_bytes`, they are freed: they would leave little for the arena, and the
-    /// next run would be short.
+    /// next sorted run would have few pre-tokens.
     pub(super) fn drain_sorted(
         &mut self,
         max_bytes: usize,
@@ -80,7 +80,7 @@ impl PretokenTable {
     /// `position` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one
     /// starts at `start`, and each other one at the end of the previous one. The text may continue after the last.
     ///
-    /// Calls must be in the order of the corpus, because a new pre-token gets its current position as the first one.
+    /// Calls must be in the order of the corpus, because the position of a new pre-token is stored as its first one.
     ///
     /// # Errors
     /// A count exceeds 2⁶⁴ − 1.
@@ -124,8 +124,8 @@ impl PretokenTable {
         }
     }
 
-    /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table beyond the caches. It prefetches the slots of all
-    /// before it reads the first.
+    /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table that does not fit the CPU caches. It prefetches the
+    /// slots of all of them before it reads the first one.
     fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
         let mut keys = [(PretokenKey::default(), 0); PREFETCH_DISTANCE];
         let mut start = text.start;
@@ -225,7 +225,8 @@ impl Text<'_> {
 /// The last byte in the key of a long pre-token. In the key of a short one, the last byte is the length.
 const LONG: u64 = 0xFF;
 
-/// Bits below the last byte in the high half of a key. In the key of a long pre-token they are its number.
+/// Number of bits below the last byte in the high half of a key. In the key of a long pre-token, these bits are its
+/// number in the arena.
 const NUMBER_BITS: u32 = 56;
 
 /// The 16-byte key of a pre-token.
@@ -236,7 +237,8 @@ const NUMBER_BITS: u32 = 56;
 pub(super) struct PretokenKey {
     /// The first eight bytes of a short pre-token, or the hash of a long one.
     low: u64,
-    /// The other bytes and the length of a short pre-token; or [`LONG`] above the number of a long one.
+    /// The other bytes of a short pre-token, and its length in the top byte; or the number of a long one, and [`LONG`]
+    /// in the top byte.
     high: u64,
 }
 
@@ -275,7 +277,7 @@ impl PretokenKey {
         PretokenKey::from(ShortPretoken::new(pretoken))
     }
 
-    /// Returns this key with the number of the pre-token, if that is a long one.
+    /// Returns this key with the number of its pre-token. The key of a short pre-token is returned unchanged.
     pub(super) fn numbered(self, number: u64) -> PretokenKey {
         if self.is_long() { PretokenKey { high: LONG << NUMBER_BITS | number, ..self } } else { self }
     }
@@ -304,8 +306,8 @@ impl PretokenKey {
         if self.is_long() { self.low } else { self.hash_of_short(hashing) }
     }
 
-    /// Returns what [`hash`](PretokenKey::hash) returns, if this is the key of a short pre-token. It saves the test
-    /// whether it is.
+    /// Returns the same as [`hash`](PretokenKey::hash) for the key of a short pre-token, without testing that the
+    /// pre-token is short.
     #[inline(always)]
     pub(super) fn hash_of_short(self, hashing: SeededHash) -> u64 {
         hashing.halves([self.low, self.high])
@@ -324,8 +326,8 @@ impl PretokenKey {
         }
     }
 
-    /// Returns whether this key and one with a number in another arena have the same pre-token. If the hashes differ,
-    /// no arena is read, which saves cache misses.
+    /// Returns whether two keys have the same pre-token: this one, with its number in `arena`, and `other`, with its
+    /// number in `others`. If the hashes differ, no arena is read, which saves cache misses.
     #[inline]
     pub(super) fn same(self, arena: &KeyArena, other: PretokenKey, others: &KeyArena) -> bool {
         let bytes = || other.number().map_or(&[][..], |number| others.pretoken(number));
@@ -392,10 +394,10 @@ impl CountSlot {
     }
 }
 
-/// Factor of the reserved capacity over the initial number of slots. Most growth then happens in place.
+/// Ratio of the reserved capacity to the initial number of slots. Most growth then happens in place.
 const CAPACITY_FACTOR: usize = 8;
 
-/// Slots (8 MB) from which on a table does not fit the caches of one core.
+/// Minimum number of slots (8 MiB) of a table that is treated as too large for the CPU caches of one core.
 pub(super) const FAR_SLOTS: usize = 1 << 18;
 
 /// A hash table with open addressing and linear probing.
@@ -405,8 +407,8 @@ pub(super) const FAR_SLOTS: usize = 1 << 18;
 /// relies on that when threads sum tables of different sizes, each thread its own range of hashes.
 ///
 /// **Memory:** 32 bytes per slot, so 43 bytes per entry when three quarters of the slots are taken, and 85 after the
-/// number of slots was doubled. At [`FAR_SLOTS`] it is multiplied by four: an entry then takes up to 171 bytes, and
-/// above 85 until the table has 393 216 entries.
+/// number of slots was doubled. A table of [`FAR_SLOTS`] slots grows to four times as many. An entry then takes up to
+/// 171 bytes, and more than 85 until the table has 393 216 entries.
 pub(super) struct HashTable {
     /// The slots: a power of two, at most three quarters of them in use.
     pub(super) all: Vec<CountSlot>,
@@ -414,7 +416,7 @@ pub(super) struct HashTable {
     pub(super) shift: u32,
     /// Number of entries.
     pub(super) used: usize,
-    /// The hash function, here so that loops find it at hand.
+    /// The hash function: a copy of that of the process, so that loops do not have to look it up.
     pub(super) hashing: SeededHash,
 }
 
@@ -422,7 +424,7 @@ impl HashTable {
     /// Creates `length` empty slots, a power of two above one.
     pub(super) fn new(length: usize) -> HashTable {
         let mut all = Vec::new();
-        // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
+        // Reserved memory takes no physical memory until it is touched. If reserving fails, the table grows by copying.
         if all.try_reserve_exact(length * CAPACITY_FACTOR).is_ok() {
             huge_pages::advise(&mut all);
         }
@@ -520,15 +522,15 @@ impl HashTable {
     /// Grows the table within its capacity.
     ///
     /// It moves the entries one by one, beginning with the last. The new home of an entry is two or four times as far
-    /// from the front as the old one, or a few slots more. So it is usually at or behind the entry's old slot. From
+    /// from the front as the old one, or a few slots more. So it is usually at or after the entry's old slot. From
     /// there on, all entries have been moved already, and the entry goes to the first free slot. The other entries
-    /// are put aside and inserted at the end.
+    /// are put aside, and inserted when all others have been moved.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
         self.all.resize_with(length, CountSlot::default);
         self.shift = u64::BITS - length.trailing_zeros();
-        // Entries with a new home before their old slot: their old home was near the front, and they were far behind
-        // it. Also entries without a free slot between their new home and the end.
+        // Entries with a new home before their old slot: their old home was near the front, and their slot was far
+        // after it. Also entries without a free slot between their new home and the end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {
             let entry = mem::take(&mut self.all[at]);
@@ -551,16 +553,16 @@ impl HashTable {
         self.all[slot] = entry;
     }
 
-    /// Returns the entries whose hashes have the number `range` in their highest `bits` bits, each with its hash.
+    /// Returns the entries whose hashes begin with the `bits` bits of the number `range`, each with its hash.
     ///
     /// `bits` is at most [`bits()`](HashTable::bits), and `range` is below 2 to the power of `bits`. All these ranges
     /// together have each entry once. Since entries are nearly in the order of their hashes, only the home slots of
-    /// the range are read, and those behind them up to the next free slot.
+    /// the range are read, and those after them up to the next free slot.
     pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &CountSlot)> {
         let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
         let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
-        // Entries can be behind their home slot, so the range can extend behind its slots, and its first slots can
-        // have entries of the previous range.
+        // An entry can be in a slot after its home slot. So entries of this range can be in slots after the last one
+        // of the range, and its first slots can have entries of the previous range.
         let entries = slots.take_while(move |(at, slot)| *at < width || !slot.key.is_none());
         let entries = entries
             .filter(|(_, slot)| !slot.key.is_none())
@@ -622,7 +624,7 @@ impl KeyArena {
     /// Reserves the lists of an arena that is used for the first time.
     #[cold]
     fn reserve(&mut self) {
-        // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
+        // Reserved memory takes no physical memory until it is touched. If reserving fails, the lists grow by copying.
         let _ = self.bytes.try_reserve_exact(RESERVED_BYTES);
         let _ = self.ends.try_reserve_exact(RESERVED_BYTES / size_of::<usize>());
         let _ = self.first_positions.try_reserve_exact(RESERVED_BYTES / size_of::<u64>());

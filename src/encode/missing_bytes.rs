@@ -54,7 +54,7 @@ pub(super) struct MissingByteTable {
     ranges: Vec<(u8, u8)>,
     /// `None` if text with missing bytes is an error.
     substitute: Option<Substitute>,
-    /// What the tokenizer's own program does with them, for messages.
+    /// What the program from which the tokenizer comes does with them, for messages.
     /// Completes a help message: "replaces the byte by …" or "drops the byte".
     own: String,
 }

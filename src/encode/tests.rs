@@ -578,8 +578,8 @@ mod missing_bytes {
         assert_eq!(encode(VocabularyParts { ignore_merges: false, ..whole }, "axb"), [2]);
     }
 
-    /// The error names the byte, its position and its character, and the help says what the tokenizer's own program
-    /// does.
+    /// The error names the byte, its position and its character, and the help says what the program from which the
+    /// tokenizer comes does.
     #[test]
     fn the_error_of_a_byte_without_a_token_says_where_it_is() {
         let vocabulary = without(&trained(b"", SplitPattern::None), &[0xC0, 0xF3], Some(false));

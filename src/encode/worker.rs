@@ -33,8 +33,8 @@ const PRETOKEN_CHUNK: usize = if cfg!(test) { 100 } else { CHUNK_BYTES };
 const LONGEST_BATCHED: usize = 256;
 
 /// Bytes of text (4 MiB) above which the tokens of a text are counted while it is encoded, since they may exceed the
-/// memory limit. All ids in the output are counted. When datasets are encoded, an output with so long a text has no
-/// other text. [`Worker::append`] also counts the ids that the caller's list had before.
+/// memory limit. All ids in the output count. When a dataset is encoded, such a text is alone in its output, so these
+/// are its own ids. With [`Worker::append`], the ids that the caller's list had before count as well.
 const LONG: usize = 4 << 20;
 
 /// New pre-tokens are rare if fewer than one pre-token in this many is new. Only rare ones wait for a batch. While
@@ -84,12 +84,12 @@ impl Encoder {
 ///
 /// **Memory:**
 ///
-/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for a cache of facts about characters, and 0.2 MiB for
-///   encoding a batch of new pre-tokens (0.7 MiB if these are long);
+/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for a cache of the tokens of single characters, and 0.2 MiB
+///   for encoding a batch of new pre-tokens (0.7 MiB if these are long);
 /// - 4 bytes for each pre-token of the text that is split at a time (about 8 KiB, or up to the next safe split
 ///   point), and 4 bytes for each token of the longest document that [`encode`](Worker::encode) was given;
-/// - while a long pre-token is encoded, 8 bytes for each of its tokens, or 4 bytes for the tokens of 1 MiB of it
-///   if ids take two bytes;
+/// - while a long pre-token is encoded, 8 bytes for each of its tokens; if ids take two bytes, 4 bytes for each token
+///   of one chunk of it (1 MiB);
 /// - while a long pre-token is merged, 7 bytes for each of its bytes, 12 at worst. Of the memory for long pre-tokens
 ///   up to 52 MiB stay allocated for the next one: 16 MiB for text in progress, 32 MiB for the queue of pairs, and
 ///   4 MiB for tokens;
@@ -102,7 +102,7 @@ pub struct Worker<'e> {
     observer: &'e dyn Observer,
     /// Everything that later documents, or a later worker, reuse.
     memory: WorkerMemory,
-    /// Special tokens that were found in texts so far, in documents that failed too.
+    /// Number of special tokens that were found in texts so far, including documents that failed.
     specials: u64,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Debug for Worker<'_> {
     }
 }
 
-/// A worker's memory without its references.
+/// The memory of a worker: all of it except the references to the encoder and the observer.
 pub(super) struct WorkerMemory {
     /// The tokens of short pre-tokens that were met.
     cache: PretokenCache,
@@ -131,7 +131,7 @@ pub(super) struct WorkerMemory {
 /// Lists that are filled again and again.
 #[derive(Default)]
 struct Buffers {
-    /// The ends of the pre-tokens that are split at a time.
+    /// The ends of the pre-tokens of the text that is split at a time.
     ends: Vec<u32>,
     /// For each of at most [`PRETOKENS_PER_CHECK`] pre-tokens, where the [`PretokenCache`] would have its tokens.
     lookups: Vec<Lookup>,
@@ -211,7 +211,7 @@ impl<'e> Worker<'e> {
         Worker { observer, ..Worker::with_cache(encoder, PretokenCache::new(cache::LINES)) }
     }
 
-    /// A worker with this cache that is never stopped.
+    /// A worker that uses this cache and has no observer that could stop it.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
         let (miss_rate, merger, batched, pending, buffers) = Default::default();
         let backtracking = BacktrackScratch::expecting(encoder.expected);
@@ -282,7 +282,7 @@ impl<'e> Worker<'e> {
         PendingOutput::new(ids, std::mem::take(&mut self.memory.pending))
     }
 
-    /// Encodes the pre-tokens that are still missing, fills their holes, and returns all tokens and the end of each
+    /// Encodes the pre-tokens that still have holes, fills the holes, and returns all tokens and the end of each
     /// document in them.
     pub(super) fn finish(&mut self, mut output: PendingOutput<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut output);
@@ -360,8 +360,8 @@ impl<'e> Worker<'e> {
     /// Encodes text as ordinary text, without looking for [added tokens](crate::vocab::AddedToken) such as special
     /// tokens. If they are to be found, the caller has already cut the document at them.
     ///
-    /// Splits and encodes one window after the other. A window ends at a safe split point, so its pre-tokens are
-    /// those of the whole text. Windows keep the list of ends short.
+    /// Splits and encodes one window after the other. A window ends at a safe split point, so it is split as it would
+    /// be within the whole text. Windows keep the list of ends short.
     ///
     /// # Errors
     /// Those of [`encode`](Worker::encode), except for special tokens and normalizing.
@@ -401,8 +401,8 @@ impl<'e> Worker<'e> {
     /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
     /// and `ends` are relative to it.
     ///
-    /// Neither the cache nor batches are used. The tokens go straight to `output.ids`, which ends at the first hole.
-    /// So the holes before are filled first.
+    /// Neither the cache nor batches are used. The tokens go straight to `output.ids`. Tokens after a hole are not
+    /// there yet, so all holes are filled first.
     fn encode_incomplete(
         &mut self,
         missing: &MissingByteTable,
@@ -420,7 +420,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
+    /// Encodes one pre-token of a text that has bytes without a token. The pre-token itself need not have such a byte.
     ///
     /// A missing byte does no harm in a pre-token that is a token as a whole, if the vocabulary has
     /// [`ignore_merges`](crate::vocab::Vocabulary::ignore_merges).
@@ -541,10 +541,9 @@ impl<'e> Worker<'e> {
     /// Appends the tokens of a pre-token that the fast lookup did not find.
     ///
     /// The cache may still have them in packed form. Otherwise the pre-token is new. If new pre-tokens are
-    /// [rare](MissRate::is_rare), the tables for encoding it are probably not in the CPU caches. Then it leaves a
-    /// hole and is encoded in a batch, so that the cache misses of many pre-tokens overlap. It is
-    /// encoded now if new ones are not rare, if it is long or is to be cut into characters, or if there are no
-    /// backtracking tables yet.
+    /// [rare](MissRate::is_rare), the tables for encoding it are probably not in the CPU caches. Then the pre-token
+    /// leaves a hole and is encoded in a batch, so that the cache misses of many pre-tokens overlap. It is encoded now
+    /// if new ones are not rare, if it is long or is to be cut into characters, or if there are no backtracking tables.
     #[inline(never)]
     fn new_pretoken<'t>(
         &mut self,
@@ -628,7 +627,7 @@ impl<'e> Worker<'e> {
 
     /// Encodes a chunk of a text as if the text began there.
     ///
-    /// The last token may end after `range`. [`Stitcher`] needs that, to find where the tokens of two chunks meet.
+    /// The last token may end after `range`, within the next chunk. [`Stitcher`] continues from its end.
     fn encode_chunk(
         &mut self,
         tables: &BacktrackTables,
@@ -663,7 +662,8 @@ impl<'e> Worker<'e> {
                     .for_each(|(pretoken, number)| cache_tokens(cache, pretoken, batched.ids(number)));
                 output.fill_holes(|pretoken| batched.ids(pretoken));
             }
-            // Pre-tokens leave holes only if there are backtracking tables. Known tokens are still to be copied.
+            // Pre-tokens leave holes only if there are backtracking tables, so there are none. But known tokens must be
+            // copied.
             None => output.fill_holes(|_| &[]),
         }
     }
@@ -677,7 +677,7 @@ fn cache_tokens(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
     }
 }
 
-/// Gives the memory of a list back that a long text has made large.
+/// Frees the memory of a list if a long text has made it large.
 fn shrink(ids: &mut Vec<TokenId>) {
     if ids.capacity() > KEPT_IDS {
         *ids = Vec::new();

@@ -126,7 +126,7 @@ pub struct DatasetWriter<'a> {
     skip: u64,
     /// The file that is being written; `None` before its first row and after its completion.
     current: Option<OpenShard>,
-    /// Remarks that were made while no file was open.
+    /// [Remarks](DatasetWriter::remark) of the caller that came while no file was open. The next file takes them.
     remarks: Vec<Value>,
 }
 
@@ -149,11 +149,11 @@ struct OpenShard {
     start: Position,
     /// Number of documents that were passed for the file, those of an earlier run included.
     documents: u64,
-    /// Bytes of their text. A rolling plan ends the file by this figure.
+    /// Bytes of their text. A [rolling](FileBoundaries::Rolling) plan ends the file before this exceeds its limit.
     text_bytes: u64,
 }
 
-/// What an earlier run left that is kept. Its documents need not be passed again.
+/// The output of an earlier run that is kept. Its documents need not be passed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reused {
     /// Number of complete data files.
@@ -167,8 +167,8 @@ pub struct Reused {
 }
 
 impl<'a> DatasetWriter<'a> {
-    /// Finds the files that an earlier writer of the same job left, and removes all other data of the split. Row
-    /// groups are encoded on as many threads as the current rayon pool has.
+    /// Finds the files that an earlier writer of the same job left, and removes all other data of the same split of the
+    /// dataset, for example `train`. Row groups are encoded on as many threads as the current rayon pool has.
     ///
     /// # Errors
     /// - Two columns have the same name, a column has a type that cannot be written, or the output cannot be packed
@@ -192,7 +192,7 @@ impl<'a> DatasetWriter<'a> {
         let incomplete = IncompleteFile::find(&folder.incomplete_file(), &folder.row_group_journal(), &key)?;
         let missing = completed.missing();
         let first = missing.first().map(|span| span.number);
-        // If another file must be written first, it is written under the name of the incomplete file.
+        // If another file must be written first, it overwrites the incomplete file, which is therefore not resumed.
         let incomplete = incomplete.filter(|file| first == Some(file.number));
         let number = first.unwrap_or(0);
         Ok(DatasetWriter {
@@ -211,7 +211,7 @@ impl<'a> DatasetWriter<'a> {
         })
     }
 
-    /// What an earlier run left that is kept.
+    /// Returns which output of an earlier run is kept.
     pub fn reused(&self) -> &Reused {
         &self.reused
     }
@@ -254,8 +254,8 @@ impl<'a> DatasetWriter<'a> {
         if span.documents.is_some() { self.finish_file() } else { Ok(()) }
     }
 
-    /// Stores a remark about the documents so far. A run that resumes finds it in [`Reused`] if it does not get these
-    /// documents again, and possibly even if it does.
+    /// Stores a remark, any value of the caller's, with the documents so far. A run that resumes finds it in [`Reused`]
+    /// if these documents need not be passed again. It may find it even if some of them must be.
     pub fn remark(&mut self, remark: Value) {
         match &mut self.current {
             Some(current) => current.writer.remark(remark),
@@ -440,7 +440,7 @@ impl<'a> DatasetWriter<'a> {
         let DatasetConfig { plan, declaration, job, .. } = self.config;
         let others = self.folder.other_splits()?.map_or_else(Vec::new, |others| others.files);
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
-        // The card lists the splits in the order of their files.
+        // The card takes the names of the splits, and their order, from the names of these files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
         let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all)?;
         let tokenizer = declaration.tokenizer.clone();
@@ -461,7 +461,8 @@ impl DatasetConfig {
         FileSpec::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }
 
-    /// Checks that the split fits the other splits of the output: readers expect the same of all splits of a dataset.
+    /// Checks that the split fits the other splits of the output. Readers expect all splits of a dataset to have the
+    /// same tokenizer, format and columns.
     ///
     /// # Errors
     /// - Their tokenizer, format, packing, columns, special-token policy, or tokens around documents differ
@@ -517,8 +518,8 @@ impl OpenShard {
     }
 }
 
-/// What an earlier run left that can be kept. Remarks are in the order of the files, and those of the incomplete file
-/// come last.
+/// The output of an earlier run that can be kept. Remarks are in the order of the files, and those of the incomplete
+/// file come last.
 fn reused(completed: &CompletedFiles, incomplete: Option<&IncompleteFile>) -> Reused {
     let files = completed.undamaged().map(|record| record.totals.text_bytes);
     let rest = incomplete.map_or(0, |file| file.totals().text_bytes);

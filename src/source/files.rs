@@ -40,8 +40,8 @@ use crate::error::{Error, Result};
 const PLAIN_BYTES: u64 = 1 << 20;
 
 /// Number of Parquet footers that are cached. A footer of a wide file with many row groups takes megabytes, so the
-/// footers of thousands of files cannot be kept. Reading in order needs the footer of one file, or of two where units
-/// meet.
+/// footers of thousands of files cannot be kept. Reading in order needs the footer of one file, or of two where one
+/// file ends and the next begins.
 const KEPT_FOOTERS: usize = 4;
 
 /// A source of files of one format.
@@ -66,7 +66,8 @@ pub(super) struct FileSource {
     watches: Vec<Arc<FileWatch>>,
     /// Line counts of each file, to number the lines of its later units.
     lines: Vec<Arc<LinesBefore>>,
-    /// Shared search for a field that one of the files lacks.
+    /// Searches all files for a field that one of them lacks. All units share it and its results. `None` if no columns
+    /// pass through.
     other_files: Option<Arc<OtherFiles>>,
     /// Receives bad input of all units.
     bad: BadInput,
@@ -167,7 +168,7 @@ impl FileSource {
         Ok(footer)
     }
 
-    /// The documents of a range, with pass-through columns of the source's types.
+    /// The documents of a range, with the pass-through columns converted to the common types of all files.
     ///
     /// # Errors
     /// The range cannot be opened.
@@ -305,8 +306,8 @@ impl Source for FileSource {
     }
 }
 
-/// The documents of a unit. If it cannot be read and bad input is skipped, the unit is empty and all its rows, if
-/// their number is known, count as skipped.
+/// The documents of a unit. If it cannot be read and bad input is skipped, the unit is empty and all its rows count as
+/// skipped: one row if their number is not known.
 ///
 /// # Errors
 /// The error, if bad input is not to be skipped.
@@ -401,7 +402,8 @@ fn open_file(file: &SourceFile, spec: &SourceSpec, config: ReadConfig, window: u
 }
 
 /// The pass-through columns of a file in a text format: fields of records, which are passed through as text. Plain
-/// text has no columns besides those that its path gives, and Arrow's are not known before the file is opened.
+/// text has no columns besides those that its path gives. Columns of Arrow from a pipe cannot be passed through, since
+/// they are not known before the pipe is read.
 ///
 /// # Errors
 /// The format has no columns, and the path does not give them either.
@@ -415,6 +417,10 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<FileCo
     }
     if format == Format::Text && names.iter().all(|column| value_in_path(name, column).is_some()) {
         return Ok(Some(FileColumns { columns: Arc::new(Schema::empty()), all }));
+    }
+    if format == Format::Arrow {
+        let problem = format!("{name} is arrow, whose columns can be passed through only from a file");
+        return Err(Error::usage(problem).with_help("write it to a file, and give that as the source"));
     }
     Err(Error::usage(format!("{name} is {format} and has no columns to pass through")).with_help(
         "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders with \

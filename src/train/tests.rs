@@ -19,9 +19,6 @@ use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
 use crate::observer::Silent;
 
-const TIE_RULES: [TieBreak; 5] =
-    [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
-
 /// Random sequences: over alphabets of one to four symbols with long runs, or over all bytes.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
     let runs = |symbols: &'static [u8]| {
@@ -58,7 +55,7 @@ fn config(
     merges: impl Strategy<Value = usize>,
 ) -> impl Strategy<Value = TrainConfig> {
     let max_token_bytes = prop_oneof![Just(None), (1..6usize).prop_map(Some)];
-    let tie_break = proptest::sample::select(TIE_RULES.as_slice());
+    let tie_break = proptest::sample::select(TieBreak::ALL.as_slice());
     let history = (1..7usize, vec(0..60usize, 0..3));
     (score, merges, tie_break, 0..4u64, max_token_bytes, history).prop_map(
         |(score, merges, tie_break, min_frequency, max_token_bytes, (history_every, history_at))| {
@@ -113,7 +110,7 @@ fn found(corpus: &Corpus<UnitWeight>, pairs: &KeptPairs<UnitWeight>) -> (Vec<Fou
 
 #[test]
 fn any_number_of_threads_learns_the_same_merges() {
-    let inputs = (vec((sequence(), 1..4u64), 1..40), proptest::sample::select(TIE_RULES.as_slice()));
+    let inputs = (vec((sequence(), 1..4u64), 1..40), proptest::sample::select(TieBreak::ALL.as_slice()));
     one_case_in(2, &inputs, |(sequences, tie_break)| {
         let weighted = |(sequence, weight): &(Vec<u8>, u64)| (sequence.clone(), Count::new(*weight));
         let sequences: Vec<_> = sequences.iter().map(weighted).collect();
@@ -323,7 +320,7 @@ proptest! {
     #[test]
     fn extending_keeps_the_given_merges_on_other_text(
         (one, other) in (pretokens(), pretokens()),
-        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        tie_break in proptest::sample::select(TieBreak::ALL.as_slice()),
         (first, then) in (0..30usize, 0..30usize),
     ) {
         let config = TrainConfig { tie_break, history_every: 1, ..TrainConfig::new(first) };
@@ -373,7 +370,7 @@ proptest! {
     fn learned_merges_pass_verification_with_every_tie_rule(
         pretokens in pretokens(),
         score in prop_oneof![Just(Score::Count), score()],
-        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        tie_break in proptest::sample::select(TieBreak::ALL.as_slice()),
         min_frequency in 0..4u64,
         max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
     ) {

@@ -45,6 +45,19 @@ pub enum TieBreak {
 }
 
 impl TieBreak {
+    /// Every rule.
+    #[cfg(test)]
+    pub(crate) const ALL: [TieBreak; 5] =
+        [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
+
+    /// Whether the rule compares the ids of tokens and nothing else.
+    pub(super) fn compares_ids(self) -> bool {
+        match self {
+            TieBreak::Ids | TieBreak::Hf => true,
+            TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => false,
+        }
+    }
+
     /// Whether the rule compares the bytes of tokens. Training otherwise knows tokens by their ids alone.
     pub(super) fn compares_bytes(self) -> bool {
         match self {

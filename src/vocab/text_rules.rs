@@ -131,8 +131,8 @@ pub struct TextRules {
     pub prefix_space: bool,
 }
 
-/// The tokens that a tokenizer's own program puts around a text. Encoding in this crate does not add them. Both lists
-/// are empty if there are no such tokens.
+/// The tokens that the program from which a tokenizer comes puts around a text. Encoding in this crate does not add
+/// them. Both lists are empty if there are no such tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct BosEosTemplate {
     /// The tokens before the text.

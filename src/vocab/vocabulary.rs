@@ -41,7 +41,8 @@ pub struct RankedMerge {
 ///   part is a token without bytes.
 /// - Merges are in ascending order of rank, and ranks are 0, 1, 2 and so on without gaps. No pair occurs twice.
 /// - The texts of added tokens are not empty and differ from each other, and those of special tokens from every other
-///   token. An added token takes part in merges only if its text is its spelling in GPT-2's byte alphabet.
+///   token. An added token takes part in merges only if it is also an ordinary token, and its text is the bytes of that
+///   token, spelled in GPT-2's byte alphabet.
 ///
 /// A byte may lack a token. Tokenizers that were trained on UTF-8 alone often have none for 0xC0, 0xC1 and 0xF5–0xFF,
 /// which never occur in UTF-8. [`MissingBytes`](crate::encode::MissingBytes) decides how text with such a byte is
@@ -68,14 +69,16 @@ pub struct RankedMerge {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Bytes by id; `None` is a hole. A token that is only an added one has the bytes of its text.
+    /// Bytes by id; `None` is a hole. A token that is only an added one, and not also an ordinary one, has the bytes of
+    /// its text.
     pub(super) tokens: Vec<Option<Box<[u8]>>>,
-    /// The token of each byte. Each byte without a token has an id of its own, from
-    /// [`id_limit`](Vocabulary::id_limit) on.
+    /// The token of each byte. Each byte without a token has a placeholder: an id of [`id_limit`](Vocabulary::id_limit)
+    /// or above, which no token has.
     pub(super) byte_ids: [TokenId; 256],
     /// The bytes without a token, ascending.
     pub(super) missing_bytes: Vec<u8>,
-    /// The token that the tokenizer's own program gives for missing bytes; `None` if no byte is missing.
+    /// The token that the program from which the tokenizer comes gives for missing bytes. `None` if it drops them, or
+    /// if no byte is missing.
     pub(super) unknown: Option<UnknownToken>,
     /// By ascending rank.
     pub(super) merges: Vec<RankedMerge>,
@@ -87,7 +90,7 @@ pub struct Vocabulary {
     pub(super) split: SplitPattern,
     /// The changes that a text undergoes before it is split.
     pub(super) rules: TextRules,
-    /// The tokens that the tokenizer's own program puts around a text.
+    /// The tokens that the program from which the tokenizer comes puts around a text.
     pub(super) bos_eos_template: BosEosTemplate,
     /// Whether pre-tokens are looked up as whole tokens before merging.
     pub(super) ignore_merges: bool,
@@ -106,12 +109,12 @@ pub fn byte_ranges(bytes: &[u8]) -> String {
     ranges.collect::<Vec<_>>().join(", ")
 }
 
-/// The token that the tokenizer's own program gives for a byte without a token (`unk_token`).
+/// The token that the program from which the tokenizer comes gives for a byte without a token (`unk_token`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct UnknownToken {
     /// The token's text in the file.
     pub text: String,
-    /// Its id. `None` if the vocabulary lacks it; the tokenizer's own program then fails on a missing byte.
+    /// Its id. `None` if the vocabulary lacks it; the program from which it comes then fails on a missing byte.
     pub id: Option<TokenId>,
     /// Whether several such bytes in a row, within one pre-token, give the token once (`fuse_unk`).
     pub fuse: bool,
@@ -201,8 +204,8 @@ impl Vocabulary {
         self.missing_bytes.iter().filter(in_utf8).copied().collect()
     }
 
-    /// Returns the token that the tokenizer's own program gives for missing bytes. `None` if it drops them, or if no
-    /// byte is missing.
+    /// Returns the token that the program from which the tokenizer comes gives for missing bytes. `None` if it drops
+    /// them, or if no byte is missing.
     pub fn unknown(&self) -> Option<&UnknownToken> {
         self.unknown.as_ref()
     }
@@ -251,8 +254,8 @@ impl Vocabulary {
         &self.rules
     }
 
-    /// Returns the tokens that the tokenizer's own program puts around a text. Encoding in this crate does not add
-    /// them.
+    /// Returns the tokens that the program from which the tokenizer comes puts around a text. Encoding in this crate
+    /// does not add them.
     pub fn bos_eos_template(&self) -> &BosEosTemplate {
         &self.bos_eos_template
     }
@@ -279,7 +282,8 @@ impl Vocabulary {
     }
 }
 
-/// The change to text that `tokenizer.json` can express only before the first split.
+/// Why a format cannot hold a vocabulary that adds a space before text. `tokenizer.json` can, unless text is split
+/// before its `ByteLevel` step.
 pub(super) const ADDS_SPACE: &str = "it adds a space before text";
 
 /// The remedy for a special token that cannot be added, because its text is in use.
@@ -334,10 +338,11 @@ impl Vocabulary {
         parts.build().map_err(|error| error.with_kind(ErrorKind::Usage).with_help(OTHER_TEXT))
     }
 
-    /// Returns a change to text that this vocabulary makes and no tokenizer trained by this program does, if any.
+    /// Returns, as a phrase for messages, what this vocabulary has that only `tokenizer.json` can hold, if anything. No
+    /// tokenizer trained by this program has any of it.
     ///
-    /// Formats other than `tokenizer.json` call it to refuse the vocabulary. If there are several such changes, the
-    /// first of this order is returned: normalizers, prefix space, split steps, unknown token, added tokens.
+    /// Formats other than `tokenizer.json` call it to refuse the vocabulary. If there are several reasons, the first of
+    /// this order is returned: normalizers, prefix space, split steps, unknown token, added tokens.
     pub(super) fn hf_only(&self) -> Option<String> {
         Some(match (&*self.rules.normalizers, self.odd_token()) {
             ([Normalizer::Nfc], _) => "it normalizes text to NFC".to_owned(),
@@ -356,19 +361,20 @@ impl Vocabulary {
         })
     }
 
-    /// Refuses a vocabulary with such a change for `format`, which is not `tokenizer.json`.
+    /// Returns an error if only `tokenizer.json` can hold this vocabulary. `format` is the format to write, which is
+    /// another one.
     pub(super) fn check_not_hf_only(&self, format: Format) -> Result<()> {
         self.hf_only().map_or(Ok(()), |problem| Err(only_hf_holds(format, problem)))
     }
 
-    /// Returns whether text is prepared before it is split, other than by finding special tokens with the flags that
-    /// tokenizers trained by this program use.
+    /// Returns whether anything happens to text before it is split that tokenizers trained by this program do not do:
+    /// it is changed, or added tokens are found in another way than plain special tokens.
     pub fn prepares_text(&self) -> bool {
         self.rules != TextRules::default() || self.odd_token().is_some()
     }
 
-    /// Returns an added token that is not found like those of tokenizers trained by this program. Its flags differ,
-    /// or merges can produce it, too. `None` if all added tokens are plain.
+    /// Returns the first added token that differs from those of tokenizers trained by this program: its flags are
+    /// others, or it is also an ordinary token. `None` if there is none.
     fn odd_token(&self) -> Option<&AddedToken> {
         let odd = |added: &&AddedToken| !added.is_plain() || !self.is_added_only(added.id);
         self.added.iter().find(odd)
@@ -379,7 +385,7 @@ impl Vocabulary {
 /// with one id near 2^32 would otherwise take gigabytes.
 const MAX_HOLES: usize = 1 << 20;
 
-/// Tokens with their ids, in any order. Empty bytes are those of a token without bytes.
+/// Tokens with their ids, in any order. A token without bytes has an empty slice.
 pub(super) type TokenList = Vec<(TokenId, Box<[u8]>)>;
 
 /// The parts of a [`Vocabulary`], in any order and not checked yet.
@@ -410,11 +416,12 @@ pub struct VocabularyParts {
     pub split: SplitPattern,
     /// The changes that a text undergoes before it is split.
     pub rules: TextRules,
-    /// The tokens that the tokenizer's own program puts around a text.
+    /// The tokens that the program from which the tokenizer comes puts around a text.
     pub bos_eos_template: BosEosTemplate,
     /// Whether a pre-token that equals a token becomes that token even if the merges would not make it.
     pub ignore_merges: bool,
-    /// The token that the tokenizer's own program gives for a byte without a token. Ignored if every byte has one.
+    /// The token that the program from which the tokenizer comes gives for a byte without a token. Ignored if every
+    /// byte has one.
     pub unknown: Option<UnknownToken>,
 }
 
@@ -575,7 +582,7 @@ fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 25
     Ok(found)
 }
 
-/// Refuses a highest id that leaves more than [`MAX_HOLES`] ids unused by this number of tokens.
+/// Returns an error if this number of tokens, with ids up to `highest`, leaves more than [`MAX_HOLES`] ids unused.
 ///
 /// Readers call it before they allocate tables by id, so a file cannot demand memory by declaring one high id.
 pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<()> {
@@ -590,8 +597,9 @@ pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<()> {
 /// The bytes of each token by id, and the ids of the tokens that are only added ones, ascending.
 type TokensById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 
-/// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it. It then keeps
-/// the bytes of the ordinary one and is not in the second list. `added` must be in ascending order of id.
+/// Arranges tokens by id. An added token may share the id of an ordinary one if its text is the bytes of that token,
+/// spelled in GPT-2's byte alphabet. The id then has these bytes, and is not among the ids of added tokens that are
+/// returned. `added` must be in ascending order of id.
 ///
 /// # Errors
 /// More than [`MAX_HOLES`] ids would be unused; two ordinary or two added tokens have one id; or an added token

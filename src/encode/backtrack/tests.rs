@@ -17,9 +17,6 @@ use crate::split::SplitPattern;
 use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
 use crate::vocab::SpecialTokensAt;
 
-const TIE_RULES: [TieBreak; 5] =
-    [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
-
 /// Vocabularies of all sizes, learned from several texts by any tie rule. Some extend the merges of another one.
 fn learned() -> impl Strategy<Value = Vocabulary> {
     learned_from(text())
@@ -29,7 +26,7 @@ fn learned() -> impl Strategy<Value = Vocabulary> {
 fn learned_from(text: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vocabulary> {
     let size = prop_oneof![0..20usize, 20..100usize, 100..400usize];
     let longest = prop_oneof![Just(None), (2..12usize).prop_map(Some)];
-    let ties = proptest::sample::select(TIE_RULES.as_slice());
+    let ties = proptest::sample::select(TieBreak::ALL.as_slice());
     (vec(text, 1..5), size, longest, ties, 0..=1usize).prop_map(|(texts, size, longest, ties, base)| {
         let config = TrainConfig {
             min_frequency: Count::ONE,

@@ -563,6 +563,19 @@ fn piped(spec: &SourceSpec, bytes: &[u8]) -> Result<Texts> {
     documents(source.read(0)?)
 }
 
+#[test]
+fn a_pipe_without_fields_has_no_columns_to_pass_through() {
+    for (format, problem) in [
+        (Format::Text, "has no columns to pass through"),
+        (Format::Arrow, "can be passed through only from a file"),
+    ] {
+        let spec =
+            SourceSpec { format: Some(format), columns: vec!["lang".to_owned()], ..SourceSpec::default() };
+        let error = piped(&spec, b"eins\n").unwrap_err();
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+}
+
 /// Text is the same after compression in every format, also with several members or frames.
 #[test]
 fn every_compression_reads_as_what_it_holds() {

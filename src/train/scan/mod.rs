@@ -135,8 +135,7 @@ pub(super) fn shortens_lists(config: &TrainConfig, bytes: u64) -> bool {
 
 /// Whether scanning supports these settings, and the text is long enough.
 fn supports(config: &TrainConfig, bytes: u64) -> bool {
-    let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
-    by_ids && config.score == Score::Count && config.merges > 0 && bytes >= MIN_BYTES
+    config.tie_break.compares_ids() && config.score == Score::Count && config.merges > 0 && bytes >= MIN_BYTES
 }
 
 /// State of the scan between two passes.

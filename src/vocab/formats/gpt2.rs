@@ -309,7 +309,7 @@ pub(in crate::vocab) struct CompanionFiles {
     pub(in crate::vocab) split: SplitPattern,
     /// The changes that a text undergoes before it is split.
     pub(in crate::vocab) rules: TextRules,
-    /// The tokens that the tokenizer's own program puts around a text.
+    /// The tokens that the program from which the tokenizer comes puts around a text.
     pub(in crate::vocab) bos_eos_template: BosEosTemplate,
 }
 
@@ -465,8 +465,8 @@ fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     }
 }
 
-/// Returns the tokens that the tokenizer's own program puts around a text, and reports them as left out. A token is
-/// put there only if the file asks for it and it is an added token.
+/// Returns the tokens that the program from which the tokenizer comes puts around a text, and reports them as left out.
+/// A token is put there only if the file asks for it and it is an added token.
 fn template_of_config(
     config: &Value,
     added: &[AddedToken],
