@@ -25,7 +25,7 @@ use text::{
 
 use super::corpus::SCAN_SEPARATOR;
 use super::tie_break::ById;
-use super::{Merge, MergeLog, Merges, Score, TieBreak, TrainConfig};
+use super::{Merge, MergeLog, Merges, Score, TrainConfig};
 use crate::base::int::{Count, to_u64};
 use crate::count::PretokenCounts;
 use crate::error::Result;
