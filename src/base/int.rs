@@ -176,7 +176,7 @@ pub const fn ratio(part: u64, whole: u64) -> f64 {
 /// ```
 /// use tokenmill::base::int::ByteCount;
 ///
-/// assert_eq!("1.5 MB".parse(), Ok(ByteCount(1_500_000)));
+/// assert_eq!("1.5 MB".parse::<ByteCount>().unwrap(), ByteCount(1_500_000));
 /// assert_eq!(ByteCount(8_000_000_000).to_string(), "8.0 GB");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

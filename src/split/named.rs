@@ -131,7 +131,7 @@ impl NamedPattern {
     /// use tokenmill::split::{NamedPattern, SplitPattern};
     ///
     /// assert_eq!(NamedPattern::DeepSeekV3.name(), "deepseek-v3");
-    /// assert_eq!("deepseek-v3".parse(), Ok(SplitPattern::Named(NamedPattern::DeepSeekV3)));
+    /// assert_eq!("deepseek-v3".parse::<SplitPattern>().unwrap(), SplitPattern::Named(NamedPattern::DeepSeekV3));
     /// ```
     pub const fn name(self) -> &'static str {
         self.published().0

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use tokenmill::split::{NamedPattern, SplitPattern};
 ///
-/// assert_eq!("gpt4".parse(), Ok(SplitPattern::Named(NamedPattern::Gpt4)));
+/// assert_eq!("gpt4".parse::<SplitPattern>().unwrap(), SplitPattern::Named(NamedPattern::Gpt4));
 /// // The published expression of a named pattern is recognised and gets the fast scanner.
 /// assert_eq!(SplitPattern::from_regex(NamedPattern::Gpt4.regex()), SplitPattern::Named(NamedPattern::Gpt4));
 /// assert_eq!(SplitPattern::from_regex("[a-z]+").to_string(), "[a-z]+");
