@@ -144,8 +144,6 @@ impl<W: Write> Write for HashingWriter<W> {
 /// refuse later versions; only the reader of reports does not compare them.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The error for a file of a later version of the format.
-
 /// Refuses files of later versions. Only the version is read from the JSON, since a later version may differ in
 /// everything else.
 ///

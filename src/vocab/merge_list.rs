@@ -120,7 +120,6 @@ impl Vocabulary {
     ///
     /// Every merge has a place in the list, so that counts by merge keep their positions. A placeholder stands for a
     /// merge that can never be applied, and no pair leads to it.
-    #[expect(clippy::type_complexity, reason = "taken apart at once")]
     fn by_length(
         &self,
         given: usize,
