@@ -43,17 +43,17 @@ const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// # Errors
 /// A total exceeds 2⁶⁴ − 1, or the pre-tokens exceed the capacity of their index.
 pub(super) fn fold(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
-    tables.retain(|table| table.slots.used > 0);
+    tables.retain(|table| table.index.len > 0);
     if tables.len() > 1 {
         return sum(tables);
     }
-    let Some(PretokenTable { slots, arena }) = tables.pop() else { return Ok(PretokenCounts::new()) };
-    Ok(PretokenCounts { counts: slots.counts(), bytes: arena.bytes, ends: arena.ends })
+    let Some(PretokenTable { index, arena }) = tables.pop() else { return Ok(PretokenCounts::new()) };
+    Ok(PretokenCounts { counts: index.counts(), bytes: arena.bytes, ends: arena.ends })
 }
 
 /// Does the same for at least two tables.
 fn sum(mut tables: Vec<PretokenTable>) -> Result<PretokenCounts> {
-    tables.sort_unstable_by_key(|table| Reverse(table.slots.used));
+    tables.sort_unstable_by_key(|table| Reverse(table.index.len));
     let sums: Vec<TableTotals> = tables.par_iter().map(TableTotals::new).collect();
     add_table(&tables, &sums)?;
     let arenas: Vec<KeyArena> = tables.into_iter().map(|table| table.arena).collect();
@@ -72,7 +72,7 @@ struct TableTotals {
 impl TableTotals {
     /// Returns the data of a table, with totals of zero.
     fn new(table: &PretokenTable) -> TableTotals {
-        let length = table.slots.used;
+        let length = table.index.len;
         let mut totals = Vec::with_capacity(length);
         huge_pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
@@ -85,8 +85,8 @@ impl TableTotals {
 
 /// Computes the totals. Each range of hashes is summed by one thread.
 fn add_table(tables: &[PretokenTable], sums: &[TableTotals]) -> Result<()> {
-    let entries: usize = tables.iter().map(|table| table.slots.used).sum();
-    let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
+    let entries: usize = tables.iter().map(|table| table.index.len).sum();
+    let divisible = tables.iter().map(|table| table.index.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
     let tables: Vec<TableWithTotals<'_>> =
         tables.iter().zip(sums).map(|(of, sums)| TableWithTotals { of, sums }).collect();
@@ -127,7 +127,7 @@ struct LocatedSlot<'a> {
 impl<'a> TableWithTotals<'a> {
     /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes.
     fn slots_in_range(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, LocatedSlot<'a>)> {
-        self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, LocatedSlot { entry, table: self }))
+        self.of.index.range(range, bits).map(move |(hash, entry)| (hash, LocatedSlot { entry, table: self }))
     }
 }
 
@@ -216,9 +216,9 @@ impl<'a> RangeSums<'a> {
 
     /// Returns the entry that has the total of this entry's pre-token, and its number if it is in `others`.
     fn find(&self, hash: u64, bits: u32, new: LocatedSlot<'a>) -> (Option<LocatedSlot<'a>>, Option<usize>) {
-        let PretokenTable { slots, arena } = self.largest.of;
-        let slot = slots.find(hash, |key| key.same(arena, new.entry.key, &new.table.of.arena));
-        let known = LocatedSlot { entry: &slots.all[slot], table: self.largest };
+        let PretokenTable { index, arena } = self.largest.of;
+        let slot = index.find(hash, |key| key.same(arena, new.entry.key, &new.table.of.arena));
+        let known = LocatedSlot { entry: &index.slots[slot], table: self.largest };
         if !known.entry.key.is_none() && known.total() > Count::ZERO {
             return (Some(known), None);
         }

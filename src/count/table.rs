@@ -30,8 +30,8 @@ const PREFETCH_DISTANCE: usize = 64;
 /// 512 KiB, and while it has 196 609 to 393 216, since the number of slots was then multiplied by four. While the
 /// slots grow by copying, the old ones are allocated as well.
 pub(super) struct PretokenTable {
-    /// The counts.
-    pub(super) slots: HashTable,
+    /// The counts, found by pre-token.
+    pub(super) index: HashTable,
     /// The bytes and the first positions.
     pub(super) arena: KeyArena,
 }
@@ -39,14 +39,14 @@ pub(super) struct PretokenTable {
 impl PretokenTable {
     /// Creates an empty table.
     pub(super) fn new() -> PretokenTable {
-        PretokenTable { slots: HashTable::new(FIRST_SLOTS), arena: KeyArena::default() }
+        PretokenTable { index: HashTable::new(FIRST_SLOTS), arena: KeyArena::default() }
     }
 
     /// Returns whether the table should be written out and emptied so that it does not exceed `max_bytes`.
     pub(super) fn is_full(&self, max_bytes: usize) -> bool {
-        let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
+        let slots = if self.index.is_nearly_full() { self.index.bytes_grown() } else { self.index.bytes() };
         let full = slots + self.arena.memory() > max_bytes;
-        full && self.slots.used > 0
+        full && self.index.len > 0
     }
 
     /// Passes the pre-tokens with their counts and first positions to `write`, sorted by bytes, and removes them.
@@ -58,8 +58,8 @@ impl PretokenTable {
         max_bytes: usize,
         write: impl FnOnce(&mut dyn Iterator<Item = (KeyBytes<'_>, Count, u64)>) -> Result<()>,
     ) -> Result<()> {
-        let PretokenTable { slots, arena } = self;
-        let entries = slots.sort(arena);
+        let PretokenTable { index, arena } = self;
+        let entries = index.sort(arena);
         write(&mut entries.iter().enumerate().map(|(at, entry)| {
             // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + PREFETCH_DISTANCE).min(entries.len() - 1)];
@@ -67,10 +67,10 @@ impl PretokenTable {
             (entry.key.bytes_in(arena), entry.count, arena.first(entry.number))
         }))?;
         arena.clear();
-        if slots.bytes() > max_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
-            *slots = HashTable::new(FIRST_SLOTS);
+        if index.bytes() > max_bytes / 8 * 7 && index.slots.len() > FIRST_SLOTS {
+            *index = HashTable::new(FIRST_SLOTS);
         } else {
-            slots.clear();
+            index.clear();
         }
         Ok(())
     }
@@ -92,19 +92,19 @@ impl PretokenTable {
         weight: Count,
         position: u64,
     ) -> Result<()> {
-        let mut text = Text { text, start, weight, position, hashing: self.slots.hashing };
-        if self.slots.all.len() < FAR_SLOTS {
-            return self.count_near(&mut text, ends);
+        let mut text = Text { text, start, weight, position, hashing: self.index.hashing };
+        if self.index.slots.len() < MIN_UNCACHED_SLOTS {
+            return self.count_cached(&mut text, ends);
         }
-        ends.chunks(PREFETCH_DISTANCE).try_for_each(|ends| self.count_far(&mut text, ends))
+        ends.chunks(PREFETCH_DISTANCE).try_for_each(|ends| self.count_prefetched(&mut text, ends))
     }
 
     /// Counts pre-tokens in a table that fits the caches. The common case, a short pre-token in its home slot, is a
     /// loop without calls, so that its variables stay in registers.
-    fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
+    fn count_cached(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
         let mut rest = ends.iter();
         loop {
-            let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
+            let (shift, slots) = (self.index.shift, &mut self.index.slots[..]);
             let Text { text: bytes, mut start, weight, hashing, .. } = *text;
             let missed = rest.by_ref().find(|&&end| {
                 let length = int::to_usize(end - start);
@@ -126,21 +126,21 @@ impl PretokenTable {
 
     /// Counts at most [`PREFETCH_DISTANCE`] pre-tokens in a table that does not fit the CPU caches. It prefetches the
     /// slots of all of them before it reads the first one.
-    fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
+    fn count_prefetched(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<()> {
         let mut keys = [(PretokenKey::default(), 0); PREFETCH_DISTANCE];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
             // A cache line has two slots. If the home slot has another pre-token, the search continues with the next
             // slots. It usually ends in this line or the next, at the pre-token or at a free slot.
-            let home = self.slots.home(key.1);
-            fetch(&self.slots.all, home);
-            fetch(&self.slots.all, home + 2);
+            let home = self.index.home(key.1);
+            fetch(&self.index.slots, home);
+            fetch(&self.index.slots, home + 2);
             start = end;
         }
         let mut rest = keys.iter().zip(ends);
         loop {
-            let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
+            let (shift, slots) = (self.index.shift, &mut self.index.slots[..]);
             let Text { mut start, weight, .. } = *text;
             let missed = rest.by_ref().find(|&(&(key, hash), &end)| {
                 let slot = &mut slots[u64_to_usize(hash >> shift)];
@@ -172,12 +172,12 @@ impl PretokenTable {
         let pretoken = &text.text[int::to_usize(text.start)..int::to_usize(end)];
         let first = text.position + u64::from(text.start);
         text.start = end;
-        let (home, arena) = (self.slots.home(hash), &self.arena);
-        let slot = self.slots.find(hash, |found| found.is(key, pretoken, arena));
-        let found = &mut self.slots.all[slot];
+        let (home, arena) = (self.index.home(hash), &self.arena);
+        let slot = self.index.find(hash, |found| found.is(key, pretoken, arena));
+        let found = &mut self.index.slots[slot];
         if found.key.is_none() {
             let number = self.arena.push(pretoken, first);
-            self.slots.put(slot, CountSlot::new(key.numbered(number), text.weight, number));
+            self.index.put(slot, CountSlot::new(key.numbered(number), text.weight, number));
             return Ok(());
         }
         if !found.add(text.weight) {
@@ -187,8 +187,8 @@ impl PretokenTable {
         // frequent of two entries gets the slot. Both are still found after the swap: a search ends at a free slot,
         // and no slot between the two is free.
         let count = found.count;
-        if count > self.slots.all[home].count {
-            self.slots.all.swap(home, slot);
+        if count > self.index.slots[home].count {
+            self.index.slots.swap(home, slot);
         }
         Ok(())
     }
@@ -350,7 +350,7 @@ impl PretokenKey {
     #[inline]
     pub(super) fn bytes_in(self, arena: &KeyArena) -> KeyBytes<'_> {
         match self.number() {
-            Some(number) => KeyBytes::Longer(arena.pretoken(number)),
+            Some(number) => KeyBytes::Long(arena.pretoken(number)),
             None => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&self.low.to_le_bytes());
@@ -366,7 +366,7 @@ pub(super) enum KeyBytes<'a> {
     /// The bytes of a short one, then zeros, and in the last byte its length.
     Short([u8; 16]),
     /// The bytes of a long one, from the arena.
-    Longer(&'a [u8]),
+    Long(&'a [u8]),
 }
 
 impl AsRef<[u8]> for KeyBytes<'_> {
@@ -374,7 +374,7 @@ impl AsRef<[u8]> for KeyBytes<'_> {
     fn as_ref(&self) -> &[u8] {
         match self {
             KeyBytes::Short(bytes) => &bytes[..usize::from(bytes[15])],
-            KeyBytes::Longer(bytes) => bytes,
+            KeyBytes::Long(bytes) => bytes,
         }
     }
 }
@@ -398,7 +398,7 @@ impl CountSlot {
 const CAPACITY_FACTOR: usize = 8;
 
 /// Minimum number of slots (8 MiB) of a table that is treated as too large for the CPU caches of one core.
-pub(super) const FAR_SLOTS: usize = 1 << 18;
+pub(super) const MIN_UNCACHED_SLOTS: usize = 1 << 18;
 
 /// A hash table with open addressing and linear probing.
 ///
@@ -407,15 +407,15 @@ pub(super) const FAR_SLOTS: usize = 1 << 18;
 /// relies on that when threads sum tables of different sizes, each thread its own range of hashes.
 ///
 /// **Memory:** 32 bytes per slot, so 43 bytes per entry when three quarters of the slots are taken, and 85 after the
-/// number of slots was doubled. A table of [`FAR_SLOTS`] slots grows to four times as many. An entry then takes up to
+/// number of slots was doubled. A table of [`MIN_UNCACHED_SLOTS`] slots grows to four times as many. An entry then takes up to
 /// 171 bytes, and more than 85 until the table has 393 216 entries.
 pub(super) struct HashTable {
     /// The slots: a power of two, at most three quarters of them in use.
-    pub(super) all: Vec<CountSlot>,
+    pub(super) slots: Vec<CountSlot>,
     /// Right shift that turns a hash into its home slot: 64 minus the number of bits that name a slot.
     pub(super) shift: u32,
     /// Number of entries.
-    pub(super) used: usize,
+    pub(super) len: usize,
     /// The hash function: a copy of that of the process, so that loops do not have to look it up.
     pub(super) hashing: SeededHash,
 }
@@ -423,16 +423,16 @@ pub(super) struct HashTable {
 impl HashTable {
     /// Creates `length` empty slots, a power of two above one.
     pub(super) fn new(length: usize) -> HashTable {
-        let mut all = Vec::new();
+        let mut slots = Vec::new();
         // Reserved memory takes no physical memory until it is touched. If reserving fails, the table grows by copying.
-        if all.try_reserve_exact(length * CAPACITY_FACTOR).is_ok() {
-            huge_pages::advise(&mut all);
+        if slots.try_reserve_exact(length * CAPACITY_FACTOR).is_ok() {
+            huge_pages::advise(&mut slots);
         }
-        all.resize_with(length, CountSlot::default);
+        slots.resize_with(length, CountSlot::default);
         HashTable {
-            all,
+            slots,
             shift: u64::BITS - length.trailing_zeros(),
-            used: 0,
+            len: 0,
             hashing: SeededHash::of_process(),
         }
     }
@@ -446,10 +446,10 @@ impl HashTable {
     /// Returns the slot of the entry with this hash for which `same` holds, or else the free slot for it.
     #[inline]
     pub(super) fn find(&self, hash: u64, same: impl Fn(PretokenKey) -> bool) -> usize {
-        let last = self.all.len() - 1;
+        let last = self.slots.len() - 1;
         let mut at = self.home(hash);
         loop {
-            let found = self.all[at].key;
+            let found = self.slots[at].key;
             if found.is_none() || same(found) {
                 return at;
             }
@@ -461,27 +461,27 @@ impl HashTable {
     /// Growing moves all entries.
     #[inline]
     pub(super) fn put(&mut self, slot: usize, entry: CountSlot) {
-        self.all[slot] = entry;
-        self.used += 1;
-        if self.used * 4 > self.all.len() * 3 {
+        self.slots[slot] = entry;
+        self.len += 1;
+        if self.len * 4 > self.slots.len() * 3 {
             self.grow();
         }
     }
 
     /// Returns whether the table will grow after few more entries, about as many as a window of text can add.
     pub(super) fn is_nearly_full(&self) -> bool {
-        self.used * 32 >= self.all.len() * 23
+        self.len * 32 >= self.slots.len() * 23
     }
 
     /// Returns the bytes of all slots.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.all[..])
+        size_of_val(&self.slots[..])
     }
 
     /// Returns the bytes that the slots would take while the table grows.
     pub(super) fn bytes_grown(&self) -> usize {
-        let (before, length) = (self.all.len(), self.grown());
-        let in_place = length <= self.all.capacity();
+        let (before, length) = (self.slots.len(), self.grown());
+        let in_place = length <= self.slots.capacity();
         size_of::<CountSlot>() * if in_place { length } else { before + length }
     }
 
@@ -489,34 +489,34 @@ impl HashTable {
     /// then unusable until [`HashTable::clear`].
     pub(super) fn sort(&mut self, arena: &KeyArena) -> &[CountSlot] {
         let mut kept = 0;
-        for at in 0..self.all.len() {
-            if !self.all[at].key.is_none() {
-                self.all.swap(kept, at);
+        for at in 0..self.slots.len() {
+            if !self.slots[at].key.is_none() {
+                self.slots.swap(kept, at);
                 kept += 1;
             }
         }
-        let entries = &mut self.all[..kept];
+        let entries = &mut self.slots[..kept];
         entries.sort_unstable_by(|one, other| one.key.compare(other.key, arena));
         entries
     }
 
-    /// Returns the number of slots after growing: twice as many, or four times as many at [`FAR_SLOTS`]. A table that
+    /// Returns the number of slots after growing: twice as many, or four times as many at [`MIN_UNCACHED_SLOTS`]. A table that
     /// outgrows the caches mostly outgrows the next size as well, and moving all entries is slow then.
     fn grown(&self) -> usize {
-        self.all.len() * if self.all.len() == FAR_SLOTS { 4 } else { 2 }
+        self.slots.len() * if self.slots.len() == MIN_UNCACHED_SLOTS { 4 } else { 2 }
     }
 
     /// Grows the table, in place if the reserved capacity suffices.
     #[cold]
     fn grow(&mut self) {
         let length = self.grown();
-        if length <= self.all.capacity() {
+        if length <= self.slots.capacity() {
             return self.grow_in_place(length);
         }
         let grown = HashTable::new(length);
         let before = mem::replace(self, grown);
-        self.used = before.used;
-        before.all.into_iter().filter(|entry| !entry.key.is_none()).for_each(|entry| self.insert(entry));
+        self.len = before.len;
+        before.slots.into_iter().filter(|entry| !entry.key.is_none()).for_each(|entry| self.insert(entry));
     }
 
     /// Grows the table within its capacity.
@@ -526,21 +526,21 @@ impl HashTable {
     /// there on, all entries have been moved already, and the entry goes to the first free slot. The other entries
     /// are put aside, and inserted when all others have been moved.
     fn grow_in_place(&mut self, length: usize) {
-        let before = self.all.len();
-        self.all.resize_with(length, CountSlot::default);
+        let before = self.slots.len();
+        self.slots.resize_with(length, CountSlot::default);
         self.shift = u64::BITS - length.trailing_zeros();
         // Entries with a new home before their old slot: their old home was near the front, and their slot was far
         // after it. Also entries without a free slot between their new home and the end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {
-            let entry = mem::take(&mut self.all[at]);
+            let entry = mem::take(&mut self.slots[at]);
             if entry.key.is_none() {
                 continue;
             }
             let home = self.home(entry.key.hash(self.hashing));
-            let free = self.all[home..].iter().position(|slot| slot.key.is_none());
+            let free = self.slots[home..].iter().position(|slot| slot.key.is_none());
             match free {
-                Some(behind) if home >= at => self.all[home + behind] = entry,
+                Some(behind) if home >= at => self.slots[home + behind] = entry,
                 _ => aside.push(entry),
             }
         }
@@ -550,7 +550,7 @@ impl HashTable {
     /// Puts an entry that the table does not have yet into the first free slot from its home on.
     fn insert(&mut self, entry: CountSlot) {
         let slot = self.find(entry.key.hash(self.hashing), |_| false);
-        self.all[slot] = entry;
+        self.slots[slot] = entry;
     }
 
     /// Returns the entries whose hashes begin with the `bits` bits of the number `range`, each with its hash.
@@ -559,8 +559,8 @@ impl HashTable {
     /// together have each entry once. Since entries are nearly in the order of their hashes, only the home slots of
     /// the range are read, and those after them up to the next free slot.
     pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &CountSlot)> {
-        let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
-        let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
+        let (width, last) = (self.slots.len() >> bits, self.slots.len() - 1);
+        let slots = (0..self.slots.len()).map(move |at| &self.slots[(range * width + at) & last]).enumerate();
         // An entry can be in a slot after its home slot. So entries of this range can be in slots after the last one
         // of the range, and its first slots can have entries of the previous range.
         let entries = slots.take_while(move |(at, slot)| *at < width || !slot.key.is_none());
@@ -577,14 +577,14 @@ impl HashTable {
 
     /// Removes all entries and keeps the slots.
     pub(super) fn clear(&mut self) {
-        self.all.fill_with(CountSlot::default);
-        self.used = 0;
+        self.slots.fill_with(CountSlot::default);
+        self.len = 0;
     }
 
-    /// Returns the counts by the numbers of the entries. The numbers must be `0..used`.
+    /// Returns the counts by the numbers of the entries. The numbers must be `0..len`.
     pub(super) fn counts(&self) -> Vec<Count> {
-        let mut counts = huge_pages::populated(Count::ZERO, self.used);
-        for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {
+        let mut counts = huge_pages::populated(Count::ZERO, self.len);
+        for entry in self.slots.iter().filter(|entry| !entry.key.is_none()) {
             counts[u64_to_usize(entry.number)] = entry.count;
         }
         counts
@@ -680,10 +680,10 @@ mod tests {
                 let number = arena.push(pretoken, 0);
                 slots.put(slot, CountSlot::new(PretokenKey::new(pretoken, slots.hashing), Count::new(number + 1), number));
             }
-            prop_assert_eq!(slots.used, pretokens.len());
-            prop_assert!(slots.used * 4 <= slots.all.len() * 3);
+            prop_assert_eq!(slots.len, pretokens.len());
+            prop_assert!(slots.len * 4 <= slots.slots.len() * 3);
             for (number, pretoken) in (0..).zip(&pretokens) {
-                let entry = &slots.all[slot_of(&slots, pretoken)];
+                let entry = &slots.slots[slot_of(&slots, pretoken)];
                 prop_assert!(!entry.key.is_none());
                 prop_assert_eq!(entry.number, number);
             }

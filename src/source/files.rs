@@ -471,15 +471,17 @@ impl PipeSource {
 
     /// Reads the documents of the pipe.
     fn documents(&self, pipe: Box<dyn Read + Send>, reading: ReadContext) -> Result<Documents<'static>> {
-        if self.format == Format::Arrow {
-            return Ok(Box::new(arrow::read(arrow::ArrowInput::stream(pipe), &self.spec, reading)?));
-        }
-        let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
-        Ok(if self.format.has_fields() {
-            let (lines, start) = as_lines(text, self.format, jsonl::UnitStart::FileStart);
-            Box::new(jsonl::JsonLines::new(lines, &self.spec, start, FieldLookup::default(), reading)?)
-        } else {
-            Box::new(text::TextDocuments::new(text, &self.spec.documents, reading))
+        let text = |pipe| content::text_of_pipe(pipe, self.config.window(1), &reading.name);
+        Ok(match self.format {
+            Format::Arrow => Box::new(arrow::read(arrow::ArrowInput::stream(pipe), &self.spec, reading)?),
+            Format::Jsonl | Format::Json | Format::Csv | Format::Tsv => {
+                let (lines, start) = as_lines(text(pipe)?, self.format, jsonl::UnitStart::FileStart);
+                Box::new(jsonl::JsonLines::new(lines, &self.spec, start, FieldLookup::default(), reading)?)
+            }
+            // Parquet is refused by `open`.
+            Format::Text | Format::Parquet => {
+                Box::new(text::TextDocuments::new(text(pipe)?, &self.spec.documents, reading))
+            }
         })
     }
 }

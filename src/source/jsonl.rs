@@ -66,7 +66,9 @@ pub(super) fn as_lines(
             let errors = Arc::<RecordErrors>::default();
             (Box::new(CsvToLines::new(text, format, Arc::clone(&errors))), UnitStart::Records(errors))
         }
-        _ => (text, start),
+        Format::Json | Format::Jsonl => (text, start),
+        // These have no records of text.
+        Format::Parquet | Format::Arrow | Format::Text => (text, start),
     }
 }
 
