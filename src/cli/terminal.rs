@@ -219,8 +219,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns the style of what is printed to a stream. Results and messages can go to different places, so each has
-    /// its own style.
+    /// Returns the style of a stream. Results and messages can go to different places, so each has its own style.
     pub(super) fn of(stream: &impl IsTerminal) -> Style {
         let drawn = stream.is_terminal();
         Style { drawn, coloured: drawn && colours_wanted() }

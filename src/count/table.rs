@@ -553,7 +553,7 @@ impl HashTable {
         self.slots[slot] = entry;
     }
 
-    /// Returns the entries whose hashes begin with the `bits` bits of the number `range`, each with its hash.
+    /// Returns the entries with a hash that begins with the `bits` bits of the number `range`, each with its hash.
     ///
     /// `bits` is at most [`bits()`](HashTable::bits), and `range` is below 2 to the power of `bits`. All these ranges
     /// together have each entry once. Since entries are nearly in the order of their hashes, only the home slots of

@@ -228,7 +228,7 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
     paths.iter().zip(weights).map(file).collect()
 }
 
-/// What is counted, and how.
+/// The inputs, the settings and the observer of counting.
 #[derive(Clone, Copy)]
 pub(super) struct Counting<'a> {
     /// The limits, weights and samples.

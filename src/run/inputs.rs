@@ -62,7 +62,7 @@ pub struct Inputs<'a> {
     sources: Vec<Arc<dyn Source>>,
     /// The address of each source.
     uris: Vec<String>,
-    /// What is taken of each source. `sample` then selects from all of these documents together.
+    /// The sample of each source. `sample` then selects from all of these documents together.
     source_samples: Vec<SampleConfig>,
     /// Selects from the documents that are taken of all sources.
     sample: SampleConfig,

@@ -87,8 +87,8 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 /// manifest and always trains.
 ///
 /// # Errors
-/// - The folder is part of the result of a job ([`ErrorKind::Usage`]). It is if it has a manifest, or if it is or
-///   lies in the folder `tokenizer` of an output folder with a manifest.
+/// - The folder is part of the result of a job ([`ErrorKind::Usage`]): it has a manifest, or it is the folder
+///   `tokenizer` of an output folder with a manifest, or a folder in it.
 /// - A file in the folder has the name of a file to write, and the folder has no training record, so the file may be
 ///   somebody's own ([`ErrorKind::Usage`]). This applies to the folders of smaller tokenizers too.
 /// - The folder's path is that of a file, a source contains the folder, or it cannot be written to.

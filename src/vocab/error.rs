@@ -40,7 +40,7 @@ pub(super) fn too_long(limit: u64, what: &str) -> Error {
     Error::failed(format!("longer than {limit} bytes, the limit for {what}"))
 }
 
-/// Returns the error of a path whose name and content show no format.
+/// Returns the error for a path if neither its name nor its content shows a format.
 pub(super) fn unknown_format() -> Error {
     Error::failed("no tokenizer of a known format found").with_help(
         "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its merges.txt (or \

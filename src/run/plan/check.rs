@@ -315,7 +315,7 @@ fn unused_keys(recipe: &Recipe) -> Vec<&'static str> {
     given.into_iter().filter(|(_, given)| *given && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }
 
-/// What is taken of a source. Only `take` and `max_bytes` apply to one source. Without them, it is taken completely.
+/// Returns the sample of one source. Only `take` and `max_bytes` apply to it. Without them, everything is taken.
 fn source_sample(keys: &SourceKeys) -> SampleConfig {
     SampleConfig {
         take: value_of(&keys.take),

@@ -42,8 +42,8 @@ pub struct Plan {
     /// The factor for the counts of each source or counts file: the smallest whole numbers in the given ratio. There
     /// is one weight for each source, or for each counts file if `counts` is not empty.
     pub weights: Vec<u64>,
-    /// What is taken of each source: its first documents, up to a number of documents or bytes of text. The order is
-    /// that of `sources`. The default takes everything.
+    /// The sample of each source: its first documents, up to a number of documents or bytes of text. The order is that
+    /// of `sources`. The default takes everything.
     pub source_samples: Vec<SampleConfig>,
     /// Which of the documents that are taken of the sources are used.
     pub sample: SampleConfig,
