@@ -1,0 +1,16 @@
+# The program alone. Without arguments it runs the demo, which needs no data:
+#
+#   docker build -t tokenmill .
+#   docker run --rm -v "$PWD/out:/work/out" tokenmill
+#   docker run --rm -v "$PWD:/work" tokenmill train corpus.txt -o my-tokenizer --vocab-size 4096
+FROM rust:1.95-slim-trixie AS build
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked --bin tokenmill
+
+FROM debian:trixie-slim
+COPY --from=build /src/target/release/tokenmill /usr/local/bin/tokenmill
+COPY pipelines/demo.toml /work/pipelines/demo.toml
+WORKDIR /work
+ENTRYPOINT ["tokenmill"]
+CMD ["run", "pipelines/demo.toml"]
