@@ -1,5 +1,5 @@
-//! Learns a tokenizer from the lines of a file, and encodes and decodes a sentence, with the core alone. It builds
-//! about forty crates:
+//! Learns a tokenizer of 1 000 merges from the lines of a file, and shows the tokens of a sentence: id, bytes of the
+//! sentence, and text. It needs the core alone, which builds about forty crates:
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example core -- corpus.txt "a sentence"
@@ -27,12 +27,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lines: Vec<&str> = text.lines().collect();
     let split: SplitPattern = "gpt4".parse()?;
     let counts = count_texts(&lines, &*splitter(&split)?)?;
-    let learned = learn_merges(counts, &TrainConfig::new(1000), &Silent)?;
+    let learned = learn_merges(counts, &TrainConfig::new(1000), &Silent)?; // 1 256 tokens with those of the bytes
     let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split)?;
 
     let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
-    let ids = tokenizer.encode(sentence)?;
-    println!("{ids:?}");
-    println!("{}", String::from_utf8_lossy(&tokenizer.decode(&ids)?));
+    // Ids 0 to 255 are the bytes, and merge k, counted from 0, made the token 256 + k: the lower its id above 255, the
+    // earlier, and so the more frequent, was the pair of tokens that it replaces.
+    for (id, bytes) in tokenizer.encode_with_offsets(sentence)? {
+        let token = tokenizer.token(id).unwrap_or_default();
+        println!("{id:>5}  bytes {bytes:?}  {:?}", String::from_utf8_lossy(token));
+    }
+    assert_eq!(tokenizer.decode_to_string(&tokenizer.encode(sentence)?)?, *sentence);
     Ok(())
 }

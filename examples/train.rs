@@ -42,6 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let spec = SourceSpec { uri: text.clone(), documents: DocumentRule::Line, ..SourceSpec::default() };
     let source = source::open(&spec, 0, &OpenContext::new(&progress))?;
+    // 4 096 tokens: the 256 bytes, 3 839 merges, and the special token, which has the last id, 4 095. There are fewer
+    // merges if no pair is left that occurs twice.
     let config = LearnConfig::new(4096, &["<|endoftext|>"]);
     let (vocabulary, learned) = learn(source::in_order(vec![source], 2), &config, &progress)?;
 

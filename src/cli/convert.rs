@@ -5,15 +5,12 @@
 //! comes before the first file is written, because a folder that holds half of two tokenizers would load without an
 //! error.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use tokenmill::observer::Silent;
 use tokenmill::vocab::{
-    AddedToken, Format, LoadOptions, TransformersConfig, Vocabulary, WriteOptions, compatibility_notes,
-    conflicting_chat_template, load, note_left_out_settings, read_chat_template, read_transformers_settings,
-    render, write,
+    AddedToken, Format, TransformersConfig, Vocabulary, WriteOptions, compatibility_notes, load,
+    note_left_out_settings, read_chat_template, read_transformers_settings, save,
 };
 use tokenmill::{Error, Observer};
 
@@ -52,12 +49,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
             WriteOptions::default()
         }
     };
-    check_replaced(&vocabulary, args.to, folder, &options, &progress)?;
-    if args.to == Format::Hf {
-        check_template(folder, &options)?;
-    }
-    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let paths = write(&vocabulary, args.to, folder, &options)?;
+    let paths = save(&vocabulary, args.to, folder, &options, &progress)?;
     let added = note_added_tokens(&before, &vocabulary, &asked, &args.add_special_token, &progress);
     compatibility_notes(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
     if session.json() {
@@ -151,71 +143,4 @@ fn note_added_tokens(
         });
     }
     new
-}
-
-/// Refuses a folder with a chat template that `transformers` would read instead of the one to be written.
-///
-/// # Errors
-/// Such a template exists ([`ErrorKind::Usage`]), or a file of the folder cannot be read.
-fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
-    match conflicting_chat_template(folder, options)? {
-        Some(path) => Err(Error::usage(format!(
-            "{} exists: transformers would use it instead of the chat template that is written",
-            path.display()
-        ))
-        .with_help("choose another folder, or move it away")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses to replace a different tokenizer in the same format.
-///
-/// A folder may hold the same tokenizer, with equal files or an equal fingerprint, and then its files are replaced.
-/// Equal bytes need no loading. A file that cannot be loaded counts as another tokenizer.
-///
-/// # Errors
-/// A file would be replaced that belongs to another tokenizer ([`ErrorKind::Usage`]), or the vocabulary cannot be
-/// written in this format.
-fn check_replaced(
-    vocabulary: &Vocabulary,
-    format: Format,
-    folder: &Path,
-    options: &WriteOptions,
-    observer: &dyn Observer,
-) -> Result<(), Error> {
-    let files = render(vocabulary, format, options)?;
-    let is_other = |(name, bytes): &(String, Vec<u8>)| {
-        let path = folder.join(name);
-        path.exists() && fs::read(path).ok().as_ref() != Some(bytes)
-    };
-    let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
-    let load_options = LoadOptions { format: Some(format), ..LoadOptions::default() };
-    match load(folder, &load_options, &Silent) {
-        // Another version of this program may have written the same tokenizer with other bytes.
-        Ok(found) if found.fingerprint() == vocabulary.fingerprint() => {
-            if format == Format::Hf {
-                note_replaced(folder, &found, options, observer);
-            }
-            Ok(())
-        }
-        _ => {
-            let path = folder.join(name);
-            let problem = format!("{} would be replaced, but belongs to another tokenizer", path.display());
-            Err(Error::usage(problem).with_help("choose another folder, or move it away"))
-        }
-    }
-}
-
-/// Reports the settings for `transformers` that the folder has for the same tokenizer and that are replaced by other
-/// values.
-///
-/// The replacement itself is intended, so this only reports it. If the old settings cannot be read, nothing is said.
-fn note_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
-    let Ok(before) = read_transformers_settings(folder, found, &Silent) else { return };
-    let mut keys = before.config_keys();
-    keys.retain(|key| before.config_value(key) != options.config_value(key));
-    if !keys.is_empty() {
-        let (path, keys) = (folder.display(), keys.join(", "));
-        observer.noted(&format!("{path}: the values of {keys} in tokenizer_config.json are replaced"));
-    }
 }

@@ -1069,6 +1069,43 @@ mod tokenizer {
             }
         }
 
+        /// The ids are those of the definition, and the offsets cut the text into their tokens without a gap.
+        #[test]
+        fn tokens_cut_out_by_their_offsets_are_the_text(
+            vocabulary in vocabulary(),
+            text in text(),
+            ends in any::<[bool; 2]>(),
+        ) {
+            let [bos, eos] = ends.map(|put| put.then(|| vocabulary.byte_ids()[0]));
+            let config = EncodeConfig { bos, eos, ..EncodeConfig::default() };
+            let inner = expected(&vocabulary, &[&text]);
+            let tokenizer = Tokenizer::new(vocabulary, config).expect("a vocabulary that encodes");
+            let found = tokenizer.encode_with_offsets(&text).expect("encodes");
+            let ids: Vec<TokenId> = found.iter().map(|(id, _)| TokenId::new(*id)).collect();
+            prop_assert_eq!(&ids, &bos.into_iter().chain(inner).chain(eos).collect::<Vec<_>>());
+            let mut end = 0;
+            for (place, (id, range)) in found.iter().enumerate() {
+                prop_assert_eq!(range.start, end);
+                end = range.end;
+                let is_added = ends[0] && place == 0 || ends[1] && place + 1 == found.len();
+                let token = if is_added { Some(&b""[..]) } else { tokenizer.token(*id) };
+                prop_assert_eq!(Some(&text[range.clone()]), token);
+            }
+            prop_assert_eq!(end, text.len());
+        }
+
+        /// Each token is found by its bytes: under its own id, or a lower one with the same bytes.
+        #[test]
+        fn tokens_are_found_by_their_bytes(vocabulary in vocabulary(), unknown in vec(any::<u8>(), 0..50)) {
+            let tokenizer = tokenizer(vocabulary.clone());
+            for (_, bytes) in vocabulary.tokens() {
+                prop_assert_eq!(tokenizer.id(bytes), vocabulary.id_of(bytes).map(TokenId::get));
+                prop_assert_eq!(tokenizer.token(tokenizer.id(bytes).expect("a token")), Some(bytes));
+            }
+            prop_assert_eq!(tokenizer.id(&unknown), vocabulary.id_of(&unknown).map(TokenId::get));
+            prop_assert_eq!(tokenizer.token(truncate_to_u32(tokenizer.vocab_size())), None);
+        }
+
         /// At each id, the stream has returned all of the text but an incomplete character.
         #[test]
         fn a_stream_gives_the_whole_text_and_whole_characters(
@@ -1093,7 +1130,8 @@ mod tokenizer {
             }
             text.push_str(stream.finish());
             let whole = tokenizer.decode(&ids).expect("tokens");
-            prop_assert_eq!(text, String::from_utf8_lossy(&whole));
+            prop_assert_eq!(&text, &String::from_utf8_lossy(&whole));
+            prop_assert_eq!(tokenizer.decode_to_string(&ids).expect("tokens"), text);
             prop_assert_eq!(stream.finish(), "");
         }
     }
@@ -1142,6 +1180,65 @@ mod tokenizer {
         assert_eq!(stream.push(0xC3).expect("a byte"), "");
         stream.push(257).expect_err("no token");
         assert_eq!(stream.push(0xA9).expect("a byte"), "é");
+    }
+
+    /// A text that encoding changes has no offsets, and the error says from where on. Other texts have them.
+    #[test]
+    fn changed_text_has_no_offsets() {
+        let plain = with_specials().vocabulary().clone();
+        let tokens = plain.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
+        let rules = crate::vocab::TextRules { prefix_space: true, ..Default::default() };
+        let parts = VocabularyParts { tokens, rules, ..VocabularyParts::default() };
+        let spaced = tokenizer(Vocabulary::new(parts).expect("valid"));
+        assert_eq!(spaced.encode_with_offsets(" a").expect("unchanged"), [(32, 0..1), (97, 1..2)]);
+        let error = spaced.encode_with_offsets("a").expect_err("a space is put before it");
+        assert!(
+            error.to_string().starts_with("byte 0 of the text: the tokenizer changes the text"),
+            "{error}"
+        );
+    }
+
+    /// The token that ends documents is that of the configuration, or else that of the files, and is saved with them.
+    #[test]
+    fn the_end_of_documents_is_configured_or_named_by_the_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plain = with_specials();
+        assert_eq!(plain.eos(), None);
+        let end = plain.special_token("<end>");
+        let config = EncodeConfig { eos: end.map(TokenId::new), ..EncodeConfig::default() };
+        let ending = plain.with_config(config).expect("a tokenizer");
+        assert_eq!(ending.eos(), end);
+        ending.save(folder.path(), Format::Hf).expect("saved");
+        let read = Tokenizer::from_file(folder.path()).expect("a tokenizer");
+        assert_eq!((read.eos(), read.encode("a").expect("encodes")), (end, vec![97]));
+    }
+
+    /// A tokenizer is saved in every format, and settings for transformers that this crate does not know are kept.
+    /// Another tokenizer is not replaced.
+    #[test]
+    fn tokenizers_are_saved_and_replace_no_other() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+        // All formats hold a tokenizer with GPT-2's split and without special tokens.
+        let gpt2 = SplitPattern::Named(NamedPattern::Gpt2);
+        let made = tokenizer(trained(b"the cat sat on the mat, the cat ate the rat", gpt2.clone()));
+        for format in Format::ALL {
+            let folder = place.path().join(format.name());
+            made.save(&folder, format).expect("saved");
+            let read = Tokenizer::from_file(&folder).expect("a tokenizer");
+            assert_eq!(read.vocabulary(), made.vocabulary(), "{format}");
+        }
+        made.save(&from, Format::Hf).expect("saved");
+        let config = from.join("tokenizer_config.json");
+        std::fs::write(&config, r#"{"model_max_length": 77, "padding_side": "left"}"#).expect("written");
+        Tokenizer::from_file(&from).expect("a tokenizer").save(&to, Format::Hf).expect("saved");
+        let kept = std::fs::read_to_string(to.join("tokenizer_config.json")).expect("a file");
+        assert!(kept.contains("77") && kept.contains("left"), "{kept}");
+        let before = std::fs::read(to.join("tokenizer.json")).expect("a file");
+        let error =
+            tokenizer(trained(b"another", gpt2)).save(&to, Format::Hf).expect_err("another tokenizer");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        assert_eq!(std::fs::read(to.join("tokenizer.json")).expect("a file"), before);
     }
 
     /// Each format is read from its file and from its folder.

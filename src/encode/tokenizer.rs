@@ -3,8 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+#[cfg(feature = "data")]
+use std::path::PathBuf;
 use std::str::from_utf8;
-use std::sync::{Arc, Mutex};
+use std::string::FromUtf8Error;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::prelude::*;
 
@@ -14,9 +17,11 @@ use super::preprocess::SpecialPolicy;
 use super::worker::{Worker, WorkerMemory};
 use crate::base::int::TokenId;
 use crate::base::pools::lock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::Silent;
-use crate::vocab::{self, LoadOptions, Vocabulary};
+#[cfg(feature = "data")]
+use crate::vocab::Format;
+use crate::vocab::{self, LoadOptions, Vocabulary, WriteOptions};
 
 /// Maximum number of texts of a batch that a thread takes at a time.
 const TEXTS_AT_A_TIME: usize = 256;
@@ -25,6 +30,11 @@ const TEXTS_AT_A_TIME: usize = 256;
 ///
 /// Any number of threads can use one tokenizer at the same time. Cloning it only copies a reference. Texts are
 /// arbitrary bytes, UTF-8 or not.
+///
+/// Ids are `u32` here, the type in which models, tensors and files of ids hold them: lists of ids pass in and out
+/// without being converted. Behind this type, in [`EncodeConfig`], [`Vocabulary`] and [`Encoder`], an id is a
+/// [`TokenId`], so that the compiler tells ids from ranks, counts and positions. [`TokenId::new`] and
+/// [`TokenId::get`] convert one into the other.
 ///
 /// ```
 /// use tokenmill::Tokenizer;
@@ -71,6 +81,22 @@ struct TokenizerInner {
     encoder: Encoder,
     /// Memory of workers that no call is using.
     unused: Mutex<Vec<WorkerMemory>>,
+    /// What the files of the tokenizer say beside the vocabulary, such as which token ends a document.
+    settings: Arc<WriteOptions>,
+    /// The ids in the order of their tokens' bytes, then by number. Built by the first look-up.
+    by_bytes: Arc<OnceLock<Vec<TokenId>>>,
+}
+
+impl TokenizerInner {
+    /// What a new tokenizer shares, before anything was encoded.
+    fn new(encoder: Encoder, settings: WriteOptions) -> TokenizerInner {
+        TokenizerInner {
+            encoder,
+            unused: Mutex::default(),
+            settings: Arc::new(settings),
+            by_bytes: Arc::default(),
+        }
+    }
 }
 
 impl Tokenizer {
@@ -82,11 +108,17 @@ impl Tokenizer {
     /// file comes from does. If a file does not say everything, for example the pattern of ranks that are not
     /// OpenAI's, use [`vocab::load`] with [`LoadOptions`], and then [`new`](Tokenizer::new).
     ///
+    /// The settings for `transformers` beside the file, such as [`eos_token`](Tokenizer::eos), are kept: `save` writes
+    /// them again.
+    ///
     /// # Errors
-    /// Those of [`vocab::load`] and [`Encoder::new`].
+    /// Those of [`vocab::load`], [`vocab::read_transformers_settings`] and [`Encoder::new`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Tokenizer> {
-        let vocabulary = vocab::load(path.as_ref(), &LoadOptions::default(), &Silent)?;
-        Tokenizer::new(vocabulary, EncodeConfig::default())
+        let path = path.as_ref();
+        let vocabulary = vocab::load(path, &LoadOptions::default(), &Silent)?;
+        let settings = vocab::read_transformers_settings(path, &vocabulary, &Silent)?;
+        let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+        Ok(Tokenizer(Arc::new(TokenizerInner::new(encoder, settings))))
     }
 
     /// Reads a tokenizer from the content of a `tokenizer.json`, for example one that is embedded in the program.
@@ -103,7 +135,7 @@ impl Tokenizer {
     /// Those of [`Encoder::new`].
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Tokenizer> {
         let encoder = Encoder::new(vocabulary, config)?;
-        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, unused: Mutex::default() })))
+        Ok(Tokenizer(Arc::new(TokenizerInner::new(encoder, WriteOptions::default()))))
     }
 
     /// Builds the backtracking tables now, so that no later call has to wait for them: see [`Encoder`].
@@ -144,12 +176,29 @@ impl Tokenizer {
     /// This rebuilds the merge tables, which takes milliseconds, so keep the result instead of calling this for
     /// every text. The backtracking tables are shared.
     ///
+    /// ```
+    /// use tokenmill::encode::EncodeConfig;
+    /// use tokenmill::{TokenId, Tokenizer};
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// let end = tokenizer.special_token("<end>").expect("the vocabulary has it");
+    /// let config = EncodeConfig { eos: Some(TokenId::new(end)), ..EncodeConfig::default() };
+    /// assert_eq!(tokenizer.with_config(config)?.encode("a")?, [u32::from(b'a'), end]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Encoder::new`].
     pub fn with_config(&self, config: EncodeConfig) -> Result<Tokenizer> {
-        let before = &self.0.encoder;
+        let TokenizerInner { encoder: before, settings, by_bytes, .. } = &*self.0;
         let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing_tables(before);
-        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, unused: Mutex::default() })))
+        let (settings, by_bytes) = (Arc::clone(settings), Arc::clone(by_bytes));
+        Ok(Tokenizer(Arc::new(TokenizerInner { encoder, unused: Mutex::default(), settings, by_bytes })))
     }
 
     /// Encodes a text as one whole document.
@@ -218,10 +267,53 @@ impl Tokenizer {
         self.work(|worker| Ok(worker.encode(text.as_ref())?.len()))
     }
 
+    /// Encodes a text as [`encode`](Tokenizer::encode) does, and returns with each id the bytes of the text that the
+    /// token stands for.
+    ///
+    /// The ranges follow each other without gaps and cover the whole text, so the slices of the text, joined, are the
+    /// text. BOS and EOS tokens, which [`EncodeConfig`] adds, have empty ranges at its start and end. A token can begin
+    /// or end within a character: slice the text's bytes.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+    /// // A vocabulary of the 256 bytes alone: the id of a token is its byte, and é has two.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// assert_eq!(tokenizer.encode_with_offsets("aé")?, [(0x61, 0..1), (0xC3, 1..2), (0xA9, 2..3)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`encode`](Tokenizer::encode), or the tokens are not the text byte for byte: the tokenizer normalizes
+    /// this text, puts a space before it, takes white space into an added token, or drops or replaces bytes without a
+    /// token.
+    pub fn encode_with_offsets(&self, text: impl AsRef<[u8]>) -> Result<Vec<(u32, Range<usize>)>> {
+        let text = text.as_ref();
+        let ids = self.encode(text)?;
+        let EncodeConfig { bos, eos, .. } = self.0.encoder.config();
+        let inner = usize::from(bos.is_some())..ids.len() - usize::from(eos.is_some());
+        let mut rest = text;
+        let mut with_offsets = Vec::with_capacity(ids.len());
+        for (place, id) in ids.into_iter().enumerate() {
+            let start = text.len() - rest.len();
+            if inner.contains(&place) {
+                let token = self.token(id).unwrap_or_default();
+                rest = rest.strip_prefix(token).ok_or_else(|| changed_text(start))?;
+            }
+            with_offsets.push((id, start..text.len() - rest.len()));
+        }
+        if rest.is_empty() { Ok(with_offsets) } else { Err(changed_text(text.len() - rest.len())) }
+    }
+
     /// The bytes of these tokens, concatenated; for a special token, its text.
     ///
     /// The bytes need not be UTF-8: a model can emit part of a character. See
-    /// [`decode_stream`](Tokenizer::decode_stream) for text.
+    /// [`decode_to_string`](Tokenizer::decode_to_string) and [`decode_stream`](Tokenizer::decode_stream) for text.
     ///
     /// # Errors
     /// An id is not in the vocabulary.
@@ -233,9 +325,133 @@ impl Tokenizer {
         Ok(text)
     }
 
+    /// The text of these tokens, with U+FFFD for bytes that are not UTF-8, as [`String::from_utf8_lossy`] puts it.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+    /// // A vocabulary of the 256 bytes alone.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// let ids = tokenizer.encode("café")?;
+    /// assert_eq!(tokenizer.decode_to_string(&ids)?, "café");
+    /// assert_eq!(tokenizer.decode_to_string(&ids[..4])?, "caf\u{FFFD}"); // the first byte of é alone
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// An id is not in the vocabulary.
+    pub fn decode_to_string(&self, ids: &[u32]) -> Result<String> {
+        let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+        Ok(String::from_utf8(self.decode(ids)?).unwrap_or_else(lossy))
+    }
+
     /// Decodes ids that arrive one by one, and returns text as soon as its characters are complete.
     pub fn decode_stream(&self) -> DecodeStream {
         DecodeStream::new(Arc::clone(self.0.encoder.vocabulary()))
+    }
+
+    /// The bytes of the token with this id, for a special token those of its text. `None` if the id is not in use.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// // The 256 bytes have the ids 0 to 255, and the special token has the next.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// assert_eq!(tokenizer.token(97), Some(&b"a"[..]));
+    /// assert_eq!(tokenizer.token(256), Some(&b"<end>"[..]));
+    /// assert_eq!(tokenizer.token(257), None);
+    ///
+    /// assert_eq!(tokenizer.id("a"), Some(97)); // the other way round
+    /// assert_eq!(tokenizer.id("ab"), None); // a text of two tokens
+    /// assert_eq!(tokenizer.vocab_size(), 257);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self, id: u32) -> Option<&[u8]> {
+        self.vocabulary().bytes(TokenId::new(id))
+    }
+
+    /// The id of the token with these bytes, for a special token those of its text. `None` if there is no such token.
+    /// If several tokens have these bytes, the lowest of their ids. [`token`](Tokenizer::token) has an example.
+    ///
+    /// O(log of the number of tokens), after the first call, which sorts them. **Memory:** 4 bytes per token.
+    pub fn id(&self, token: impl AsRef<[u8]>) -> Option<u32> {
+        let (vocabulary, token) = (self.vocabulary(), Some(token.as_ref()));
+        let by_bytes = self.0.by_bytes.get_or_init(|| {
+            let mut ids: Vec<TokenId> = vocabulary.tokens().map(|(id, _)| id).collect();
+            ids.sort_by_key(|&id| vocabulary.bytes(id));
+            ids
+        });
+        let place = by_bytes.partition_point(|&id| vocabulary.bytes(id) < token);
+        by_bytes.get(place).filter(|&&id| vocabulary.bytes(id) == token).map(|id| id.get())
+    }
+
+    /// The size of a table that is indexed by id, such as a model's embeddings: the highest id plus one.
+    ///
+    /// It is the number of tokens if every id below it is in use, as in vocabularies that this crate trained.
+    pub fn vocab_size(&self) -> usize {
+        self.vocabulary().id_limit()
+    }
+
+    /// The id of the token that ends a document: the one that [`EncodeConfig::eos`] adds, or else the one that the
+    /// settings for `transformers` beside the tokenizer's file name as `eos_token`. `None` if neither is given.
+    ///
+    /// Only in the first case does encoding add it.
+    pub fn eos(&self) -> Option<u32> {
+        let named = || self.special_token(self.0.settings.eos.as_deref()?);
+        self.0.encoder.config().eos.map(TokenId::get).or_else(named)
+    }
+
+    /// Writes the tokenizer into a folder, which is created if it does not exist, and returns the paths of its files,
+    /// the main one first. It gives the files of the command `convert`: each appears complete or not at all, and
+    /// settings for `transformers` that were beside the tokenizer's file are kept with [`Format::Hf`].
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// use tokenmill::vocab::Format;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+    /// # let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// # let place = tempfile::tempdir().expect("a folder");
+    /// # let folder = place.path().join("mine");
+    /// tokenizer.save(&folder, Format::Hf)?; // tokenizer.json and tokenizer_config.json
+    /// let ranks = tokenizer.save(&folder, "tiktoken".parse()?)?;
+    /// assert_eq!(ranks[0], folder.join("tokenizer.tiktoken"));
+    ///
+    /// let again = Tokenizer::from_file(&folder)?;
+    /// assert_eq!(again.encode("wood")?, tokenizer.encode("wood")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`vocab::save`].
+    #[cfg(feature = "data")]
+    pub fn save(&self, folder: impl AsRef<Path>, format: Format) -> Result<Vec<PathBuf>> {
+        let options = if format == Format::Hf { self.settings() } else { WriteOptions::default() };
+        vocab::save(self.vocabulary(), format, folder.as_ref(), &options, &Silent)
+    }
+
+    /// The settings for `transformers`. The tokens that encoding adds take the place of those that the files name.
+    #[cfg(feature = "data")]
+    fn settings(&self) -> WriteOptions {
+        let EncodeConfig { bos, eos, .. } = self.0.encoder.config();
+        let text = |id: Option<TokenId>| Some(self.vocabulary().added_token(id?)?.text.clone());
+        let named = WriteOptions::clone(&self.0.settings);
+        WriteOptions { bos: text(bos).or(named.bos), eos: text(eos).or(named.eos), ..named }
     }
 
     /// The id of the added token with this text, whether or not its file marks it as special.
@@ -263,6 +479,15 @@ impl Tokenizer {
         lock(unused).push(worker.into_memory());
         result
     }
+}
+
+/// The error for a text whose tokens are not the text from this byte on.
+fn changed_text(byte: usize) -> Error {
+    let problem = format!(
+        "byte {byte} of the text: the tokenizer changes the text here, so its tokens have no offsets"
+    );
+    Error::failed(problem)
+        .with_help("encode without offsets, or make the change before encoding, such as NFC")
 }
 
 /// The ids of a text as plain numbers.

@@ -93,9 +93,9 @@ pub use formats::transformers::{
     TransformersConfig, WriteOptions, conflicting_chat_template, note_left_out_settings, read_chat_template,
     read_transformers_settings,
 };
-#[cfg(feature = "data")]
-pub use formats::write;
 pub use formats::{compatibility_notes, from_json, load, render};
+#[cfg(feature = "data")]
+pub use formats::{save, write};
 pub use io::LoadOptions;
 pub(crate) use io::MAX_FILE_BYTES;
 pub use merge_list::{GivenEncoder, GivenMerges};

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::{fs, path::PathBuf};
 
 use transformers::WriteOptions;
+#[cfg(feature = "data")]
+use transformers::{conflicting_chat_template, read_transformers_settings};
 
 use super::folder::{check_one_tokenizer, locate, stamp};
 use super::format::{Format, TOKENIZER};
@@ -22,6 +24,8 @@ use crate::base::atomic_file::FileGroups;
 use crate::base::int::{ByteCount, to_u64};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::Observer;
+#[cfg(feature = "data")]
+use crate::observer::Silent;
 use crate::split::{SplitPattern, splitter};
 
 /// Reads a tokenizer from a file, or from a folder that holds one, and checks it.
@@ -178,6 +182,105 @@ pub fn write(
     let paths = stage(vocabulary, format, folder, options, &mut together)?;
     together.commit()?;
     Ok(paths)
+}
+
+/// Writes a vocabulary into a folder as [`write()`] does, unless that would replace another tokenizer of the same
+/// format. A folder that holds the same tokenizer, by equal files or an equal fingerprint, gets the new files.
+///
+/// Settings for `transformers` that are replaced by other values are reported to `observer`.
+///
+/// ```
+/// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// # let learned = |text: &str| learn(source::texts([text]), &LearnConfig::new(300, &[]), &Silent);
+/// # let (vocabulary, _) = learned("how much wood would a woodchuck chuck")?;
+/// # let (another, _) = learned("the cat sat on the mat")?;
+/// use tokenmill::vocab::{Format, WriteOptions, save};
+///
+/// let options = WriteOptions::default();
+/// save(&vocabulary, Format::Hf, folder, &options, &Silent)?;
+/// save(&vocabulary, Format::Hf, folder, &options, &Silent)?; // the same again
+/// assert!(save(&another, Format::Hf, folder, &options, &Silent).is_err());
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+///
+/// # Errors
+/// - A file would be replaced that belongs to another tokenizer or cannot be read as one ([`ErrorKind::Usage`]).
+/// - The folder has a chat template that `transformers` would read instead of that of the options
+///   ([`ErrorKind::Usage`]).
+/// - Those of [`write()`]. In every case, nothing has been replaced.
+#[cfg(feature = "data")]
+pub fn save(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<Vec<PathBuf>> {
+    check_replaced(vocabulary, format, folder, options, observer)?;
+    if format == Format::Hf
+        && let Some(path) = conflicting_chat_template(folder, options)?
+    {
+        let path = path.display();
+        let problem =
+            format!("{path} exists: transformers would use it instead of the chat template that is written");
+        return Err(Error::usage(problem).with_help("choose another folder, or move it away"));
+    }
+    write(vocabulary, format, folder, options)
+}
+
+/// Refuses to replace a different tokenizer in the same format.
+///
+/// Equal bytes need no loading. A file that cannot be loaded counts as another tokenizer.
+///
+/// # Errors
+/// A file would be replaced that belongs to another tokenizer ([`ErrorKind::Usage`]), or the vocabulary cannot be
+/// written in this format.
+#[cfg(feature = "data")]
+fn check_replaced(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let files = render(vocabulary, format, options)?;
+    let is_other = |(name, bytes): &(String, Vec<u8>)| {
+        let path = folder.join(name);
+        path.exists() && fs::read(path).ok().as_ref() != Some(bytes)
+    };
+    let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
+    let load_options = LoadOptions { format: Some(format), ..LoadOptions::default() };
+    match load(folder, &load_options, &Silent) {
+        // Another version of this program may have written the same tokenizer with other bytes.
+        Ok(found) if found.fingerprint() == vocabulary.fingerprint() => {
+            if format == Format::Hf {
+                note_replaced(folder, &found, options, observer);
+            }
+            Ok(())
+        }
+        _ => {
+            let path = folder.join(name);
+            let problem = format!("{} would be replaced, but belongs to another tokenizer", path.display());
+            Err(Error::usage(problem).with_help("choose another folder, or move it away"))
+        }
+    }
+}
+
+/// Reports the settings for `transformers` that the folder has for the same tokenizer and that are replaced by other
+/// values.
+///
+/// The replacement itself is intended, so this only reports it. If the old settings cannot be read, nothing is said.
+#[cfg(feature = "data")]
+fn note_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
+    let Ok(before) = read_transformers_settings(folder, found, &Silent) else { return };
+    let mut keys = before.config_keys();
+    keys.retain(|key| before.config_value(key) != options.config_value(key));
+    if !keys.is_empty() {
+        let (path, keys) = (folder.display(), keys.join(", "));
+        observer.noted(&format!("{path}: the values of {keys} in tokenizer_config.json are replaced"));
+    }
 }
 
 /// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
