@@ -350,6 +350,49 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("without a message").to_owned()
 }
 
+/// Says in plain words what is wrong with a JSON text, without the place.
+pub(crate) fn json_problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    let plain = match message {
+        "EOF while parsing a list" => "it ends within a list",
+        "EOF while parsing an object" => "it ends within an object",
+        "EOF while parsing a string" => "it ends within a string",
+        "EOF while parsing a value" => "it ends where a value should be",
+        "expected ident" => "a word is neither true, false nor null",
+        "expected value" => "no value begins here; text must be in double quotes",
+        "expected `:`" => "a colon should follow the name of a field",
+        "expected `,` or `]`" => "a comma or ] should follow the item of a list",
+        "expected `,` or `}`" => "a comma or } should follow the field of an object",
+        "trailing comma" => "a comma has nothing behind it",
+        "trailing characters" => "more text follows the end of the value",
+        "key must be a string" => "the name of a field must be in double quotes",
+        "invalid escape" => "the character behind a backslash is none that can be escaped",
+        "invalid number" => "a number is not written as JSON writes numbers",
+        "number out of range" => "a number is too large",
+        "control character (\\u0000-\\u001F) found while parsing a string" => {
+            "a string has a tab, line break or other control character that is not escaped"
+        }
+        "recursion limit exceeded" => "lists and objects are nested too deeply",
+        "invalid unicode code point" => "its bytes are not UTF-8",
+        // The parser reports the second half of a pair as missing, and any half that stands alone as a leading one.
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            "half of a surrogate pair is alone, which is not a character"
+        }
+        other => return other.replacen("invalid type: ", "found ", 1),
+    };
+    plain.to_owned()
+}
+
+/// Says at which line and column a JSON text is wrong, and in plain words why. Both are counted from 1.
+pub(crate) fn json_problem_at(error: &serde_json::Error) -> String {
+    match (error.line(), json_problem(error)) {
+        // An error of a value that was parsed before has no place.
+        (0, problem) => problem,
+        (line, problem) => format!("line {line}, column {}: {problem}", error.column()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,6 +403,31 @@ mod tests {
         assert_eq!(error.to_string(), "a.txt: row 3: mine");
         let own = error.get_ref().downcast_ref::<io::Error>().map(io::Error::to_string);
         assert_eq!(own.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn faults_of_json_are_said_in_plain_words_with_their_place() {
+        for (json, said) in [
+            ("{\n  \"a\": tru\n}", "line 2, column 11: a word is neither true, false nor null"),
+            ("{\"a\": x}", "line 1, column 7: no value begins here; text must be in double quotes"),
+            ("{\"a\": [1, 2", "line 1, column 12: it ends within a list"),
+            ("{\"a\": 1,}", "line 1, column 9: a comma has nothing behind it"),
+            ("{a: 1}", "line 1, column 2: the name of a field must be in double quotes"),
+            ("{\"a\" 1}", "line 1, column 6: a colon should follow the name of a field"),
+            ("[1 2]", "line 1, column 4: a comma or ] should follow the item of a list"),
+            ("{} {}", "line 1, column 4: more text follows the end of the value"),
+            (
+                "\"a\tb\"",
+                "line 1, column 3: a string has a tab, line break or other control character that is not escaped",
+            ),
+        ] {
+            let error = serde_json::from_str::<serde_json::Value>(json).expect_err(json);
+            assert_eq!(json_problem_at(&error), said, "{json}");
+        }
+        let error = serde_json::from_str::<Vec<String>>("[5]").expect_err("a number");
+        assert_eq!(json_problem_at(&error), "line 1, column 2: found integer `5`, expected a string");
+        let error = serde_json::from_value::<Vec<String>>(serde_json::json!([5])).expect_err("a number");
+        assert_eq!(json_problem_at(&error), "found integer `5`, expected a string");
     }
 
     /// Wraps an I/O error as decoders do.

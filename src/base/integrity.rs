@@ -141,7 +141,7 @@ impl<W: Write> Write for HashingWriter<W> {
 }
 
 /// Version of manifests, training records, reports, and of the metadata in files of token ids and counts. Readers
-/// refuse later versions; only the reader of reports does not compare them.
+/// refuse later versions.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Refuses files of later versions. Only the version is read from the JSON, since a later version may differ in

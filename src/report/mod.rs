@@ -23,8 +23,8 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use super::base::atomic_file::publish_bytes_within;
-use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM};
-use super::error::{Error, ErrorKind, Result};
+use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM, check_format_version};
+use super::error::{Error, ErrorKind, Result, json_problem_at};
 
 pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
 pub use figures::{
@@ -76,7 +76,7 @@ pub(crate) fn names(split: Option<&str>) -> [String; 2] {
 /// Reads the report in a folder that [`write()`] wrote. The checksum at the end of the file is not compared.
 ///
 /// # Errors
-/// The folder has no report, or one that this version of the program cannot read.
+/// The folder has no report, one that is no JSON of a report, or one of a later version of the format.
 pub fn read(folder: &Path) -> Result<RunReport> {
     read_of(folder, None)
 }
@@ -88,9 +88,12 @@ pub fn read(folder: &Path) -> Result<RunReport> {
 pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
     let [json, _] = names(split);
     let path = folder.join(json);
-    let failed = |cause| Error::io("read", &path, cause);
-    let text = std::fs::read(&path).map_err(failed)?;
-    serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))
+    let text = std::fs::read(&path).map_err(|cause| Error::io("read", &path, cause))?;
+    let damaged = |cause: serde_json::Error| {
+        Error::failed(format!("{}: not a report: {}", path.display(), json_problem_at(&cause)))
+    };
+    check_format_version(&path, &text, damaged)?;
+    serde_json::from_slice(&text).map_err(damaged)
 }
 
 /// Compares a file of a report with the checksum at its end. A missing file is no fault. The ending of the name
@@ -389,6 +392,28 @@ mod tests {
         assert_eq!(ratio("bytes_per_token"), format!("{:.6}", 12_345_678.0 / 3_210_987.0));
         assert_eq!(ratio("packing_utilisation"), format!("{:.6}", 3_211_987.0 / (1_570.0 * 2_048.0)));
         assert!(json.lines().count() < 200, "a list of counts stands in one line");
+    }
+
+    /// A report of a later version is refused with its version, and what is no report with the place of the fault.
+    #[test]
+    fn reports_of_later_versions_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (text, said) in [
+            (
+                r#"{"format_version": 99}"#,
+                "report.json: format version 99; this program knows versions up to 1",
+            ),
+            (
+                "{\"format_version\": 1,\n}",
+                "report.json: not a report: line 2, column 1: a comma has nothing behind it",
+            ),
+        ] {
+            std::fs::write(folder.path().join(JSON_NAME), text).expect("written");
+            let error = read(folder.path()).expect_err(text);
+            assert!(error.to_string().ends_with(said), "{error}");
+        }
+        write(folder.path(), &report()).expect("written");
+        assert_eq!(read(folder.path()).expect("its own report"), report());
     }
 
     /// Ratios with a denominator of 0 are null in the JSON and `none` on the page.

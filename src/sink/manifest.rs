@@ -20,7 +20,7 @@ use crate::base::hash::Set;
 use crate::base::int::to_u64;
 use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of, update_from};
 use crate::base::{atomic_file, integrity};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, json_problem_at};
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, RowRange};
 use crate::{FORMAT_VERSION, VERSION};
@@ -56,7 +56,8 @@ pub struct Manifest {
     pub job: String,
     /// Fingerprint of the tokenizer.
     pub tokenizer: String,
-    /// What the data files declare about their tokens, if their format cannot hold it.
+    /// What the data files declare about their tokens; in Parquet files, their metadata has it, too. `None` if there
+    /// are none, or if they are Parquet files and the version of the program did not repeat it here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub declaration: Option<Declaration>,
     /// The inputs that were read, in order, whether or not their rows are in the data files.
@@ -415,7 +416,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 /// The text is not a manifest, is of a later version, or [has a flaw](Manifest::mistake).
 fn parse(path: &Path, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause: serde_json::Error| {
-        Error::caused(ErrorKind::Failed, format!("{}: not a manifest", path.display()), cause)
+        Error::failed(format!("{}: not a manifest: {}", path.display(), json_problem_at(&cause)))
             .with_help("remove it to write the output again")
     };
     integrity::check_format_version(path, text, damaged)?;

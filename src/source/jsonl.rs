@@ -27,7 +27,7 @@ use super::{Batch, Compression, DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES, Forma
 use crate::base::hash::Map;
 use crate::base::int::{to_u64, u64_to_usize};
 use crate::base::pools::lock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, json_problem};
 
 /// The advice if the first line is an array or the beginning of an object.
 const AS_JSON: &str =
@@ -506,21 +506,18 @@ impl LineTexts {
     }
 }
 
-/// The error's message without its line number: the parser sees only one line.
+/// What is wrong with a row, and its column. The line is that of the whole file, which the caller knows: the parser
+/// sees only one row.
 fn problem(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    // The parser reports the second half of a pair as missing, and any half that stands alone as a leading one.
-    let message = match message {
-        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
-            "half of a surrogate pair is alone, which is not a character; --on-bad-input replace puts U+FFFD there"
+    let problem = json_problem(error);
+    let remedy = match () {
+        () if problem.starts_with("half of a surrogate pair") => "; --on-bad-input replace puts U+FFFD there",
+        () if problem.ends_with("not UTF-8") => {
+            "; --on-bad-input replace puts U+FFFD in place of invalid bytes"
         }
-        "invalid unicode code point" => {
-            "its bytes are not UTF-8; --on-bad-input replace puts U+FFFD in place of invalid bytes"
-        }
-        message => message,
+        () => "",
     };
-    format!("{message} (column {})", error.column())
+    format!("{problem}{remedy} (column {})", error.column())
 }
 
 /// Information about the fields of a file before it is read.

@@ -6,7 +6,7 @@ use std::string::FromUtf8Error;
 use super::format::Format;
 use super::other_files::OtherFileKind;
 use crate::base::int::TokenId;
-use crate::error::{Error, ErrorKind, excerpt};
+use crate::error::{Error, ErrorKind, excerpt, json_problem_at};
 
 /// Returns the error of a file that uses a feature which changes ids and cannot be reproduced. `feature` is a noun
 /// phrase.
@@ -21,7 +21,7 @@ pub(super) fn expected(line: usize, expected: &str, found: &str) -> Error {
 
 /// Returns the error of a file that is not the JSON of its format.
 pub(super) fn not_json(cause: serde_json::Error) -> Error {
-    Error::caused(ErrorKind::Failed, "not the JSON expected", cause)
+    Error::failed(format!("not the JSON expected: {}", json_problem_at(&cause)))
 }
 
 /// Returns the error of a file that is not UTF-8.

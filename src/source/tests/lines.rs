@@ -216,10 +216,10 @@ fn other_formats_are_recognized_by_their_magic_bytes() {
 fn a_bad_line_is_named_by_its_number_in_the_file() {
     let cases = [
         ("{\"text\": 5}", "a string or null in \"text\""),
-        ("{\"text\": \"a\"", "EOF"),
+        ("{\"text\": \"a\"", "it ends within an object (column 12)"),
         ("[1]", "a JSON object"),
         ("{\"text\": \"\\ud800\"}", "half of a surrogate pair"),
-        ("{\"text\": \"a\"} x", "trailing characters"),
+        ("{\"text\": \"a\"} x", "more text follows the end of the value"),
     ];
     let folder = folder();
     for (line, problem) in cases {
@@ -1010,9 +1010,9 @@ fn numbers_that_are_not_finite_are_read_beside_the_text() {
         assert_eq!(rows(&spec, config).unwrap(), expected);
     }
     for (wrong, says) in [
-        (r#"{"text":NaN}"#, "invalid type: NaN or Infinity, expected a string or null in \"text\""),
-        (r#"{"text":"a","meta":nan}"#, "expected"),
-        (r#"{"text":"a","meta":NaNs}"#, "expected value"),
+        (r#"{"text":NaN}"#, "found NaN or Infinity, expected a string or null in \"text\""),
+        (r#"{"text":"a","meta":nan}"#, "a word is neither true, false nor null"),
+        (r#"{"text":"a","meta":NaNs}"#, "no value begins here"),
     ] {
         let path = written(folder.path(), "rows.jsonl", wrong);
         let (kind, message) = failure(read(&spec(&path), ReadConfig::default()));
