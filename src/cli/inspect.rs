@@ -357,15 +357,17 @@ fn trained(folder: &Path, session: &Session<'_>) -> Result<Option<Vocabulary>> {
 
 impl Output<'_> {
     /// Returns the facts as the object that `--json` prints. The manifest is included as it is in its file.
-    /// `vocab_size` is null unless the output has only a tokenizer.
+    /// `vocab_size` is the highest id plus one. It is null if the output is of a version that did not record it.
     fn as_json(&self) -> Value {
         let manifest = &self.manifest;
+        let trained = self.trained.as_ref().map(|trained| to_u64(trained.id_limit()));
+        let declared = self.declaration.as_ref().and_then(|declaration| declaration.vocab_size);
         json!({
             "rows": manifest.rows(),
             "tokens": manifest.tokens(),
             "text_bytes": manifest.text_bytes(),
             "bytes": manifest.bytes(),
-            "vocab_size": self.trained.as_ref().map(|trained| trained.tokens().count()),
+            "vocab_size": trained.or(declared),
             "declaration": self.declaration,
             "manifest": manifest,
         })

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
-use super::plan::{EncodePlan, EncodedDocuments, Plan};
+use super::plan::{DEFAULT_FILE_TEXT_BYTES, EncodePlan, EncodedDocuments, Plan};
 use super::state::JobState;
 use crate::base::int::{ByteCount, TokenId, to_u64, u64_to_usize, with_unit};
 use crate::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
@@ -61,6 +61,7 @@ pub(super) fn encode(
     let is_complete = encodes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
     note_columns(&config.columns, observer)?;
+    let mut small_files = SmallFiles::new(encode, config.plan.names(), observer);
     let mut writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| is_complete);
     let reused_bytes = writer.reused().text_bytes;
@@ -92,6 +93,7 @@ pub(super) fn encode(
             // Before the batch is written, so that its remarks are stored with it.
             let remarks = shown_documents.observe_batch(&batch, units, name, show);
             remarks.into_iter().for_each(|remark| writer.remark(remark));
+            small_files.observe_batch(&batch);
             let row = position;
             position += to_u64(batch.len());
             if is_complete { writer.write(batch) } else { writer.write_sampled(row, batch) }
@@ -208,6 +210,59 @@ fn note_empty_input(contents: &RowTotals, is_complete: bool, observer: &dyn Obse
         observer.noted("the input has no documents: check that it is the right input");
     } else if contents.null_documents == contents.documents {
         observer.noted("all documents are null: check that the column or field of the text is the right one");
+    }
+}
+
+/// Bytes of text in a file (1 MB) below which many of them are a burden: opening a file takes longer than reading it.
+const SMALL_FILE: ByteCount = ByteCount(1_000_000);
+
+/// Number of small files above which a note says so.
+const MANY_FILES: u64 = 1_000;
+
+/// Notices that `file_text_bytes` makes many small files, and says so once.
+struct SmallFiles<'a> {
+    /// Bytes of text per file, about.
+    file_text_bytes: ByteCount,
+    /// Number of documents so far.
+    documents: u64,
+    /// Bytes of text so far.
+    text_bytes: u64,
+    /// Gets the note. `None` once it has it, and if files are large.
+    observer: Option<&'a dyn Observer>,
+}
+
+impl<'a> SmallFiles<'a> {
+    /// `names` are the files, if their number is known beforehand.
+    fn new(encode: &EncodePlan, names: Option<Vec<String>>, observer: &'a dyn Observer) -> SmallFiles<'a> {
+        let file_text_bytes = encode.file_text_bytes;
+        let is_small = !encode.one_file && file_text_bytes < SMALL_FILE;
+        let observer = is_small.then_some(observer);
+        let mut small_files = SmallFiles { file_text_bytes, documents: 0, text_bytes: 0, observer };
+        if let Some(names) = names {
+            small_files.note_if_many(to_u64(names.len()));
+            small_files.observer = None;
+        }
+        small_files
+    }
+
+    /// Counts the documents of a batch. Each file has at least one, and all but the last are full.
+    fn observe_batch(&mut self, batch: &TokenBatch) {
+        self.documents += to_u64(batch.len());
+        self.text_bytes += batch.text_bytes;
+        self.note_if_many(self.documents.min(self.text_bytes / self.file_text_bytes.0));
+    }
+
+    /// Tells the observer if this number of files is above [`MANY_FILES`].
+    fn note_if_many(&mut self, files: u64) {
+        if files > MANY_FILES
+            && let Some(observer) = self.observer.take()
+        {
+            observer.noted(&format!(
+                "more than {MANY_FILES} data files of about {} of text each: so many small files are slow to open and \
+                 to copy. Raise `file_text_bytes` (--file-text-bytes); without it, files have about {}",
+                self.file_text_bytes, DEFAULT_FILE_TEXT_BYTES,
+            ));
+        }
     }
 }
 

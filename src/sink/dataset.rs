@@ -444,8 +444,8 @@ impl<'a> DatasetWriter<'a> {
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
         let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all)?;
         let tokenizer = declaration.tokenizer.clone();
-        let declaration = self.spec.flat.map(|_| declaration);
         let other_files = vec![card];
+        let declaration = Some(declaration);
         let manifest = Manifest { declaration, files, other_files, ..Manifest::new(job, tokenizer) };
         Ok((manifest, sum))
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::error::cannot_pack;
 use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
-use crate::base::int::TokenId;
+use crate::base::int::{TokenId, to_u64};
 use crate::encode::{Encoder, MissingBytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{kept_annotations, lost_annotations};
@@ -111,6 +111,10 @@ pub struct Declaration {
     pub tool_version: String,
     /// Fingerprint of the tokenizer.
     pub tokenizer: String,
+    /// The highest id of the tokenizer plus one: the number of rows that a model's embedding needs. `None` if the
+    /// version of the program did not declare it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub vocab_size: Option<u64>,
     /// Hash of the recipe.
     pub recipe: String,
     /// How text that looks like a special token was encoded: `text`, `allow` or `forbid`.
@@ -141,6 +145,7 @@ impl Declaration {
         };
         Declaration {
             tokenizer: vocabulary.fingerprint(),
+            vocab_size: Some(to_u64(vocabulary.id_limit())),
             special: config.special.name().to_owned(),
             missing_bytes: config.missing_bytes,
             bos: config.bos.map(declared),
@@ -162,6 +167,7 @@ impl Default for Declaration {
             format_version: FORMAT_VERSION,
             tool_version: VERSION.to_owned(),
             tokenizer: String::new(),
+            vocab_size: None,
             recipe: String::new(),
             special: "text".to_owned(),
             missing_bytes: MissingBytes::default(),
@@ -366,12 +372,12 @@ impl FileSpec {
             .convert(&schema)
             .map_err(|cause| Error::caused(ErrorKind::Usage, "cannot write the output's columns", cause))?;
         let features = HfFeatures::of(&schema).map(|features| features.json().to_string());
-        let pairs = key_values(features.as_ref(), declaration);
+        let pairs = key_values(features, declaration);
+        // If a file has an Arrow schema, pyarrow takes the metadata from there. So all of it is written there as well.
+        let hint: HashMap<String, String> =
+            pairs.iter().filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?))).collect();
+        let hint = Schema::new_with_metadata(schema.fields().clone(), hint);
         let mut properties = properties(&columns, compression, pairs);
-        // If a file has an Arrow schema, pyarrow takes the metadata from there. So the features are written there as
-        // well.
-        let hint = features.map(|features| (FEATURES_KEY.to_owned(), features));
-        let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
         add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
         let (columns, properties) = (Arc::new(columns), Arc::new(properties));
         Ok(FileSpec { schema, columns, properties, flat: None, packing: declaration.pack })
@@ -403,10 +409,10 @@ fn properties(
 }
 
 /// The file metadata: the declaration, and the features if there are any.
-fn key_values(features: Option<&String>, declaration: &Declaration) -> Vec<KeyValue> {
+fn key_values(features: Option<String>, declaration: &Declaration) -> Vec<KeyValue> {
     let declared = serde_json::to_string(declaration).expect("plain fields with text keys");
     let mut pairs = vec![KeyValue::new(DECLARATION_KEY.to_owned(), declared)];
-    pairs.extend(features.map(|features| KeyValue::new(FEATURES_KEY.to_owned(), features.clone())));
+    pairs.extend(features.map(|features| KeyValue::new(FEATURES_KEY.to_owned(), features)));
     pairs
 }
 
@@ -444,12 +450,13 @@ impl IdWidth {
     }
 }
 
-/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program. Two missing
-/// declarations are equal.
+/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program. The size of
+/// the vocabulary follows from the tokenizer. Two missing declarations are equal.
 pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>) -> bool {
     let plain = |declaration: &Declaration| Declaration {
         recipe: String::new(),
         tool_version: String::new(),
+        vocab_size: None,
         ..declaration.clone()
     };
     one.map(plain) == other.map(plain)

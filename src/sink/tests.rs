@@ -336,7 +336,9 @@ fn files_keep_the_contract() {
         pairs.retain(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY);
         let hint =
             parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), Some(&pairs)).expect("a hint");
-        assert_eq!(hint.metadata()[FEATURES_KEY], value(FEATURES_KEY), "pyarrow looks here");
+        for key in [FEATURES_KEY, DECLARATION_KEY] {
+            assert_eq!(hint.metadata()[key], value(key), "pyarrow looks here");
+        }
     }
 }
 
