@@ -428,6 +428,36 @@ fn tokens_of_the_vocabulary_are_named_special_too() {
     assert_eq!(vocabulary.added(), [plain(261, "<s>"), AddedToken { lstrip: true, ..plain(262, "<mask>") }]);
 }
 
+/// The split of a known class is not overridden. A vocabulary without a class, or of an unknown one, takes any split.
+#[test]
+fn the_split_of_a_known_class_may_not_be_contradicted() {
+    let split = |wanted: Option<&str>, class: Option<&str>| {
+        let folder = tempfile::tempdir().expect("a folder");
+        gpt2_files(folder.path(), USUAL, json!({}));
+        if let Some(class) = class {
+            beside(folder.path(), &[("tokenizer_config.json", json!({ "tokenizer_class": class }))]);
+        }
+        let split = wanted.map(|name| name.parse().expect("a split"));
+        let options = LoadOptions { split, ..LoadOptions::default() };
+        load(folder.path(), &options, &Silent).map(|vocabulary| vocabulary.split().to_string())
+    };
+    for (wanted, class, expected) in [
+        (None, Some("Qwen2Tokenizer"), "qwen2"),
+        (Some("qwen2"), Some("Qwen2TokenizerFast"), "qwen2"),
+        (Some("gpt4"), Some("MineTokenizer"), "gpt4"),
+        (Some("gpt4"), None, "gpt4"),
+        (None, None, "gpt2"),
+    ] {
+        assert_eq!(split(wanted, class).expect("a tokenizer"), expected, "{wanted:?} {class:?}");
+    }
+    for class in ["Qwen2Tokenizer", "GPT2Tokenizer"] {
+        let error = split(Some("gpt4"), Some(class)).expect_err("another split");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        let said = "tokenizer_config.json: the requested split is not the one that the file names";
+        assert!(error.to_string().ends_with(said), "{error}");
+    }
+}
+
 /// Settings beside a vocabulary that cannot be kept give a note. Contradictions are errors.
 #[test]
 fn what_cannot_be_kept_of_the_files_beside_is_told_or_refused() {

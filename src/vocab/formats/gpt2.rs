@@ -45,12 +45,13 @@ const PUBLISHED: [&str; 2] = ["encoder.json", "vocab.bpe"];
 pub(in crate::vocab) const NAMES: [[&str; 2]; 2] = [[VOCABULARY, MERGES], PUBLISHED];
 
 /// Reads both files, given the path of either, and the [files beside them](CompanionFiles). The format has no place
-/// for a split. It is that of the options, or else that of the tokenizer class in the files beside, or else GPT-2's.
+/// for a split. It is that of the tokenizer class in the files beside, if the class is known; the options may not name
+/// another one then. Otherwise it is that of the options, or else GPT-2's.
 /// The special tokens are those that are named, and the tokens of several bytes that no merge makes.
 ///
 /// # Errors
-/// A file is missing, cannot be read or is damaged; a key is not in the byte alphabet; or the parts break an
-/// invariant of [`Vocabulary`].
+/// A file is missing, cannot be read or is damaged; a key is not in the byte alphabet; the options name another split
+/// than that of the tokenizer class; or the parts break an invariant of [`Vocabulary`].
 pub(in crate::vocab) fn load(
     path: &Path,
     options: &LoadOptions,
@@ -67,7 +68,7 @@ pub(in crate::vocab) fn load(
     let keyed = JsonVocabulary { entries, merges: pairs };
     let ids = keyed.ids().map_err(|error| error.at(vocabulary.display()))?;
     let CompanionFiles { mut added, split, rules, bos_eos_template } =
-        CompanionFiles::read(folder, &ids, options.split.clone(), observer)?;
+        CompanionFiles::read(folder, &ids, options, observer)?;
     let key_ids = keyed.entries.0.iter().map(|(_, id)| *id);
     SpecialToken::add_new(&options.special_tokens, &mut added, key_ids, |text| ids.contains_key(text));
     let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
@@ -356,17 +357,18 @@ impl ListedToken {
 }
 
 impl CompanionFiles {
-    /// Reads the files of a folder. `ids` are the ids of its vocabulary. `split` is used if given; otherwise the
-    /// tokenizer class decides.
+    /// Reads the files of a folder. `ids` are the ids of its vocabulary. The split of `options` is used if the tokenizer
+    /// class does not decide it.
     ///
     /// Special tokens that no file gives an id, and a class with an unknown way to split, are reported to `observer`.
     ///
     /// # Errors
-    /// A file cannot be read or is damaged, or the class is one that cannot be reproduced.
+    /// A file cannot be read or is damaged, or the class is one that cannot be reproduced, or has another split than
+    /// that of the options.
     pub(in crate::vocab) fn read(
         folder: &Path,
         ids: &Map<&str, TokenId>,
-        split: Option<SplitPattern>,
+        options: &LoadOptions,
         observer: &dyn Observer,
     ) -> Result<CompanionFiles> {
         let path = folder.join(TOKENIZER_CONFIG);
@@ -411,7 +413,8 @@ impl CompanionFiles {
         let added: Vec<AddedToken> = listed.into_iter().map(|(id, token)| token.token(id)).collect();
         let (known, nfc) = class(&config, &path)?;
         let bos_eos_template = template_of_config(&config, &added, &path, observer);
-        let split = split.or(known).unwrap_or_else(|| {
+        let known = known.map(|known| options.same_split(known).map_err(|error| error.at(path.display())));
+        let split = known.transpose()?.or_else(|| options.split.clone()).unwrap_or_else(|| {
             if let Some(class) = config["tokenizer_class"].as_str() {
                 observer.noted(&format!(
                     "{}: the split of {class} is unknown, so text is split as GPT-2 does it; choose another split with \
@@ -448,13 +451,13 @@ fn named_in(file: &Value) -> impl Iterator<Item = ListedToken> {
 
 /// Returns how a class of transformers splits text, if known, and whether it brings text into normalization form C.
 ///
-/// A file without a class is GPT-2's. A split of `None` means that the class is unknown.
+/// A split of `None` means that the class is unknown, or that there is none.
 ///
 /// # Errors
 /// The class gives ids that cannot be reproduced.
 fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     let Some(class) = config["tokenizer_class"].as_str() else {
-        return Ok((Some(SplitPattern::Named(NamedPattern::Gpt2)), false));
+        return Ok((None, false));
     };
     match class.strip_suffix("Fast").unwrap_or(class) {
         "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(NamedPattern::Qwen2)), true)),
