@@ -13,7 +13,7 @@ use crate::base::atomic_file::free_space;
 use crate::base::int::{ByteCount, declared_sum, to_u64, u64_to_usize};
 use crate::encode::encode_batches;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observer::{Observer, Silent};
+use crate::observer::Observer;
 use crate::sink::{OutputFormat, RowGroupEncoders, ShardWriter};
 use crate::source::{Batch, Documents, RowRange, Unit};
 use crate::vocab::Vocabulary;
@@ -105,7 +105,7 @@ fn measured(
     let (Some(total), false) = (total, parts.is_empty()) else { return Ok(None) };
     let bytes = |vocabulary: &Arc<Vocabulary>, parts: &[Batch]| -> Result<Option<u64>> {
         let text: u64 = parts.iter().map(Batch::text_bytes).sum();
-        let written = written_bytes(plan, encode, inputs, vocabulary, parts)?;
+        let written = written_bytes(plan, encode, inputs, vocabulary, parts, observer)?;
         Ok(if text == total { Some(written) } else { scaled(written, text, total) })
     };
     if let Some(vocabulary) = given {
@@ -131,12 +131,21 @@ fn documents(parts: &[Batch]) -> Documents<'_> {
     Box::new(parts.iter().cloned().map(Ok))
 }
 
+/// Passes on that a run should stop, and none of the reports.
+struct StopOnly<'a>(&'a dyn Observer);
+
+impl Observer for StopOnly<'_> {
+    fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+}
+
 /// A tokenizer that is trained on parts of the text with the rules of a plan.
 ///
 /// Progress is not reported, since training on an excerpt takes little time.
 ///
 /// # Errors
-/// The observer asks to stop before training begins, or the settings give no vocabulary.
+/// The observer asks to stop, or the settings give no vocabulary.
 fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Result<Arc<Vocabulary>> {
     let config = LearnConfig {
         split: train.split.clone(),
@@ -145,8 +154,7 @@ fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Resul
         boundary: train.boundary,
         train: train.config.clone(),
     };
-    observer.checkpoint()?;
-    learn(documents(parts), &config, &Silent).map(|(vocabulary, _)| Arc::new(vocabulary))
+    learn(documents(parts), &config, &StopOnly(observer)).map(|(vocabulary, _)| Arc::new(vocabulary))
 }
 
 /// Bytes of the data files that hold the ids of some documents.
@@ -155,24 +163,25 @@ fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Resul
 /// the plan, because its compression depends on the ids.
 ///
 /// # Errors
-/// The documents cannot be encoded, or the file cannot be written.
+/// The documents cannot be encoded, the file cannot be written, or the observer asks to stop.
 fn written_bytes(
     plan: &Plan,
     encode: &EncodePlan,
     inputs: &Inputs<'_>,
     vocabulary: &Arc<Vocabulary>,
     parts: &[Batch],
+    observer: &dyn Observer,
 ) -> Result<u64> {
     let encoder = encoder(encode, vocabulary)?;
     let name = |_, _| String::new();
     if let Some(width) = encode.format.id_bytes(to_u64(vocabulary.id_limit())) {
-        let facts = encode_batches(documents(parts), &encoder, name, &Silent, |_| Ok(()))?;
+        let facts = encode_batches(documents(parts), &encoder, name, &StopOnly(observer), |_| Ok(()))?;
         return Ok(facts.tokens * width + encode.format.index_bytes(facts.documents));
     }
     let shape = dataset_config(plan, encode, &encoder, inputs, String::new())?.file_spec()?;
     let encoders = RowGroupEncoders::start(1)?;
     let mut writer = ShardWriter::new(Vec::new(), Path::new("memory"), &shape, &encoders)?;
-    encode_batches(documents(parts), &encoder, name, &Silent, |batch| writer.write(batch))?;
+    encode_batches(documents(parts), &encoder, name, &StopOnly(observer), |batch| writer.write(batch))?;
     Ok(writer.finish()?.1.bytes)
 }
 
@@ -571,6 +580,30 @@ mod tests {
         ] {
             assert_eq!(by_rule(3_000, ids, format), ByteCount(bytes), "{ids} {format:?}");
         }
+    }
+
+    /// Asks to stop at the second time that it is asked, and from then on.
+    #[derive(Default)]
+    struct StopsLater(std::sync::atomic::AtomicBool);
+
+    impl Observer for StopsLater {
+        fn stopping(&self) -> bool {
+            self.0.swap(true, std::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn training_on_an_excerpt_can_be_stopped() {
+        let text = "source = { uri = \"-\" }\ntrain = { vocab_size = 300 }\noutput = { dir = \"out\" }\n";
+        let recipe = crate::run::recipe::read("run.toml", text).expect("a recipe");
+        let environment =
+            crate::run::Environment { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let plan = crate::run::plan(&recipe, &environment).expect("a plan");
+        let train = plan.train.expect("it trains");
+        let parts = [batch(&[Some("how much wood would a woodchuck chuck")], false)];
+        assert!(learned(&train, &parts, &crate::observer::Silent).is_ok());
+        let error = learned(&train, &parts, &StopsLater::default()).expect_err("stopped");
+        assert_eq!(error.kind(), ErrorKind::Interrupted);
     }
 
     #[test]

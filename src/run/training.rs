@@ -73,8 +73,7 @@ pub(super) fn train(
         within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
     }
     for token in &train.only_named {
-        observer
-            .noted(&format!("{token:?} is named for transformers, and so it is added as a special token"));
+        observer.noted(&format!("adding the special token {token:?}{}", train.role_of(token)));
     }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();

@@ -206,7 +206,7 @@ pub fn verify_list(
         }
         let need = verify_memory_estimate(to_u64(pretokens.bytes()), to_u64(pretokens.len()));
         if need > plan.memory {
-            return Err(over_memory("training needs", need, plan.memory)
+            return Err(over_memory("replaying the merges needs", need, plan.memory)
                 .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
         }
         let pretokens = without_missing_bytes(pretokens, vocabulary);

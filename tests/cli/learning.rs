@@ -345,6 +345,21 @@ fn merges_are_verified_on_data() {
     assert_eq!((&found["verified"], &found["deviation"]["merge"]), (&false.into(), &1.into()), "{found}");
 }
 
+/// Memory that does not suffice to replay merges is not called that of training.
+#[test]
+fn verification_that_needs_more_memory_than_allowed_says_so() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    does(&folder, &["train", "a.txt", "-o", "made", "--merges", "20", "--split", "none"]);
+    write(&folder, "long.txt", "how much wood would a woodchuck chuck? ".repeat(10_000));
+    refuses(
+        &folder,
+        &["verify-merges", "made", "--on", "long.txt", "--memory", "1MB"],
+        8,
+        &["replaying the merges needs about", "the limit is 1.0 MB"],
+    );
+}
+
 /// The refusal comes before training, which can take hours.
 #[test]
 fn columns_that_cannot_pass_through_are_told_before_anything_is_learned() {

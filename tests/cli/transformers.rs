@@ -98,8 +98,11 @@ fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
     let flags = ["--pad", "<pad>", "--unk", "<|end|>", "--mask", "<mask>", "--model-max-length", "512"];
     let template = ["--chat-template", "chat.jinja", "--vocab-size", "263,264"];
     let said = does(&folder, &[&["train", "a.txt", "-o", "flags"][..], &END, &flags, &template].concat());
-    assert!(said.contains("\"<pad>\" is named for transformers, and so it is added"), "{said}");
-    assert!(!said.contains("\"<|end|>\" is named"), "{said}");
+    assert!(
+        said.contains("adding the special token \"<pad>\", which is the pad token for transformers"),
+        "{said}"
+    );
+    assert!(!said.contains("adding the special token \"<|end|>\""), "{said}");
     let recipe = "[source]\nuri = \"a.txt\"\n[train]\nvocab_size = [263, 264]\nspecial_tokens = [\"<|end|>\"]\n\
                   eos = \"<|end|>\"\npad = \"<pad>\"\nunk = \"<|end|>\"\nmask = \"<mask>\"\nmodel_max_length = 512\n\
                   chat_template = \"chat.jinja\"\n[output]\ndir = \"recipe\"\n";

@@ -312,6 +312,15 @@ impl TrainPlan {
     pub(in crate::run) fn vocab_size(&self) -> usize {
         u64_to_usize(BYTE_TOKENS) + self.specials.len() + self.config.merges
     }
+
+    /// Says for which purposes the settings for `transformers` name a special token, as the end of a sentence about it.
+    pub(in crate::run) fn role_of(&self, token: &str) -> String {
+        let TransformersConfig { pad, unk, mask, .. } = &self.transformers;
+        let roles = [("bos", &self.bos), ("eos", &self.eos), ("pad", pad), ("unk", unk), ("mask", mask)];
+        let named = roles.into_iter().filter(|(_, named)| named.as_deref() == Some(token));
+        let keys: Vec<&str> = named.map(|(key, _)| key).collect();
+        format!(", which is the {} token for transformers", keys.join(" and "))
+    }
 }
 
 /// All vocabularies except the largest, the smallest first.
