@@ -19,8 +19,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::error::{in_row_group, index_damaged, unreadable};
-use super::flat_file::FlatIndex;
+use super::flat_file::{FlatIndex, index_damaged};
 use super::layout::{index_path, is_flat};
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS, IdWidth};
 use crate::base::int::{TokenId, to_u64, to_usize, u64_to_usize};
@@ -427,4 +426,15 @@ impl FlatFileReader {
         self.row += ends.len();
         Ok(Some(batch_of(self.number, to_u64(first), ids, ends, Vec::new())))
     }
+}
+
+/// The error that a row group, or the footer if `row_group` is `None`, cannot be read.
+fn unreadable(path: &Path, row_group: Option<usize>, cause: ParquetError) -> Error {
+    let problem = format!("{}: cannot be read as Parquet{}", path.display(), in_row_group(row_group));
+    Error::caused(ErrorKind::Failed, problem, cause)
+}
+
+/// The place in a message: empty for the footer.
+fn in_row_group(row_group: Option<usize>) -> String {
+    row_group.map_or_else(String::new, |number| format!(", row group {number}"))
 }

@@ -12,7 +12,6 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::index_damaged;
 use super::layout::index_path;
 use super::row_group::RowGroup;
 use super::schema::{IdWidth, OutputFormat};
@@ -260,4 +259,10 @@ fn parse_megatron_index(rest: &[u8]) -> Result<FlatIndex, &'static str> {
     } else {
         Err("it has sequences of no document")
     }
+}
+
+/// The error that an index of token ids is damaged. `problem` is a clause.
+pub(super) fn index_damaged(path: &Path, problem: &str) -> Error {
+    Error::failed(format!("{}: not an index of token ids: {problem}", path.display()))
+        .with_help("write the output again, or restore the file that belongs to the ids")
 }

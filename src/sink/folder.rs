@@ -7,7 +7,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::foreign_file;
 use super::layout::{
     CARD_FILE, DATA_FOLDER, MANIFEST, STATE_FOLDER, TOKENIZER_FOLDER, data_files, data_name, entries,
     is_index, split_of,
@@ -397,6 +396,13 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
 fn write_holder(mut lock: &File, path: &Path) -> Result<()> {
     let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
     written.map_err(|cause| Error::io("write", path, cause))
+}
+
+/// The error that writing would overwrite, remove or adopt a file.
+fn foreign_file(folder: &Path, name: &str) -> Error {
+    let folder = folder.display();
+    Error::usage(format!("{folder} holds {name}, which tokenmill did not write, or has no record of"))
+        .with_help("move it away, or choose another folder")
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::error::file_missing;
 use super::file_reader::row_count;
 use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, split_of};
 use super::schema::Declaration;
@@ -551,4 +550,10 @@ impl Manifest {
 fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
     names.retain(|name| !more.contains(name));
     [&*names, more].concat()
+}
+
+/// The error that a file of the manifest is missing.
+fn file_missing(path: &Path) -> Error {
+    let problem = format!("{}: listed in the manifest, but missing", path.display());
+    Error::message(ErrorKind::Mismatch, problem)
 }

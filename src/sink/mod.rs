@@ -8,7 +8,6 @@
 //! [`DatasetWriter`] writes all files of a folder and resumes an interrupted run, [`ShardWriter`] writes a single
 //! file, and [`TokenReader`] reads.
 
-mod error;
 mod packing;
 mod hf_features;
 mod schema;

@@ -10,7 +10,7 @@
 //!    pages itself.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -35,14 +35,13 @@ use parquet::file::writer::{
 };
 use parquet::schema::types::SchemaDescriptor;
 
-use super::error::write_failed;
 use super::packing::GROUP_IDS;
 use super::row_group::RowGroup;
 use super::schema::{FileSpec, OWN_COLUMNS};
 use crate::base::int::to_u64;
 use crate::base::integrity::HashingWriter;
 use crate::encode::TokenIds;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A Parquet file that grows by encoded row groups.
 ///
@@ -478,6 +477,19 @@ impl ChunkReader for ExistingPages {
         std::io::repeat(0).take(to_u64(length)).read_to_end(&mut bytes)?;
         Ok(bytes.into())
     }
+}
+
+/// The error for a failed write of a Parquet file. An I/O error inside is unwrapped, so that a full disk is
+/// recognized as such.
+pub(super) fn write_failed(path: &Path, cause: ParquetError) -> Error {
+    let cause = match cause {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(io) => return Error::io("write", path, *io),
+            Err(inner) => ParquetError::External(inner),
+        },
+        other => other,
+    };
+    Error::caused(ErrorKind::Failed, format!("cannot write {}", path.display()), cause)
 }
 
 #[cfg(test)]

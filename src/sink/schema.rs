@@ -4,6 +4,7 @@
 //! packed, `seq_lengths`. Its metadata declare the tokenizer, and the types in the terms of `datasets`.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
@@ -14,7 +15,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde::{Deserialize, Serialize};
 
-use super::error::cannot_pack;
 use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::{TokenId, to_u64};
@@ -460,4 +460,9 @@ pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>
         ..declaration.clone()
     };
     one.map(plain) == other.map(plain)
+}
+
+/// The error that documents cannot be packed. `problem` completes "packed rows …".
+fn cannot_pack(problem: impl fmt::Display) -> Error {
+    Error::usage(format!("packed rows {problem}"))
 }

@@ -16,9 +16,8 @@ use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 use serde_json::Value;
 
-use super::error::write_failed;
 use super::flat_file::{FlatFile, FlatRowGroup};
-use super::parquet_file::{self, EncodedColumns, ParquetFile};
+use super::parquet_file::{self, EncodedColumns, ParquetFile, write_failed};
 use super::resume::{IncompleteFile, RowGroupJournal};
 use super::row_group::{OutputBatch, Position, RowGroup, RowTotals};
 use super::schema::{FileSpec, IdWidth};
