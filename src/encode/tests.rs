@@ -157,6 +157,25 @@ proptest! {
         }
     }
 
+    /// The steps of a text end with its ids. They begin with its bytes, and each carries out one merge.
+    #[test]
+    fn steps_lead_from_the_bytes_to_the_ids(vocabulary in vocabulary(), text in text()) {
+        let config = EncodeConfig { bos: Some(TokenId::new(7)), ..EncodeConfig::default() };
+        for encoder in [prepared(&vocabulary, EncodeConfig::default()), after_spaces(&vocabulary, config)] {
+            let steps = encoder.steps(&text).expect("a short text");
+            let last: Vec<TokenId> = steps.iter().filter_map(|steps| steps.last()).flatten().copied().collect();
+            let mut worker = encoder.worker();
+            prop_assert_eq!(&last, worker.encode(&text).expect("any bytes encode"));
+            for steps in &steps {
+                prop_assert!(steps[0].iter().all(|&id| vocabulary.bytes(id).is_some_and(|bytes| bytes.len() == 1)));
+                for pair in steps.windows(2) {
+                    prop_assert_eq!(decoded(&vocabulary, &pair[0]), decoded(&vocabulary, &pair[1]));
+                    prop_assert!(pair[0].len() == pair[1].len() + 1 || vocabulary.ignore_merges());
+                }
+            }
+        }
+    }
+
     /// The heap merger and the merger of short parts give what the reference gives.
     #[test]
     fn both_mergers_equal_the_definition_at_any_length(vocabulary in vocabulary(), text in text()) {
@@ -187,6 +206,27 @@ proptest! {
             prop_assert_eq!(seeded.encode(text).expect("any bytes encode"), &expected[..]);
         }
     }
+}
+
+/// Steps are refused for long texts and for texts that cannot be encoded. A special token is a step of its own.
+#[test]
+fn steps_are_for_short_texts_that_encode() {
+    let specials = ["<end>".to_owned()];
+    let vocabulary = trained_with_specials(&specials, b"abab ab", SplitPattern::None);
+    let end = vocabulary.specials().next().expect("it has one").id;
+    let steps = |special: SpecialPolicy, text: &[u8]| {
+        prepared(&vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).steps(text)
+    };
+    let found = steps(SpecialPolicy::Allow, b"ab<end>a").expect("a short text");
+    let lengths: Vec<Vec<usize>> = found.iter().map(|steps| steps.iter().map(Vec::len).collect()).collect();
+    assert_eq!(lengths, [vec![2, 1], vec![1], vec![1]]);
+    assert_eq!(found[1], [[end]]);
+    assert!(steps(SpecialPolicy::Forbid, b"ab<end>a").is_err());
+    let longest = vec![b'c'; Encoder::MAX_STEPS_BYTES];
+    assert_eq!(steps(SpecialPolicy::Text, &longest).expect("of the greatest length").len(), 1);
+    let error = steps(SpecialPolicy::Text, &[&longest[..], b"c"].concat()).expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("at most 1000 bytes"), "{error}");
 }
 
 /// Documents with cached pre-tokens before and after each text.

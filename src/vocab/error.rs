@@ -59,9 +59,12 @@ pub(super) fn id_twice(id: TokenId) -> Error {
     Error::failed(format!("two tokens have id {id}"))
 }
 
-/// Returns the error of an id that decoding or a template names and that is not in use.
-pub(super) fn unknown_id(id: TokenId) -> Error {
+/// Returns the error of an id that decoding or a template names and that is not in use. All ids of the vocabulary are
+/// below `limit`.
+pub(super) fn unknown_id(id: TokenId, limit: usize) -> Error {
+    let highest = limit.saturating_sub(1);
     Error::failed(format!("token id {id} is not in the vocabulary"))
+        .with_help(format!("the ids of this vocabulary go from 0 to {highest}"))
 }
 
 /// The reason of lists of merges, which have a strict order.

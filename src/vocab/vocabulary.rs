@@ -182,7 +182,7 @@ impl Vocabulary {
         for &id in ids {
             match self.bytes(id) {
                 Some(bytes) => text.extend_from_slice(bytes),
-                None => return Err(unknown_id(id)),
+                None => return Err(unknown_id(id, self.id_limit())),
             }
         }
         Ok(())
@@ -519,7 +519,7 @@ impl VocabularyParts {
         let mut named =
             bos_eos_template.before.iter().chain(&bos_eos_template.after).copied().chain(of_unknown);
         match named.find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
-            Some(id) => Err(unknown_id(id)),
+            Some(id) => Err(unknown_id(id, tokens.len())),
             None => Ok(Vocabulary {
                 tokens,
                 byte_ids,
