@@ -12,6 +12,8 @@ mod counts;
 mod foreign;
 #[path = "cli/extending.rs"]
 mod extending;
+#[path = "cli/help.rs"]
+mod help;
 #[path = "cli/incomplete.rs"]
 mod incomplete;
 #[path = "cli/learning.rs"]
@@ -32,6 +34,8 @@ mod splits;
 mod said;
 #[path = "cli/listing.rs"]
 mod listing;
+#[path = "cli/tokens.rs"]
+mod tokens;
 #[path = "cli/transformers.rs"]
 mod transformers;
 

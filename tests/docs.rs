@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tokenmill::split::{NamedPattern, splitter};
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -30,6 +31,43 @@ fn the_walk_shows_what_is_printed() {
 #[test]
 fn the_page_on_large_jobs_shows_what_is_printed() {
     assert!(run("docs/large.md") >= 7);
+}
+
+/// The tables of splits in the guide and in the help of `train` show what the splitters do.
+#[test]
+fn the_tables_of_splits_show_what_splitters_do() {
+    let guide = fs::read_to_string(Path::new(REPOSITORY).join("docs/guide.md")).expect("the guide");
+    let (help, _) = printed("tokenmill train --help", Path::new(REPOSITORY), Path::new(REPOSITORY));
+    let cells = |line: &str, between: &str| -> Vec<String> {
+        line.split(between)
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .map(|cell| cell.replace('`', ""))
+            .collect()
+    };
+    for (page, between, begin) in [(&guide, "|", "| split | "), (&help, "  ", "split  ")] {
+        let rows = page.lines().map(str::trim).skip_while(|line| !line.starts_with(begin));
+        let rows: Vec<Vec<String>> =
+            rows.take_while(|line| !line.is_empty()).map(|line| cells(line, between)).collect();
+        let rows: Vec<&Vec<String>> = rows.iter().filter(|row| row[0] != "---").collect();
+        let (texts, rows) = rows.split_first().expect("a table");
+        assert_eq!(rows.len(), 1 + NamedPattern::ALL.len(), "{rows:?}");
+        for (row, names) in rows.iter().flat_map(|row| row[0].split(", ").map(move |name| (row, name))) {
+            let splitter = splitter(&names.parse().expect("a name")).expect("a splitter");
+            for (text, shown) in texts.iter().zip(row.iter()).skip(1) {
+                let text = text.replace('·', " ").replace('⏎', "\n");
+                let mut ends = Vec::new();
+                splitter.pretoken_ends(text.as_bytes(), &mut ends).expect("a text that is split");
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let pretokens = starts.zip(&ends).map(|(start, &end)| {
+                    text[usize::try_from(start).expect("small")..usize::try_from(end).expect("small")]
+                        .replace(' ', "·")
+                        .replace('\n', "⏎")
+                });
+                assert_eq!(*shown, pretokens.collect::<Vec<_>>().join(" "), "{names}");
+            }
+        }
+    }
 }
 
 /// Every relative link in the documents leads to an existing file and heading.

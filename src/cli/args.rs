@@ -11,7 +11,7 @@
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Arg, Args, ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tokenmill::base::int::ByteCount;
 use tokenmill::count::Boundary;
@@ -25,9 +25,15 @@ use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
 use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt, TransformersConfig};
 
-/// The list of exit codes, shown after the help. In the manual page, too, lines that begin with spaces stay separate
-/// lines.
+/// How to go on, shown after the short help.
+const NEXT: &str = "\
+`tokenmill COMMAND -h` shows the usual flags of a command, and examples;
+`--help` shows all flags, and here also how to write numbers, and exit codes.";
+
+/// The text after the long help. In the manual page, too, lines that begin with spaces stay separate lines.
 const EXIT_CODES: &str = "\
+Numbers can be written as 32000, 32_000 or 32k (k = 1000, M = 1000000), amounts of bytes as 800MB or 8GiB.
+
 Exit codes:
   0         done
   1         failed: missing, unreadable or damaged input, output not writable
@@ -40,7 +46,7 @@ Exit codes:
 
 /// Learns byte-level BPE tokenizers from large corpora, and encodes datasets into token-id Parquet.
 #[derive(Debug, Parser)]
-#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100, after_help = NEXT, after_long_help = EXIT_CODES)]
 pub(super) struct Cli {
     /// Flags that are valid before and after the name of the command.
     #[command(flatten)]
@@ -62,36 +68,35 @@ pub(super) struct Global {
     #[arg(long, short, global = true)]
     pub(super) quiet: bool,
     /// Print more about what is done
-    #[arg(long, short, global = true, conflicts_with = "quiet")]
+    #[arg(long, short, global = true, conflicts_with = "quiet", hide_short_help = true)]
     pub(super) verbose: bool,
     /// Number of threads [default: one for each core]
-    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_THREADS))]
+    #[arg(long, global = true, value_name = "N", value_parser = |text: &str| number_up_to(text, MAX_THREADS), hide_short_help = true)]
     pub(super) threads: Option<u64>,
     /// Memory limit for counting and learning, such as 8GB [default: the memory of the machine or cgroup]
-    #[arg(long, global = true, value_name = "BYTES")]
+    #[arg(long, global = true, value_name = "BYTES", hide_short_help = true)]
     pub(super) memory: Option<ByteCount>,
+    /// Whether to print colours: auto, always or never [default: auto, which heeds NO_COLOR and CLICOLOR_FORCE]
+    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true, hide_short_help = true)]
+    pub(super) color: Option<ColorChoice>,
 }
 
-/// The commands, in the order of the help. `run` in [`cli`](super) maps each to its function. Each variant's comment
-/// is the one-line description that `tokenmill --help` shows.
+/// The commands, in the order of [`GROUPS`] and so of the help. `run` in [`cli`](super) maps each to its function. Each
+/// variant's comment is the one-line description that `tokenmill --help` shows.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Carry out a recipe; finished results are kept
     Run(RunArgs),
-    /// Show what `run` would do, without doing it
-    Plan(PlanArgs),
     /// Learn a tokenizer from data
     Train(TrainArgs),
-    /// Count the distinct pre-tokens of data
-    Count(CountArgs),
-    /// Sum counts files into one
-    MergeCounts(MergeCountsArgs),
     /// Turn data into token-id Parquet
     Encode(EncodeArgs),
     /// Turn token ids back into text
     Decode(DecodeArgs),
     /// Show the tokens of a text
     Tokens(TokensArgs),
+    /// Show what a recipe would do, without doing it
+    Plan(PlanArgs),
     /// Show what a tokenizer or an output folder holds
     Inspect(InspectArgs),
     /// Compare tokenizers on the same text
@@ -100,23 +105,90 @@ pub(super) enum Command {
     Convert(ConvertArgs),
     /// Check an output folder against its manifest
     Verify(VerifyArgs),
-    /// Replay a tokenizer's merges on data, and report the first that was not the best
+    /// Check on data that each merge of a tokenizer was the best
     VerifyMerges(VerifyMergesArgs),
     /// Time the encoding of documents held in memory
     Bench(BenchArgs),
+    /// Count the distinct pre-tokens of data
+    Count(CountArgs),
+    /// Sum counts files into one
+    MergeCounts(MergeCountsArgs),
     /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  tokenmill completions bash > tokenmill.bash")]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print the JSON Schema of recipes, for editors
+    #[command(after_help = "Example:\n  tokenmill schema > recipe.schema.json")]
     Schema,
     /// Print the manual page
+    #[command(after_help = "Example:\n  tokenmill man > tokenmill.1")]
     Man,
+}
+
+/// The commands under the headings of the program's help.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Everyday commands", &["run", "train", "encode", "decode", "tokens"]),
+    (
+        "Commands that look, compare and check",
+        &["plan", "inspect", "compare", "convert", "verify", "verify-merges", "bench"],
+    ),
+    ("Other commands", &["count", "merge-counts", "completions", "schema", "man", "help"]),
+];
+
+/// The flags of [`Global`] that have no effect on a command. Its help leaves them out.
+fn without_effect(command: &str) -> &'static [&'static str] {
+    match command {
+        "completions" | "schema" | "man" => &["json", "quiet", "verbose", "threads", "memory"],
+        "tokens" | "inspect" | "convert" => &["verbose", "threads", "memory"],
+        "verify" => &["verbose", "memory"],
+        "merge-counts" => &["verbose", "threads"],
+        _ => &[],
+    }
+}
+
+/// Returns the parser of the command line.
+///
+/// It differs from the derived one in three points: the program's help has the commands in [`GROUPS`], a command's help
+/// has only flags that have an effect, and a negative number is a value, so that `--seed -1` is reported as a wrong
+/// seed and not as an unknown flag.
+pub(super) fn parser() -> clap::Command {
+    let program = Cli::command();
+    let global: Vec<Arg> = program.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
+    let program = program.mut_subcommands(|command| {
+        let hidden = without_effect(command.get_name());
+        let hidden = global.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
+        let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
+        command.allow_negative_numbers(true).args(hidden)
+    });
+    let template = help_template(&program);
+    program.help_template(template)
+}
+
+/// Returns the template of the program's help, with a list of commands for each of [`GROUPS`].
+fn help_template(program: &clap::Command) -> String {
+    let heading = program.get_styles().get_header();
+    let about = |name: &str| {
+        let about = program.find_subcommand(name).and_then(clap::Command::get_about);
+        about.map_or_else(|| "Show the help of a command".to_owned(), ToString::to_string)
+    };
+    let list = |(title, names): &(&str, &[&str])| {
+        let lines = names.iter().map(|name| format!("  {name:<14} {}\n", about(name)));
+        format!("{heading}{title}:{heading:#}\n{}\n", lines.collect::<String>())
+    };
+    let lists: String = GROUPS.iter().map(list).collect();
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{lists}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+    )
 }
 
 /// Arguments of `run`. Everything else comes from the recipe and the global flags.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill run recipe.toml
+  tokenmill run recipe.toml --threads 2 --memory 8GB")]
 pub(super) struct RunArgs {
     /// The recipe
     #[arg(value_name = "RECIPE.toml")]
@@ -128,6 +200,9 @@ pub(super) struct RunArgs {
 
 /// Arguments of `plan`. There is no `--force`, because nothing is written.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tokenmill plan recipe.toml")]
 pub(super) struct PlanArgs {
     /// The recipe
     #[arg(value_name = "RECIPE.toml")]
@@ -136,6 +211,10 @@ pub(super) struct PlanArgs {
 
 /// Arguments of `train`. They become a recipe without `[encode]`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill train \"demo:verse?lines=1000\" -o my-tokenizer --vocab-size 1k
+  tokenmill train corpus/*.txt -o my-tokenizer --vocab-size 1k --eos \"<end>\"")]
 pub(super) struct TrainArgs {
     /// Inputs or counts files; exactly one of the two is required.
     #[command(flatten)]
@@ -143,6 +222,12 @@ pub(super) struct TrainArgs {
     /// The folder for the tokenizer
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
+    /// Continue from the merges of this tokenizer
+    ///
+    /// The tokenizer is given by a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2. Training goes on by the
+    /// rules that are recorded beside it.
+    #[arg(long, value_name = "TOKENIZER")]
+    pub(super) extend: Option<String>,
     /// How the inputs are read, and which of their documents are used. All of these conflict with `--from-counts`.
     #[command(flatten)]
     pub(super) read: ReadFlags,
@@ -155,21 +240,22 @@ pub(super) struct TrainArgs {
     /// Settings that go only into `tokenizer_config.json`.
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,
-    /// Continue from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, by the rules recorded beside it
-    #[arg(long, value_name = "TOKENIZER")]
-    pub(super) extend: Option<String>,
 }
 
 /// Arguments of `count`. It needs no training flags: the counts file records the split, the boundary and the special
 /// tokens, and a later `train --from-counts` reads them from there.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill count \"demo:verse?lines=1000\" -o new.parquet
+  tokenmill count corpus/*.txt --split o200k -o new.parquet")]
 pub(super) struct CountArgs {
     #[command(flatten)]
     pub(super) input: InputFlags,
     /// The file for the counts
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(super) output: String,
-    /// Keep the pre-tokens in order of first appearance, which the tie rule `first` needs
+    /// Keep the order of first appearance, which the tie rule `first` needs
     #[arg(long)]
     pub(super) order: bool,
     #[command(flatten)]
@@ -181,14 +267,19 @@ pub(super) struct CountArgs {
 /// Arguments of `merge-counts`. `weight` is empty, or has one entry for each of `files`, in the same order; `merge`
 /// in [`jobs`](super::jobs) checks the lengths.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill merge-counts counts.parquet more.parquet -o sum.parquet
+  tokenmill merge-counts counts.parquet more.parquet --weight 3 --weight 1 \\
+      -o sum.parquet")]
 pub(super) struct MergeCountsArgs {
     /// Counts files of the same split, boundary and special tokens
-    #[arg(required = true, value_name = "COUNTS.parquet")]
+    #[arg(required = true, value_name = "COUNTS")]
     pub(super) files: Vec<String>,
     /// The file for the sum
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(super) output: String,
-    /// The weight of a file, by which its counts are multiplied; give one for each file [default: 1]
+    /// The factor for the counts of a file; give one for each file [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(super) weight: Vec<Weight>,
 }
@@ -197,10 +288,19 @@ pub(super) struct MergeCountsArgs {
 /// Arguments of `encode`. They become a recipe without `[train]`.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
+#[command(override_usage = "tokenmill encode [OPTIONS] -t <TOKENIZER> -o <DIR> <INPUT>...")]
+#[command(after_help = "\
+Examples:
+  tokenmill encode \"demo:verse?lines=1000\" -t my-tokenizer -o new
+  tokenmill encode texts.jsonl -t my-tokenizer -o new --eos \"<end>\"
+  tokenmill encode corpus/*.txt -t my-tokenizer -o new --pack concat --length 99")]
 pub(super) struct EncodeArgs {
     #[command(flatten)]
     pub(super) input: InputFlags,
-    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    /// The tokenizer: a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2
+    ///
+    /// The names are gpt2, r50k_base, p50k_base, cl100k_base and o200k_base. A file can have any format that `convert`
+    /// writes, and some more.
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
     /// What the files of the tokenizer leave open.
@@ -229,6 +329,10 @@ pub(super) struct EncodeArgs {
     mut_group("SampleFlags", |flags| flags.requires("verify")),
     mut_arg("weight", |flag| flag.hide(true))
 )]
+#[command(after_help = "\
+Examples:
+  tokenmill decode tokens -t my-tokenizer
+  tokenmill decode tokens -t my-tokenizer --verify \"demo:verse?lines=1000\"")]
 pub(super) struct DecodeArgs {
     /// Files of token ids, or an output folder
     #[arg(required = true, value_name = "FILE")]
@@ -238,7 +342,7 @@ pub(super) struct DecodeArgs {
     /// Which split of an output folder [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(super) split_name: Option<String>,
-    /// Compare with the documents of this input instead of printing
+    /// Compare with the documents of this input instead of printing the texts
     #[arg(long, value_name = "INPUT")]
     pub(super) verify: Option<String>,
     /// How the input of `--verify` is read, and which of its documents were encoded. It must be the same as for
@@ -247,44 +351,83 @@ pub(super) struct DecodeArgs {
     pub(super) read: ReadFlags,
 }
 
-/// Arguments of `tokens`. `ids` and `html` exclude each other; `--json` can be combined with either.
+/// Arguments of `tokens`. The forms of the result exclude each other; `--json` can be combined with all but `ids`,
+/// which it also shows.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill tokens -t my-tokenizer \"How is this cut?\"
+  tokenmill tokens -t my-tokenizer --file corpus/a.txt --with-ids
+  tokenmill tokens -t my-tokenizer --steps \"the merges\"
+  tokenmill tokens -t my-tokenizer --decode \"72 105\"
+  tokenmill tokens -t hf://openai-community/gpt2 \"How is this cut?\"")]
 pub(super) struct TokensArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerFlags,
-    /// The text; without it, or with -, standard input
-    #[arg(value_name = "TEXT")]
+    /// The text [default: that of standard input]
+    #[arg(value_name = "TEXT", conflicts_with_all = ["file", "decode"])]
     pub(super) text: Option<String>,
+    /// Read the text from a file, or from standard input with -
+    #[arg(long, value_name = "FILE", conflicts_with = "decode")]
+    pub(super) file: Option<String>,
     /// Show the ids of the tokens instead of their text
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["with_ids", "steps", "decode", "separator"])]
     pub(super) ids: bool,
-    /// Write a page that shows the tokens, and print only what --json prints
-    #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with = "ids")]
+    /// Show the id of each token below it
+    #[arg(long, conflicts_with_all = ["steps", "decode"])]
+    pub(super) with_ids: bool,
+    /// Show the bytes of a short text, and its tokens after each merge
+    ///
+    /// The pre-tokens are shown one after another. Their first line has the bytes, each further line one merge more, and
+    /// the last line the tokens.
+    #[arg(long, conflicts_with = "decode")]
+    pub(super) steps: bool,
+    /// Print the text of these ids, such as '12 7 99', instead of the tokens of a text
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    pub(super) decode: Option<String>,
+    /// The text between two tokens, such as 🍔 [default: | without colours]
+    #[arg(long, value_name = "TEXT", conflicts_with = "decode")]
+    pub(super) separator: Option<String>,
+    /// Write a page that shows the tokens
+    ///
+    /// With --json, the tokens are also printed.
+    #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with_all = ["ids", "with_ids", "steps", "decode"])]
     pub(super) html: Option<String>,
     /// How to encode text that looks like a special token
-    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>(), hide_short_help = true)]
     pub(super) special: Option<SpecialPolicy>,
     /// How to treat a byte that has no token [default: error]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
 }
 
 /// Arguments of `inspect`. The command finds the kind of `path` by looking at it.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill inspect my-tokenizer --merges 50
+  tokenmill inspect tokens
+  tokenmill inspect counts.parquet")]
 pub(super) struct InspectArgs {
-    /// The tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, the output folder of `run` or `encode`, or a counts file
+    /// A tokenizer, the output folder of `run` or `encode`, or a counts file
+    ///
+    /// A tokenizer is given by a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2.
     #[arg(value_name = "PATH")]
     pub(super) path: String,
     #[command(flatten)]
     pub(super) split: TokenizerSplit,
-    /// Number of merges to show [default: 20, with --json all]
-    #[arg(long, value_name = "N")]
-    pub(super) merges: Option<usize>,
+    /// Number of merges to show [default: 20, or all with --json]
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub(super) merges: Option<u64>,
 }
 
 /// Arguments of `convert`. `transformers` has an effect only if `to` is `hf`; other formats have no place for these
 /// settings, and the command says so.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill convert my-tokenizer --to tiktoken -o new
+  tokenmill convert my-tokenizer --to hf -o new --add-special-token \"<user>\"")]
 pub(super) struct ConvertArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgument,
@@ -295,7 +438,7 @@ pub(super) struct ConvertArgs {
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
     /// A special token to add, with the next id after the highest; may be given several times
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) add_special_token: Vec<String>,
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,
@@ -303,6 +446,9 @@ pub(super) struct ConvertArgs {
 
 /// Arguments of `verify`. Only complete outputs, which have a manifest, can be checked.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tokenmill verify tokens")]
 pub(super) struct VerifyArgs {
     /// The output folder
     #[arg(value_name = "DIR")]
@@ -312,11 +458,17 @@ pub(super) struct VerifyArgs {
 /// Arguments of `verify-merges`. The split and the special tokens come from the tokenizer and the flags for reading
 /// it; `rules` replaces what the record of its training says.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tokenmill verify-merges my-tokenizer --on \"demo:verse?lines=1000\"")]
 pub(super) struct VerifyMergesArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgument,
-    /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    /// The data that the tokenizer was trained on: files, folders, globs, or addresses
+    ///
+    /// Each INPUT is a file, a folder, a glob, a pipe, a dataset of the hub (hf://datasets/NAMESPACE/NAME), a file of a
+    /// web server (https://…), generated text (demo:verse?lines=1000&seed=1), or - for standard input. A program that
+    /// was built with the feature remote also reads s3://…, gs://… and az://….
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(super) on: Vec<String>,
     #[command(flatten)]
@@ -328,21 +480,31 @@ pub(super) struct VerifyMergesArgs {
 /// Arguments of `compare`. `split` applies to all `tokenizers` without a recorded split.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
+#[command(after_help = "\
+Examples:
+  tokenmill compare my-tokenizer other-tokenizer --on corpus/*.txt
+  tokenmill compare my-tokenizer other-tokenizer --on \"demo:verse?lines=1000\" \\
+      --html new.html")]
 pub(super) struct CompareArgs {
-    /// The tokenizers: files or their folders, hf://NAMESPACE/NAME, or gpt2, cl100k_base and other names
+    /// The tokenizers: files, their folders, hf://NAMESPACE/NAME, or names like gpt2
+    ///
+    /// The names are gpt2, r50k_base, p50k_base, cl100k_base and o200k_base.
     #[arg(required = true, value_name = "TOKENIZER")]
     pub(super) tokenizers: Vec<String>,
     #[command(flatten)]
     pub(super) split: TokenizerSplit,
-    /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    /// The text to compare them on: files, folders, globs, or addresses
+    ///
+    /// Each INPUT is a file, a folder, a glob, a pipe, a dataset of the hub (hf://datasets/NAMESPACE/NAME), a file of a
+    /// web server (https://…), generated text (demo:verse?lines=1000&seed=1), or - for standard input. A program that
+    /// was built with the feature remote also reads s3://…, gs://… and az://….
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(super) on: Vec<String>,
     /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(super) html: Option<String>,
     /// How to treat a document with a byte that has no token [default: error]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
     pub(super) read: ReadFlags,
@@ -351,13 +513,16 @@ pub(super) struct CompareArgs {
 /// Arguments of `bench`. All the text that these flags select is held in memory at the same time.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
+#[command(after_help = "\
+Example:
+  tokenmill bench \"demo:verse?lines=1000\" -t my-tokenizer")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     pub(super) input: InputFlags,
     #[command(flatten)]
     pub(super) tokenizer: TokenizerFlags,
     /// How to treat a document with a byte that has no token [default: error]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
     pub(super) read: ReadFlags,
@@ -366,7 +531,10 @@ pub(super) struct BenchArgs {
 /// The flag `--tokenizer`, for commands with inputs or files as positional arguments.
 #[derive(Args, Debug)]
 pub(super) struct TokenizerFlags {
-    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    /// The tokenizer: a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2
+    ///
+    /// The names are gpt2, r50k_base, p50k_base, cl100k_base and o200k_base. A file can have any format that `convert`
+    /// writes, and some more.
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
     /// What the files of the tokenizer leave open.
@@ -377,7 +545,10 @@ pub(super) struct TokenizerFlags {
 /// A tokenizer that is a positional argument, for commands about the tokenizer itself.
 #[derive(Args, Debug)]
 pub(super) struct TokenizerArgument {
-    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
+    /// The tokenizer: a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2
+    ///
+    /// The names are gpt2, r50k_base, p50k_base, cl100k_base and o200k_base. A file can have any format that `convert`
+    /// writes, and some more.
     #[arg(value_name = "TOKENIZER")]
     pub(super) tokenizer: String,
     /// What the files of the tokenizer leave open.
@@ -390,14 +561,14 @@ pub(super) struct TokenizerArgument {
 #[derive(Args, Debug)]
 pub(super) struct TokenizerSplit {
     /// How the tokenizer splits text, if its files do not say it
-    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex", hide_short_help = true)]
     split: Option<SplitPattern>,
-    /// The same as a regular expression
-    #[arg(long, value_name = "REGEX")]
+    /// A regular expression by which the tokenizer splits text, if its files do not say it
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     split_regex: Option<String>,
     /// A special token of the tokenizer, if its files do not list it; without an id it gets the next one after the
     /// highest. May be given several times
-    #[arg(long, value_name = "TEXT[=ID]")]
+    #[arg(long, value_name = "TEXT[=ID]", hide_short_help = true)]
     special_token: Vec<SpecialToken>,
 }
 
@@ -414,8 +585,11 @@ impl TokenizerSplit {
 /// Inputs as positional arguments. Their order is the order of the sources, and so that of documents and weights.
 #[derive(Args, Debug)]
 pub(super) struct InputFlags {
-    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    /// Files, folders, globs, hf://…, https://…, demo:verse, or -
+    ///
+    /// Each INPUT is a file, a folder, a glob, a pipe, a dataset of the hub (hf://datasets/NAMESPACE/NAME), a file of a
+    /// web server (https://…), generated text (demo:verse?lines=1000&seed=1), or - for standard input. A program that
+    /// was built with the feature remote also reads s3://…, gs://… and az://….
     #[arg(required = true, value_name = "INPUT")]
     pub(super) inputs: Vec<String>,
 }
@@ -444,8 +618,11 @@ const NOT_OF_COUNTS: [&str; 16] = [
 /// What `train` learns from: inputs to count, or files that `count` wrote. Exactly one of the two lists is not empty.
 #[derive(Args, Debug)]
 pub(super) struct TrainInput {
-    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… if built with the feature remote
+    /// Files, folders, globs, hf://…, https://…, demo:verse, or -
+    ///
+    /// Each INPUT is a file, a folder, a glob, a pipe, a dataset of the hub (hf://datasets/NAMESPACE/NAME), a file of a
+    /// web server (https://…), generated text (demo:verse?lines=1000&seed=1), or - for standard input. A program that
+    /// was built with the feature remote also reads s3://…, gs://… and az://….
     #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
     pub(super) inputs: Vec<String>,
     /// Learn from files that `count` wrote, instead of from an input; a weight may follow each
@@ -453,8 +630,7 @@ pub(super) struct TrainInput {
         long,
         value_name = "COUNTS.parquet[=DECIMAL]",
         num_args = 1..,
-        conflicts_with_all = NOT_OF_COUNTS
-    )]
+        conflicts_with_all = NOT_OF_COUNTS, hide_short_help = true)]
     pub(super) from_counts: Vec<CountsArgument>,
 }
 
@@ -500,32 +676,34 @@ pub(super) struct ReadFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(super) struct SourceFlags {
-    /// The column or field that holds the text; a nested one as a.b, all items of a list as a[] or a[].b [default: text]
+    /// The column or field with the text [default: text]
+    ///
+    /// A field of a struct is named a.b, the items of a list a[] or a[].b.
     #[arg(long, value_name = "NAME")]
     pub(super) column: Option<String>,
     /// Build the text from several columns, such as "{title}: {text}"
-    #[arg(long, value_name = "TEXT", conflicts_with = "column")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "column", hide_short_help = true)]
     pub(super) template: Option<String>,
     /// The text between the items of a list [default: the end of a line]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(super) join: Option<String>,
     /// The files' format [default: by extension]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>(), hide_short_help = true)]
     pub(super) format: Option<source::Format>,
-    /// How plain text is divided into documents [default: file]
+    /// What a document of plain text is [default: file]
     #[arg(long, value_name = "RULE", value_parser = choice::<DocumentRule>(), conflicts_with = "separator")]
     pub(super) documents: Option<DocumentRule>,
     /// The text that separates the documents of plain text
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(super) separator: Option<String>,
-    /// The weight of an input, by which its counts are multiplied; give one for each INPUT [default: 1]
-    #[arg(long, value_name = "DECIMAL")]
+    /// The factor for the counts of an input; give one for each INPUT [default: 1]
+    #[arg(long, value_name = "DECIMAL", hide_short_help = true)]
     pub(super) weight: Vec<Weight>,
     /// Read remote files without keeping them
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) stream: bool,
     /// What to do with a row or file that cannot be read [default: fail]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<OnBadInput>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<OnBadInput>(), hide_short_help = true)]
     pub(super) on_bad_input: Option<OnBadInput>,
 }
 
@@ -535,22 +713,22 @@ pub(super) struct SourceFlags {
 #[command(next_help_heading = "Sample")]
 pub(super) struct SampleFlags {
     /// Keep the first of every N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) every: Option<u64>,
     /// Shuffle through a buffer of N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) shuffle_buffer: Option<u64>,
     /// Seed of the shuffle [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(super) seed: Option<u64>,
     /// Skip the first N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) skip: Option<u64>,
     /// Take at most N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) take: Option<u64>,
     /// Take at most this much text, such as 2GB
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     pub(super) max_bytes: Option<ByteCount>,
 }
 
@@ -559,15 +737,36 @@ pub(super) struct SampleFlags {
 #[command(next_help_heading = "Pre-tokens")]
 pub(super) struct PretokenFlags {
     /// How text is split into pre-tokens [default: gpt4]
-    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    ///
+    /// The table shows the pre-tokens of four texts, with spaces between
+    /// them; in a text, · is a space and ⏎ a line break. llama3 is another
+    /// name of gpt4. cl100k, the present pattern of tiktoken, differs from
+    /// gpt4 only in white space at the end of a text.
+    ///
+    ///   split        a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   none         a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   gpt2         a ·12345         It 's ·DON ' T  a . ⏎ ⏎ b   a ⏎·
+    ///   gpt4         a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   cl100k       a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎·
+    ///   o200k        a · 123 45       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   nanochat     a · 12 34 5      It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   qwen2        a · 1 2 3 4 5    It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   deepseek-v3  a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        value_parser = choice::<SplitPattern>(),
+        conflicts_with = "split_regex",
+        verbatim_doc_comment
+    )]
     pub(super) split: Option<SplitPattern>,
     /// A regular expression that matches the pre-tokens
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     pub(super) split_regex: Option<String>,
     /// Whether tokens end with each document, or may continue into the next (join) [default: document]
-    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>(), hide_short_help = true)]
     pub(super) boundary: Option<Boundary>,
-    /// A special token, which is removed from the text; may be given several times
+    /// A special token to cut out; may be repeated
     #[arg(long, value_name = "TOKEN")]
     pub(super) special_token: Vec<String>,
 }
@@ -577,30 +776,32 @@ pub(super) struct PretokenFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 pub(super) struct TrainFlags {
-    /// Number of tokens: 256 bytes, merges, and special tokens; several numbers, separated by commas,
-    /// give a tokenizer of each size from one training, the smaller ones in folders vocab-N
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    /// Number of tokens, such as 32k; several as 8k,32k
+    ///
+    /// The tokens are 256 bytes, one for each merge, and the special tokens. Several numbers, separated by commas, give
+    /// a tokenizer of each size from one training, the smaller ones in folders vocab-N.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size)]
     pub(super) vocab_size: Option<Vec<u64>>,
     /// Number of merges to learn, instead of --vocab-size
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) merges: Option<u64>,
     /// Least count of a pair that is merged [default: 2]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub(super) min_frequency: Option<u64>,
     /// Greatest length of a token that a merge makes, in bytes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) max_token_bytes: Option<u64>,
     /// Which of several pairs with equal scores is merged first [default: ids]
-    #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
+    #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>(), hide_short_help = true)]
     pub(super) tie_break: Option<TieBreak>,
     /// The score that ranks pairs: count, count-length, or conditional:p,q,r [default: count]
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", hide_short_help = true)]
     pub(super) score: Option<Score>,
     /// Whether special tokens have the first or the last ids [default: end]
-    #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
+    #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>(), hide_short_help = true)]
     pub(super) special_tokens_at: Option<SpecialTokensAt>,
     /// Record the number of tokens left every N merges [default: a 200th of the merges]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) history_every: Option<u64>,
     /// Formats to write, separated by commas [default: hf]
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', value_parser = choice::<vocab::Format>())]
@@ -612,26 +813,26 @@ pub(super) struct TrainFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "For transformers (tokenizer_config.json)")]
 pub(super) struct TransformersFlags {
-    /// The special token that begins a document (bos_token); like those below, it is added if it is missing
-    #[arg(long, value_name = "TOKEN")]
+    /// The special token that begins a document, added if missing (bos_token)
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) bos: Option<String>,
-    /// The special token that ends a document (eos_token)
-    #[arg(long, value_name = "TOKEN")]
+    /// The special token that ends a document, added if missing (eos_token)
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) eos: Option<String>,
     /// The special token that fills the shorter texts of a batch (pad_token)
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) pad: Option<String>,
     /// The special token for text that has no token (unk_token)
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) unk: Option<String>,
     /// The special token that replaces a token to be predicted (mask_token)
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) mask: Option<String>,
     /// The maximum number of tokens that the model accepts (model_max_length)
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MAX_LENGTH))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| number_up_to(text, TransformersConfig::MAX_LENGTH), hide_short_help = true)]
     pub(super) model_max_length: Option<u64>,
     /// A file with the Jinja template that turns a conversation into one text (chat_template)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) chat_template: Option<String>,
 }
 
@@ -641,23 +842,23 @@ pub(super) struct TransformersFlags {
 #[command(next_help_heading = "Training")]
 pub(super) struct MergeFlags {
     /// Whether tokens ended with each document [default: as recorded, or document]
-    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>(), hide_short_help = true)]
     pub(super) boundary: Option<Boundary>,
     /// The score that ranked pairs [default: as recorded, or count]
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", hide_short_help = true)]
     pub(super) score: Option<Score>,
     /// Least count of a pair that was merged [default: as recorded, or 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) min_frequency: Option<u64>,
     /// Greatest length of a token, in bytes [default: as recorded, or none]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) max_token_bytes: Option<u64>,
     /// The stage to check, of a tokenizer extended by `train --extend`: each stage was learned from its own text
     /// [default: the last one recorded]
     #[arg(long, value_name = "N", conflicts_with = "skip_merges")]
     pub(super) stage: Option<u64>,
     /// Apply the first N merges without a check, and check the others
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub(super) skip_merges: Option<u64>,
 }
 
@@ -674,13 +875,13 @@ pub(super) struct EncodeFlags {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) columns: Vec<String>,
     /// How to encode text that looks like a special token [default: text]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>(), hide_short_help = true)]
     pub(super) special: Option<SpecialPolicy>,
     /// How to treat a document with a byte that has no token [default: error]
-    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
     /// The special token put before every document
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) bos: Option<String>,
     /// The special token put after every document
     #[arg(long, value_name = "TOKEN")]
@@ -689,22 +890,22 @@ pub(super) struct EncodeFlags {
     #[arg(long, value_name = "RULE", value_parser = choice::<Option<PackRule>>())]
     pub(super) pack: Option<ChosenRule>,
     /// Number of ids in a packed row
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub(super) length: Option<u64>,
     /// How the ids are compressed [default: default]
-    #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
+    #[arg(long, value_name = "NAME", value_parser = choice::<Compression>(), hide_short_help = true)]
     pub(super) compression: Option<Compression>,
     /// The kind of files that ids are written to [default: parquet]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<OutputFormat>())]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<OutputFormat>(), hide_short_help = true)]
     pub(super) output_format: Option<OutputFormat>,
     /// The split's name, with which the names of its files begin [default: train]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(super) split_name: Option<String>,
     /// Approximate amount of text in a file [default: 1GB]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     pub(super) file_text_bytes: Option<ByteCount>,
     /// Write one file named after the split alone, such as train.bin; for bin and megatron
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) one_file: bool,
 }
 
@@ -728,5 +929,89 @@ fn writable(path: &str) -> Result<String, &'static str> {
         "" => Err("it is empty; write a path"),
         "-" => Err("the output is files, not text for standard output; write a path, such as `./-`"),
         path => Ok(path.to_owned()),
+    }
+}
+
+/// Reads a count: digits, perhaps with `_` between them, and `k` (1 000) or `M` (1 000 000) after them.
+///
+/// # Errors
+/// The text has another form, or the number has more than 64 bits.
+fn number(text: &str) -> Result<u64, &'static str> {
+    let (digits, scale) = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((digits, "k" | "K")) => (digits, 1_000),
+        Some((digits, "M")) => (digits, 1_000_000),
+        _ => (text, 1),
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+        && digits.starts_with(|first: char| first.is_ascii_digit())
+        && !digits.ends_with('_');
+    let number = digits.replace('_', "").parse().ok().filter(|_| is_number);
+    number
+        .and_then(|number: u64| number.checked_mul(scale))
+        .ok_or("write a whole number like 32000, 32_000, 32k (k = 1000) or 2M (M = 1000000)")
+}
+
+/// Reads a count from 1 to `most`.
+///
+/// # Errors
+/// Those of [`number`], or the number is not in the range.
+fn number_up_to(text: &str, most: u64) -> Result<u64, String> {
+    match number(text)? {
+        number if (1..=most).contains(&number) => Ok(number),
+        _ => Err(format!("it is not in the range from 1 to {most}")),
+    }
+}
+
+/// Reads one of several counts that commas separate.
+///
+/// # Errors
+/// Those of [`number`], or the number begins with 0, as the end of `32,000` does.
+fn size(text: &str) -> Result<u64, &'static str> {
+    if text.len() > 1 && text.starts_with('0') {
+        return Err("a comma separates two sizes; write 32000, 32_000 or 32k for one");
+    }
+    number(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts are read with underscores and with the two units, and nothing else.
+    #[test]
+    fn counts_are_read_as_people_write_them() {
+        for (text, count) in [
+            ("0", 0),
+            ("32000", 32_000),
+            ("32_000", 32_000),
+            ("32k", 32_000),
+            ("1_5K", 15_000),
+            ("2M", 2_000_000),
+        ] {
+            assert_eq!(number(text), Ok(count), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "_",
+            "_1",
+            "1_",
+            "1_k",
+            "1m",
+            "1kk",
+            "1.5k",
+            "32,000",
+            "-1",
+            "+1",
+            " 1",
+            "1 k",
+            "é",
+            "18446744073709552k",
+        ] {
+            assert!(number(text).is_err(), "{text}");
+        }
+        assert_eq!(number_up_to("1k", 1_000), Ok(1_000));
+        assert!(number_up_to("1001", 1_000).is_err() && number_up_to("0", 1_000).is_err());
+        assert!(size("000").is_err() && size("0") == Ok(0) && size("32k") == Ok(32_000));
     }
 }

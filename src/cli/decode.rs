@@ -1,31 +1,28 @@
-//! `decode` and `tokens`: these commands print token ids as text, and texts as tokens.
+//! `decode`: prints the texts of files of token ids, or compares them with the documents that were encoded.
 //!
-//! `decode` prints texts byte for byte, since they are the result that other programs read. `tokens` is for people
-//! and escapes what would not be visible.
+//! Texts are printed byte for byte, since they are the result that other programs read.
 
 use std::borrow::Cow;
-use std::io::{Read, Write, stdout};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use anstyle::{AnsiColor, Color, Style};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
-use tokenmill::report::tokens_to_html;
+use tokenmill::run::Inputs;
 use tokenmill::run::recipe::Command;
-use tokenmill::run::{Inputs, shown_token};
 use tokenmill::sink::{Declaration, Manifest, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
 
-use super::args::{DecodeArgs, TokensArgs};
+use super::args::DecodeArgs;
 use super::failure::Failure;
 use super::flags;
 use super::progress::Progress;
-use super::session::{self, Done, Session, open_context, print, print_as_is, printing, results, tokenizer};
-use super::terminal::{self, Input, Interrupt, visible, with_unit};
+use super::session::{Done, Session, open_context, printing, results, tokenizer};
+use super::terminal::with_unit;
 
 /// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
 /// the rows with the original documents instead.
@@ -64,7 +61,7 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
 
 /// Returns a document as a JSON object: its text, or its bytes if they are not UTF-8. For a null row, `None`, the
 /// text is null. Bytes are a list of numbers.
-fn json_line(text: Option<&[u8]>) -> Vec<u8> {
+pub(super) fn json_line(text: Option<&[u8]>) -> Vec<u8> {
     let object = match text.map(std::str::from_utf8) {
         Some(Err(_)) => json!({ "bytes": text }),
         valid => json!({ "text": valid.and_then(std::result::Result::ok) }),
@@ -359,111 +356,4 @@ const ITS_TOKENIZER: &str = "name the tokenizer that encoded it; `run` keeps it 
 fn mismatch(problem: String) -> Error {
     Error::message(ErrorKind::Mismatch, problem)
         .with_help("name the same input, and the same flags for documents and sampling, as for encoding")
-}
-
-/// The background colours of tokens, in turn. Neighbouring tokens have different colours, so no separator is needed.
-/// Red is left for special tokens.
-const COLOURS: [AnsiColor; 5] =
-    [AnsiColor::Blue, AnsiColor::Green, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Cyan];
-
-/// The text between tokens if there are no colours. Tokens that contain it are not escaped, so only `--json` shows
-/// every border.
-const SEPARATOR: &str = "|";
-
-/// Runs `tokens`: prints the tokens of a text one after another, as JSON, or as ids only. `--html` writes a page
-/// instead.
-///
-/// The text is encoded as one document. The totals are printed as a message.
-///
-/// # Errors
-/// The text cannot be read or encoded, or the page cannot be written.
-pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    session::check(args.html.as_deref())?;
-    let progress = session.progress();
-    let vocabulary =
-        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.split.options(), &progress)?;
-    drop(progress);
-    let (special, missing_bytes) = (args.special.unwrap_or_default(), args.missing_bytes.unwrap_or_default());
-    let config = EncodeConfig { special, missing_bytes, ..EncodeConfig::default() };
-    let encoder = Encoder::new(vocabulary, config)?;
-    let vocabulary = encoder.vocabulary();
-    let text = text(args.text.as_deref(), session.interrupt())?;
-    let progress = session.progress();
-    let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
-    drop(progress);
-    if let Some(path) = &args.html {
-        let shown: Vec<_> = ids.iter().map(|&id| shown_token(vocabulary, id)).collect();
-        session::write(path, &tokens_to_html(&shown))?;
-    }
-    if session.json() {
-        session.print_json(&ids.iter().map(|&id| as_json(vocabulary, id)).collect::<Vec<_>>())?;
-    } else if args.ids {
-        let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();
-        print(|out| writeln!(out, "{}", ids.join(" ")))?;
-    } else if args.html.is_none() {
-        print_token_texts(vocabulary, &ids)?;
-    }
-    session.say(&format!(
-        "{}, {}",
-        with_unit(to_u64(ids.len()), "token"),
-        with_unit(to_u64(text.len()), "byte")
-    ));
-    Ok(Done::Whole)
-}
-
-/// Returns the text of the argument, or of standard input if it is `-` or missing. It need not be UTF-8.
-///
-/// # Errors
-/// Standard input cannot be read, or the program was asked to stop.
-fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
-    match given {
-        Some(text) if text != "-" => Ok(text.as_bytes().to_vec()),
-        _ => {
-            let mut text = Vec::new();
-            Input::new(interrupt)
-                .read_to_end(&mut text)
-                .map_err(|cause| Error::io("read", "standard input", cause))?;
-            Ok(text)
-        }
-    }
-}
-
-/// Returns a token as a JSON object: its text, or its bytes if they are not UTF-8. Bytes are a list of numbers.
-fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
-    let bytes = vocabulary.bytes(id).unwrap_or_default();
-    match std::str::from_utf8(bytes) {
-        Ok(text) => json!({ "id": id, "text": text }),
-        Err(_) => json!({ "id": id, "bytes": bytes }),
-    }
-}
-
-/// Prints the tokens one after another. A token that ends with a line break also ends the printed line. The result
-/// ends with a line break even if the text does not.
-fn print_token_texts(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
-    let coloured = terminal::Style::of(&stdout()).coloured;
-    print_as_is(|out| {
-        let mut at_start = true;
-        for (number, &id) in ids.iter().enumerate() {
-            let bytes = vocabulary.bytes(id).unwrap_or_default();
-            let text = visible(bytes);
-            if coloured {
-                let style = style(number, vocabulary.special(id).is_some());
-                write!(out, "{style}{text}{style:#}")?;
-            } else {
-                write!(out, "{}{text}", if at_start { "" } else { SEPARATOR })?;
-            }
-            at_start = bytes.ends_with(b"\n");
-            if at_start {
-                writeln!(out)?;
-            }
-        }
-        if at_start { Ok(()) } else { writeln!(out) }
-    })
-}
-
-/// Returns the style of a token: special tokens are red, others alternate. Black on a coloured background is readable
-/// on dark and light terminals.
-fn style(number: usize, special: bool) -> Style {
-    let background = if special { AnsiColor::Red } else { COLOURS[number % COLOURS.len()] };
-    Style::new().fg_color(Some(Color::Ansi(AnsiColor::Black))).bg_color(Some(Color::Ansi(background)))
 }

@@ -90,7 +90,10 @@ impl Failure {
     ///
     /// The causes of an error follow it, from the nearest to the deepest. Mistakes come in the order of the recipe's
     /// text. If their search ended at its maximum number, a last line says that more may follow.
+    ///
+    /// Colours are only in messages that are drawn, so a message is also drawn where colours are forced.
     pub(super) fn shown(&self, style: Style) -> String {
+        let style = Style { drawn: style.drawn || style.coloured, ..style };
         let mut text = String::new();
         let written = match self {
             Failure::Error(error) if style.drawn => draw(&Pretty::of(error), style, &mut text),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokenmill::base::int::{ByteCount, ratio, to_u64};
+use tokenmill::base::int::{ByteCount, ratio, to_u64, u64_to_usize};
 use tokenmill::count::{Boundary, CountsInfo, read_counts_info};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
 use tokenmill::sink::{
@@ -81,8 +81,8 @@ fn inspect_tokenizer(
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts };
     session.print_result(
-        || facts.as_json(args.merges.unwrap_or(usize::MAX)),
-        |out| facts.write(out, args.merges.unwrap_or(SHOWN)),
+        || facts.as_json(args.merges.map_or(usize::MAX, u64_to_usize)),
+        |out| facts.write(out, args.merges.map_or(SHOWN, u64_to_usize)),
     )?;
     Ok(Done::Whole)
 }

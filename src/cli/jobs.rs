@@ -139,6 +139,12 @@ fn print_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             with_unit(learned, "merge"),
             with_unit(vocabulary.tokens, "token"),
         ));
+        if learned < asked && training.min_frequency > 1 {
+            let by_flags = report.recipe.name.is_empty();
+            let setting = if by_flags { "`--min-frequency 1`" } else { "`min_frequency = 1` in `[train]`" };
+            let least = training.min_frequency;
+            session.say(&format!("to merge also pairs that occur less than {least} times, use {setting}"));
+        }
     }
     if let Some(encoding) = &report.encoding {
         session.say(&describe_encoding(encoding));

@@ -11,7 +11,8 @@
 //! [`terminal`].
 
 mod evaluate;
-mod text;
+mod decode;
+mod tokens;
 mod terminal;
 mod environment;
 mod args;
@@ -23,16 +24,19 @@ mod jobs;
 mod inspect;
 mod convert;
 
+use std::env;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use args::{Cli, Command};
-use clap::{CommandFactory, FromArgMatches};
+use args::{Cli, Command, parser};
+use clap::error::ErrorKind;
+use clap::{ColorChoice, FromArgMatches, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use failure::Failure;
 use session::{Done, Session, print_as_is, printing};
-use terminal::{Interrupt, Style, escape_controls};
+use terminal::{Interrupt, Style, choose_colours, escape_controls};
+use tokenmill::split::Instructions;
 
 /// Runs the program and returns its exit code.
 ///
@@ -45,17 +49,12 @@ use terminal::{Interrupt, Style, escape_controls};
 pub(crate) fn main() -> ExitCode {
     environment::keep_freed();
     environment::allow_more_files();
-    // `--seed -1` should be reported as a wrong seed, not as an unknown flag.
-    let command = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
-    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = parser().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(refusal) => {
-            // If nobody reads the message, the exit code still shows the failure.
-            let _ = refusal.print();
-            return ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2));
-        }
+        Err(refusal) => return refused(&refusal),
     };
+    choose_colours(cli.global.color);
     quiet_caught_panics();
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -76,6 +75,46 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Prints what the parser says in place of a command: help, the version, or a mistake. Returns the exit code.
+///
+/// The parser stops at the first of these, so flags that concern the message are looked up in the command line.
+fn refused(refusal: &clap::Error) -> ExitCode {
+    let words: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    choose_colours(colour_among(&words));
+    let is_verbose = |word: &String| matches!(word.as_str(), "--verbose" | "-v" | "-vV" | "-Vv");
+    // If nobody reads the message, the exit code still shows the failure.
+    if refusal.kind() == ErrorKind::DisplayVersion && words.iter().any(is_verbose) {
+        let _ = print_as_is(|out| out.write_all(version_in_full().as_bytes()));
+    } else {
+        let _ = refusal.print();
+    }
+    ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2))
+}
+
+/// Returns the value of `--color` in a command line that the parser did not finish.
+fn colour_among(words: &[String]) -> Option<ColorChoice> {
+    let values = words.iter().skip(1).map(String::as_str).chain([""]);
+    let value = |(word, next)| str::strip_prefix(word, "--color=").or((word == "--color").then_some(next));
+    let value = words.iter().map(String::as_str).zip(values).find_map(value)?;
+    ColorChoice::from_str(value, false).ok()
+}
+
+/// Returns the version, the commit, the features of the build, and the instructions that splitting uses on this CPU.
+///
+/// A build knows its commit if `TOKENMILL_COMMIT` was set for it.
+fn version_in_full() -> String {
+    let features = [("hub", cfg!(feature = "hub")), ("remote", cfg!(feature = "remote"))];
+    let features: Vec<&str> =
+        features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    format!(
+        "tokenmill {}\ncommit        {}\nfeatures      {features}\ninstructions  {}\n",
+        tokenmill::VERSION,
+        option_env!("TOKENMILL_COMMIT").unwrap_or("not recorded"),
+        Instructions::best().name(),
+    )
+}
+
 /// Runs a command. Each command has one function, with its arguments and the session as parameters. The function
 /// prints its own result and returns only whether inputs were skipped.
 ///
@@ -89,8 +128,8 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Count(args) => jobs::count(args, session),
         Command::MergeCounts(args) => jobs::merge_counts(args, session),
         Command::Encode(args) => jobs::encode(args, session),
-        Command::Decode(args) => text::decode(args, session),
-        Command::Tokens(args) => text::tokens(args, session),
+        Command::Decode(args) => decode::decode(args, session),
+        Command::Tokens(args) => tokens::tokens(args, session),
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
         Command::Compare(args) => evaluate::compare(args, session),
@@ -150,7 +189,7 @@ fn interrupted(command: &Command) -> String {
 /// Standard output cannot be written to, as for [`schema`] and [`man`].
 fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
+    clap_complete::generate(shell, &mut parser(), "tokenmill", &mut script);
     print_as_is(|out| out.write_all(&script))?;
     Ok(Done::Whole)
 }
@@ -168,7 +207,7 @@ fn schema() -> Result<Done, Failure> {
 /// All pages are one stream in roff, for `man -l -` or a file. The pages of the commands follow in the order of the
 /// help. The page of clap's own `help` command is left out.
 fn man() -> Result<Done, Failure> {
-    let mut program = Cli::command();
+    let mut program = parser();
     program.build();
     let commands: Vec<clap::Command> =
         program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();

@@ -216,17 +216,33 @@ const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Reads a text file that people write.
 ///
+/// # Errors
+/// The file has more than [`MAX_TEXT_BYTES`] or is not UTF-8, and those of [`read_file`].
+pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
+    let bytes = read_file(path, MAX_TEXT_BYTES + 1, interrupt)?;
+    if to_u64(bytes.len()) > MAX_TEXT_BYTES {
+        let problem = format!("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes");
+        return Err(Error::usage(problem));
+    }
+    String::from_utf8(bytes).map_err(|cause| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, cause);
+        Error::caused(ErrorKind::Usage, format!("{path} is not UTF-8"), error)
+    })
+}
+
+/// Reads the first `max` bytes of a file.
+///
 /// It may be a pipe, as shells create for `<(command)`. A separate thread reads it, so that a pipe that delivers
 /// nothing does not keep the program from reacting to a signal. That thread is not joined.
 ///
 /// # Errors
-/// The file cannot be read, has more than [`MAX_TEXT_BYTES`], or is not UTF-8, or the program was asked to stop.
-pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
+/// The file cannot be read, or the program was asked to stop.
+pub(super) fn read_file(path: &str, max: u64, interrupt: &Interrupt) -> Result<Vec<u8>> {
     let (send, read) = channel();
     let of = path.to_owned();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        let taken = File::open(&of).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
+        let taken = File::open(&of).and_then(|file| file.take(max).read_to_end(&mut bytes));
         // Nobody receives if the program is about to end.
         let _ = send.send(taken.map(|_| bytes));
     });
@@ -238,15 +254,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
             Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("its reader thread ended")),
         }
     };
-    let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
-    if to_u64(bytes.len()) > MAX_TEXT_BYTES {
-        let problem = format!("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes");
-        return Err(Error::usage(problem));
-    }
-    String::from_utf8(bytes).map_err(|cause| {
-        let error = io::Error::new(io::ErrorKind::InvalidData, cause);
-        Error::caused(ErrorKind::Usage, format!("{path} is not UTF-8"), error)
-    })
+    taken.map_err(|cause| Error::io("read", path, cause))
 }
 
 /// Returns the command line in shell syntax, with secrets hidden in [addresses](shown_uri), because other people read

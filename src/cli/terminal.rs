@@ -1,10 +1,12 @@
 //! The terminal: colours, signals, and texts formatted so that they send nothing to it but lines.
 
 use std::env;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
 use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
@@ -208,28 +210,46 @@ fn push_visible(shown: &mut String, c: char) {
     }
 }
 
+/// Returns the number of columns of the terminal that standard output goes to. Elsewhere it is that of the variable
+/// `COLUMNS`, or else 80.
+pub(super) fn columns() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_col > 0
+    {
+        return size.ws_col.into();
+    }
+    env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(80)
+}
+
 /// The appearance of messages. Whether output goes to a terminal and whether the user wants colours are two
 /// questions, so there are two fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     /// Whether messages are drawn for people at a terminal. If not, they are plain lines.
     pub(super) drawn: bool,
-    /// Whether they are coloured. Never true without a terminal.
+    /// Whether they are coloured.
     pub(super) coloured: bool,
 }
 
 impl Style {
     /// Returns the style of a stream. Results and messages can go to different places, so each has its own style.
-    pub(super) fn of(stream: &impl IsTerminal) -> Style {
-        let drawn = stream.is_terminal();
-        Style { drawn, coloured: drawn && colours_wanted() }
+    ///
+    /// Colours are those of [`choose_colours`]. If that leaves the choice open, `NO_COLOR` turns them off, else
+    /// `CLICOLOR_FORCE` on; without these variables, a terminal has colours unless `TERM` is `dumb`.
+    pub(super) fn of(stream: &impl RawStream) -> Style {
+        Style { drawn: stream.is_terminal(), coloured: AutoStream::choice(stream) != ColorChoice::Never }
     }
 }
 
-/// Returns whether colours are wanted. `NO_COLOR`, unless empty, turns them off, and so does `TERM=dumb`.
-fn colours_wanted() -> bool {
-    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+/// Sets whether all streams have colours. `None` leaves it to the terminal and the variables.
+pub(super) fn choose_colours(choice: Option<clap::ColorChoice>) {
+    let choice = match choice {
+        None | Some(clap::ColorChoice::Auto) => ColorChoice::Auto,
+        Some(clap::ColorChoice::Always) => ColorChoice::Always,
+        Some(clap::ColorChoice::Never) => ColorChoice::Never,
+    };
+    choice.write_global();
 }
 
 /// Exit code (8) of a command that needs more memory than its limit permits or the machine has. It is here because

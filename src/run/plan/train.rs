@@ -208,7 +208,12 @@ impl Check<'_> {
             if given.value < fixed && recipe.extended.is_none() {
                 let problem =
                     format!("is {}, too small for 256 bytes and {specials} special tokens", given.value);
-                self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more"));
+                // 32,768 is two sizes.
+                let comma = match self.origin {
+                    Origin::Flags(_) if sizes.value.len() > 1 => "; a comma separates two sizes",
+                    _ => "",
+                };
+                self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more{comma}"));
             }
             if !seen.insert(given.value) {
                 self.wrong("vocab_size", given, &format!("has {} twice", given.value), "name it once");

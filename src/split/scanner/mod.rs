@@ -55,6 +55,16 @@ impl Instructions {
             .unwrap_or(Instructions::Scalar)
     }
 
+    /// Returns the name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Instructions::Avx512 => "AVX-512",
+            Instructions::Avx2 => "AVX2",
+            Instructions::Portable => "portable",
+            Instructions::Scalar => "scalar",
+        }
+    }
+
     /// Returns whether this CPU has the instructions.
     pub fn are_supported(self) -> bool {
         match self {
