@@ -386,10 +386,13 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
 
 /// Says at which line and column a JSON text is wrong, and in plain words why. Both are counted from 1.
 pub(crate) fn json_problem_at(error: &serde_json::Error) -> String {
-    match (error.line(), json_problem(error)) {
+    let problem = json_problem(error);
+    match (error.line(), error.column()) {
         // An error of a value that was parsed before has no place.
-        (0, problem) => problem,
-        (line, problem) => format!("line {line}, column {}: {problem}", error.column()),
+        (0, _) => problem,
+        // The parser has read the line break.
+        (line, 0) => format!("line {}, at its end: {problem}", line - 1),
+        (line, column) => format!("line {line}, column {column}: {problem}"),
     }
 }
 
@@ -408,9 +411,9 @@ mod tests {
     #[test]
     fn faults_of_json_are_said_in_plain_words_with_their_place() {
         for (json, said) in [
-            ("{\n  \"a\": tru\n}", "line 2, column 11: a word is neither true, false nor null"),
+            ("{\n  \"a\": tru\n}", "line 2, at its end: a word is neither true, false nor null"),
             ("{\"a\": x}", "line 1, column 7: no value begins here; text must be in double quotes"),
-            ("{\"a\": [1, 2", "line 1, column 12: it ends within a list"),
+            ("{\"a\": [1, 2", "line 1, column 11: it ends within a list"),
             ("{\"a\": 1,}", "line 1, column 9: a comma has nothing behind it"),
             ("{a: 1}", "line 1, column 2: the name of a field must be in double quotes"),
             ("{\"a\" 1}", "line 1, column 6: a colon should follow the name of a field"),

@@ -517,7 +517,15 @@ fn problem(error: &serde_json::Error) -> String {
         }
         () => "",
     };
-    format!("{problem}{remedy} (column {})", error.column())
+    let place = match (error.line(), error.column()) {
+        (..=1, column) => format!("column {column}"),
+        // The parser has read the line break.
+        (2, 0) => "at the end of the line".to_owned(),
+        // Records of a JSON array may have several lines.
+        (line, 0) => format!("at the end of its line {}", line - 1),
+        (line, column) => format!("column {column} of its line {line}"),
+    };
+    format!("{problem}{remedy} ({place})")
 }
 
 /// Information about the fields of a file before it is read.

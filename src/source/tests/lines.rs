@@ -216,7 +216,7 @@ fn other_formats_are_recognized_by_their_magic_bytes() {
 fn a_bad_line_is_named_by_its_number_in_the_file() {
     let cases = [
         ("{\"text\": 5}", "a string or null in \"text\""),
-        ("{\"text\": \"a\"", "it ends within an object (column 12)"),
+        ("{\"text\": \"a\"", "it ends within an object (at the end of the line)"),
         ("[1]", "a JSON object"),
         ("{\"text\": \"\\ud800\"}", "half of a surrogate pair"),
         ("{\"text\": \"a\"} x", "more text follows the end of the value"),
@@ -1116,19 +1116,24 @@ fn records_of_json_that_cannot_be_read_are_named_and_left_out() {
     let cases = [
         (r#"[{"text": "a"}, {"text": 5}, {"text": "b"}]"#, 2, "record 2: ", "a string or null"),
         (r#"[{"text": "a"}, [1, 2], {"text": "b"}]"#, 2, "record 2: ", "a JSON object"),
-        (r#"[{"text": "a"}, {"text": "x" "y"}, {"text": "b"}]"#, 2, "record 2: ", "expected"),
+        (
+            r#"[{"text": "a"}, {"text": "x" "y"}, {"text": "b"}]"#,
+            2,
+            "record 2: ",
+            "should follow the field of an object (column 15)",
+        ),
         (
             "[{\"text\": \"a\"}, {\"text\": \"x\ny\"}, {\"text\": \"b\"}]",
             2,
             "record 2: ",
-            "control character",
+            "control character that is not escaped (column 13)",
         ),
         ("{\"text\":\n\"a\"} null {\"text\": \"b\"}", 1, "record 2: ", "a JSON object"),
         (r#"[{"text": "a"}, {"text": "b"}, {"text": "c"#, 2, "after record 2", "a value is not closed"),
         (r#"[{"text": "a"}, {"text": "b"},"#, 2, "after record 2", "an array is not closed"),
         (r#"[{"text": "a"}, {"text": "b"}"#, 1, "after record 1", "an array is not closed"),
         ("{\"text\":\n\"a\"}{\"text\": \"b\"} {", 2, "after record 2", "a value is not closed"),
-        (r#"[{"text": "a"}, {"text": "b"}] and more"#, 2, "record 3: ", "expected"),
+        (r#"[{"text": "a"}, {"text": "b"}] and more"#, 2, "record 3: ", "no value begins here"),
     ];
     let folder = folder();
     for (json, left, place, problem) in cases {
