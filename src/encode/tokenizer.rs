@@ -370,10 +370,6 @@ impl Tokenizer {
     /// assert_eq!(tokenizer.token(97), Some(&b"a"[..]));
     /// assert_eq!(tokenizer.token(256), Some(&b"<end>"[..]));
     /// assert_eq!(tokenizer.token(257), None);
-    ///
-    /// assert_eq!(tokenizer.id("a"), Some(97)); // the other way round
-    /// assert_eq!(tokenizer.id("ab"), None); // a text of two tokens
-    /// assert_eq!(tokenizer.vocab_size(), 257);
     /// # Ok(())
     /// # }
     /// ```
@@ -382,7 +378,24 @@ impl Tokenizer {
     }
 
     /// The id of the token with these bytes, for a special token those of its text. `None` if there is no such token.
-    /// If several tokens have these bytes, the lowest of their ids. [`token`](Tokenizer::token) has an example.
+    /// If several tokens have these bytes, the lowest of their ids.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// // The 256 bytes have the ids 0 to 255, and the special token has the next.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// assert_eq!(tokenizer.id("a"), Some(97));
+    /// assert_eq!(tokenizer.id("<end>"), Some(256));
+    /// assert_eq!(tokenizer.id("ab"), None); // a text of two tokens
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// O(log of the number of tokens), after the first call, which sorts them. **Memory:** 4 bytes per token.
     pub fn id(&self, token: impl AsRef<[u8]>) -> Option<u32> {
@@ -399,6 +412,21 @@ impl Tokenizer {
     /// The size of a table that is indexed by id, such as a model's embeddings: the highest id plus one.
     ///
     /// It is the number of tokens if every id below it is in use, as in vocabularies that this crate trained.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::EncodeConfig;
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// // The 256 bytes have the ids 0 to 255, and the special token has the next.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// assert_eq!(tokenizer.vocab_size(), 257);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn vocab_size(&self) -> usize {
         self.vocabulary().id_limit()
     }
@@ -407,6 +435,26 @@ impl Tokenizer {
     /// settings for `transformers` beside the tokenizer's file name as `eos_token`. `None` if neither is given.
     ///
     /// Only in the first case does encoding add it.
+    ///
+    /// ```
+    /// use tokenmill::encode::EncodeConfig;
+    /// use tokenmill::{TokenId, Tokenizer};
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// // The 256 bytes have the ids 0 to 255, and the special token has the next.
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// assert_eq!(tokenizer.eos(), None); // a special token need not be one that ends documents
+    ///
+    /// let config = EncodeConfig { eos: Some(TokenId::new(256)), ..EncodeConfig::default() };
+    /// let tokenizer = tokenizer.with_config(config)?;
+    /// assert_eq!(tokenizer.eos(), Some(256));
+    /// assert_eq!(tokenizer.encode("a")?, [97, 256]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn eos(&self) -> Option<u32> {
         let named = || self.special_token(self.0.settings.eos.as_deref()?);
         self.0.encoder.config().eos.map(TokenId::get).or_else(named)
