@@ -16,6 +16,8 @@ mod extending;
 mod help;
 #[path = "cli/incomplete.rs"]
 mod incomplete;
+#[path = "cli/instead.rs"]
+mod instead;
 #[path = "cli/learning.rs"]
 mod learning;
 #[path = "cli/packing.rs"]

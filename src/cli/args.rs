@@ -240,6 +240,20 @@ pub(super) struct TrainArgs {
     /// Settings that go only into `tokenizer_config.json`.
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,
+    /// What to do instead of the job.
+    #[command(flatten)]
+    pub(super) instead: InsteadFlags,
+}
+
+/// What a command does instead of its job.
+#[derive(Args, Debug)]
+pub(super) struct InsteadFlags {
+    /// Check everything and show what would be read and written, without writing anything
+    #[arg(long, hide_short_help = true)]
+    pub(super) dry_run: bool,
+    /// Print the recipe that these flags amount to, and do nothing else
+    #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
+    pub(super) print_recipe: bool,
 }
 
 /// Arguments of `count`. It needs no training flags: the counts file records the split, the boundary and the special
@@ -258,6 +272,9 @@ pub(super) struct CountArgs {
     /// Keep the order of first appearance, which the tie rule `first` needs
     #[arg(long)]
     pub(super) order: bool,
+    /// Check everything and show what would be read and written, without writing anything
+    #[arg(long, hide_short_help = true)]
+    pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) read: ReadFlags,
     #[command(flatten)]
@@ -318,6 +335,9 @@ pub(super) struct EncodeArgs {
     /// Replace the result of another job in the output folder
     #[arg(long)]
     pub(super) force: bool,
+    /// What to do instead of the job.
+    #[command(flatten)]
+    pub(super) instead: InsteadFlags,
 }
 
 // The flags about reading apply only to the input of `--verify`. They require it, since they would have no effect

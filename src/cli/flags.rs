@@ -1,15 +1,17 @@
-//! Turns flags into a [`Recipe`], as if it had been read from a file.
+//! Turns flags into a [`Recipe`], as if it had been read from a file, and a recipe into the commands that do the same.
 //!
 //! These functions only move values. They check nothing that a recipe file could get wrong too: planning does that
 //! for both, so that the same mistake has the same message. Every value is marked as [given by a flag](Given::flag),
 //! so that messages say `--vocab-size` instead of a line of a file. A flag that is missing leaves its key unset.
 
+use std::path::Path;
+
 use tokenmill::base::int::{Count, to_u64, with_unit};
-use tokenmill::run::Recipe;
 use tokenmill::run::recipe::{
     Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
-    TrainKeys,
+    TrainKeys, WrittenSection, WrittenValue,
 };
+use tokenmill::run::{EncodePlan, EncodedDocuments, Plan, Recipe, TrainPlan};
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
 use tokenmill::vocab::LoadOptions;
@@ -196,5 +198,173 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> Encode
         length: field(&flags.length),
         compression: field(&flags.compression),
         ..EncodeKeys::default()
+    }
+}
+
+/// The commands that do what a recipe says, each as a list of words. `plan` is the plan of the recipe, which has its
+/// paths.
+///
+/// A recipe that trains and encodes takes two commands: the second encodes with the tokenizer of the first. The
+/// tokenizer and the files of ids are the same as those of the recipe. Other files need not be: each command writes a
+/// report of its own.
+///
+/// # Errors
+/// No flag sets some of the keys. They are returned, each with its section.
+pub(super) fn commands(recipe: &Recipe, plan: &Plan) -> Result<Vec<Vec<String>>, Vec<String>> {
+    let written = WrittenRecipe { recipe, plan, sections: recipe.sections() };
+    let without_flag = keys_of_some(&written.sources());
+    if !without_flag.is_empty() {
+        return Err(without_flag);
+    }
+    let train = plan.train.as_ref().map(|train| written.train(train));
+    let encode = plan.encode.as_ref().map(|encode| written.encode(encode));
+    Ok(train.into_iter().chain(encode).collect())
+}
+
+/// A recipe, with its keys as text, to be written as commands.
+struct WrittenRecipe<'a> {
+    /// The recipe.
+    recipe: &'a Recipe,
+    /// Its plan, for paths and defaults.
+    plan: &'a Plan,
+    /// Its keys.
+    sections: Vec<WrittenSection>,
+}
+
+impl WrittenRecipe<'_> {
+    /// The sections of the sources.
+    fn sources(&self) -> Vec<&WrittenSection> {
+        self.sections.iter().filter(|section| section.name == "source").collect()
+    }
+
+    /// The value of a key in the first section of this name.
+    fn value(&self, section: &str, key: &str) -> Option<&WrittenValue> {
+        self.sections.iter().find(|found| found.name == section)?.get(key)
+    }
+
+    /// The flags of the keys in the first section of this name.
+    fn flags(&self, section: &str, left_out: &[&str]) -> Vec<String> {
+        let section = self.sections.iter().find(|found| found.name == section);
+        let keys = section.into_iter().flat_map(|section| &section.keys);
+        let mut words = Vec::new();
+        keys.filter(|(key, _)| !left_out.contains(key))
+            .for_each(|(key, value)| add_flag(&mut words, key, value));
+        words
+    }
+
+    /// The inputs, and the flags for reading them.
+    fn inputs(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.plan.sources.iter().map(|source| source.uri.clone()).collect();
+        words.extend(self.flags("source", &["uri", "weight"]));
+        words
+    }
+
+    /// The command that trains.
+    fn train(&self, train: &TrainPlan) -> Vec<String> {
+        let mut words = [vec!["tokenmill".to_owned(), "train".to_owned()], self.inputs()].concat();
+        let sources = self.sources();
+        if sources.iter().any(|source| source.get("weight").is_some()) {
+            let one = WrittenValue::Number("1".to_owned());
+            let weights = sources.iter().map(|source| source.get("weight").unwrap_or(&one));
+            weights.for_each(|weight| add_flag(&mut words, "weight", weight));
+        }
+        words.extend(self.flags("sample", &[]));
+        words.extend(self.flags("train", &["chat_template"]));
+        if let Some(path) = self.value("train", "chat_template") {
+            add_flag(&mut words, "chat_template", &beside_recipe(self.recipe, path));
+        }
+        // A recipe tells `transformers` of the tokens that its encoding adds; this command does not encode.
+        if let Some(encode) = &self.plan.encode {
+            for (key, named, added) in [("bos", &train.bos, &encode.bos), ("eos", &train.eos, &encode.eos)] {
+                if let (None, Some(token)) = (named, added) {
+                    add_flag(&mut words, key, &WrittenValue::Text(token.clone()));
+                }
+            }
+        }
+        words.extend(["-o".to_owned(), train.output.to_string_lossy().into_owned()]);
+        words.extend(self.flags("run", &[]));
+        words
+    }
+
+    /// The command that encodes, with the tokenizer of the recipe or the one that the other command trains.
+    fn encode(&self, encode: &EncodePlan) -> Vec<String> {
+        let mut words = [vec!["tokenmill".to_owned(), "encode".to_owned()], self.inputs()].concat();
+        if encode.documents == EncodedDocuments::Sample {
+            words.extend(self.flags("sample", &[]));
+        }
+        let trained = self.plan.train.as_ref().map(|train| &train.output);
+        if let Some(tokenizer) = encode.tokenizer.as_ref().or(trained) {
+            words.extend(["-t".to_owned(), tokenizer.to_string_lossy().into_owned()]);
+        }
+        words.extend(self.flags("encode", &["tokenizer", "documents"]));
+        words.extend(self.flags("output", &["dir", "format"]));
+        if let Some(format) = self.value("output", "format") {
+            add_flag(&mut words, "output_format", format);
+        }
+        words.extend(["-o".to_owned(), self.plan.output.to_string_lossy().into_owned()]);
+        words.extend(self.flags("run", &[]));
+        words
+    }
+}
+
+/// The keys of sources that no flag sets: flags apply to all inputs, except weights, and they limit only all inputs
+/// together.
+fn keys_of_some(sources: &[&WrittenSection]) -> Vec<String> {
+    let mut keys = Vec::new();
+    for section in sources {
+        for (key, value) in &section.keys {
+            let is_alone = matches!(*key, "take" | "max_bytes");
+            let is_own = !matches!(*key, "uri" | "weight")
+                && sources.iter().any(|other| other.get(key) != Some(value));
+            let shown = match is_alone {
+                true => format!("`{key}` of a source"),
+                false => format!("`{key}`, which sources have differently"),
+            };
+            if (is_alone || is_own) && !keys.contains(&shown) {
+                keys.push(shown);
+            }
+        }
+    }
+    keys
+}
+
+/// Appends the flag of a key. `false` is the default of every such key, so it has no flag.
+fn add_flag(words: &mut Vec<String>, key: &str, value: &WrittenValue) {
+    let mut add = |key: &str, word: Option<&str>| {
+        let flag = format!("--{}", key.replace('_', "-"));
+        match word {
+            // clap takes a word with a hyphen for a flag.
+            Some(word) if word.starts_with('-') => words.push(format!("{flag}={word}")),
+            Some(word) => words.extend([flag, word.to_owned()]),
+            None => words.push(flag),
+        }
+    };
+    let word = |value: &WrittenValue| match value {
+        WrittenValue::Text(word) | WrittenValue::Number(word) => word.clone(),
+        other => other.to_string(),
+    };
+    match (key, value) {
+        (_, WrittenValue::Truth(true)) => add(key, None),
+        (_, WrittenValue::Truth(false)) => {}
+        ("special_tokens", WrittenValue::List(tokens)) => {
+            tokens.iter().for_each(|token| add("special_token", Some(&word(token))));
+        }
+        (_, WrittenValue::List(values)) => {
+            add(key, Some(&values.iter().map(word).collect::<Vec<_>>().join(",")));
+        }
+        (_, WrittenValue::Keyed("regex", regex)) => add("split_regex", Some(regex)),
+        (_, WrittenValue::Keyed(key, text)) => add(key, Some(text)),
+        (_, value) => add(key, Some(&word(value))),
+    }
+}
+
+/// The path of a file that a recipe names, for a command in the working directory.
+fn beside_recipe(recipe: &Recipe, path: &WrittenValue) -> WrittenValue {
+    match (&recipe.origin, path) {
+        (Origin::File { path: recipe, .. }, WrittenValue::Text(path)) if !path.starts_with("${") => {
+            let folder = Path::new(recipe).parent().unwrap_or(Path::new(""));
+            WrittenValue::Text(folder.join(path).to_string_lossy().into_owned())
+        }
+        _ => path.clone(),
     }
 }

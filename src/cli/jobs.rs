@@ -12,8 +12,9 @@ use tokenmill::Error;
 use tokenmill::base::int::{ByteCount, ratio, to_u64};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
-    DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, SmallerPlan, SourcePreview,
-    complete_from_counts, complete_from_tokenizer, count_only, job, recipe, train_only,
+    DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan, SourcePreview,
+    complete_from_counts, complete_from_tokenizer, count_only, job, preview_counting, preview_training,
+    recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::Packing;
@@ -23,7 +24,9 @@ use tokenmill::split::SplitPattern;
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
-use super::session::{Done, Session, command_line, open_context, read_text, tokenizer};
+use super::session::{
+    Done, Session, command_line, in_shell, open_context, print_as_is, read_text, tokenizer,
+};
 use super::terminal::{on_one_line, safe_line, with_unit};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
@@ -55,6 +58,9 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
 /// Mistakes in the flags, and those of [`train_only`].
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let mut recipe = flags::train(args);
+    if args.instead.print_recipe {
+        return print_recipe(recipe, session);
+    }
     if !recipe.counts.is_empty() {
         complete_from_counts(&mut recipe)?;
     }
@@ -63,6 +69,10 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     }
     complete_from_tokenizer(&mut recipe, &session.progress())?;
     let plan = session.plan(recipe)?;
+    if args.instead.dry_run {
+        let preview = preview_training(&plan, &open_context(&plan, &session.progress()))?;
+        return print_preview(&plan, &preview, session);
+    }
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
     let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
@@ -73,7 +83,17 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
 /// # Errors
 /// Mistakes in the flags, and those of [`job`].
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let plan = session.plan(flags::encode(args))?;
+    let recipe = flags::encode(args);
+    if args.instead.print_recipe {
+        return print_recipe(recipe, session);
+    }
+    let plan = session.plan(recipe)?;
+    if args.instead.dry_run {
+        let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
+        let done = print_preview(&plan, &preview, session)?;
+        preview.check_output(&plan, args.force)?;
+        return Ok(done);
+    }
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
     let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
@@ -225,6 +245,18 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
 /// Mistakes in the flags, and those of [`count_only`].
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
+    if args.dry_run {
+        let path = Path::new(&args.output);
+        let preview = preview_counting(&plan, path, &open_context(&plan, &session.progress()))?;
+        let json = || json!({ "sources": preview_sources(&preview), "text_bytes": preview.text_bytes, "output": args.output });
+        session.print_result(json, |out| {
+            write_sources(out, &plan, &preview)?;
+            write_limits(out, &plan)?;
+            let held = if path.exists() { "holds counts, which are replaced" } else { "no counts yet" };
+            writeln!(out, "output   {}: {held}", on_one_line(&args.output))
+        })?;
+        return Ok(Done::Whole);
+    }
     let summary =
         count_only(&plan, Path::new(&args.output), args.order, &open_context(&plan, &session.progress()))?;
     let (pretokens, pretoken_bytes, text_bytes) =
@@ -283,26 +315,86 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
 /// # Errors
 /// Mistakes in the recipe, or a source that cannot be opened.
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
+    let recipe = recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?;
+    let recipe = session.limited(recipe);
+    let plan = session.plan(recipe.clone())?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
-    session.print_result(|| preview_as_json(&plan, &preview), |out| write_preview(out, &plan, &preview))?;
+    let commands = flags::commands(&recipe, &plan);
+    let json = || {
+        let mut json = preview_as_json(&plan, &preview);
+        let lines = commands.iter().flatten().map(|words| in_shell(words.clone()));
+        json["commands"] = commands.is_ok().then(|| lines.collect::<Vec<_>>()).into();
+        json["without_flag"] = json!(commands.as_ref().err());
+        json
+    };
+    session.print_result(json, |out| {
+        write_preview(out, &plan, &preview)?;
+        write_commands(out, &commands)
+    })?;
+    Ok(Done::Whole)
+}
+
+/// Prints a preview. It is the result of `--dry-run`.
+///
+/// # Errors
+/// Standard output cannot be written to.
+fn print_preview(plan: &Plan, preview: &Preview, session: &Session<'_>) -> Result<Done, Failure> {
+    session.print_result(|| preview_as_json(plan, preview), |out| write_preview(out, plan, preview))?;
+    Ok(Done::Whole)
+}
+
+/// Writes the commands that do the same as a recipe, or the keys that no flag sets.
+fn write_commands(out: &mut dyn Write, commands: &Result<Vec<Vec<String>>, Vec<String>>) -> io::Result<()> {
+    let commands = match commands {
+        Ok(commands) => commands,
+        Err(keys) => return writeln!(out, "flags    none do the same: no flag sets {}", keys.join(", nor ")),
+    };
+    commands.iter().enumerate().try_for_each(|(number, words)| {
+        let label = if number == 0 { "flags" } else { "" };
+        writeln!(out, "{label:<9}{}", on_one_line(&in_shell(words.clone())))
+    })
+}
+
+/// Prints the recipe that flags amount to, once they have been checked. It is the result of `--print-recipe`.
+///
+/// # Errors
+/// Mistakes in the flags, flags that have no key in recipes, or standard output cannot be written to.
+fn print_recipe(recipe: Recipe, session: &Session<'_>) -> Result<Done, Failure> {
+    let recipe = session.limited(recipe);
+    let text = recipe.to_toml()?;
+    let trains = session.plan(recipe)?.train.is_some();
+    if session.json() {
+        session.print_json(&json!({ "recipe": text }))?;
+        return Ok(Done::Whole);
+    }
+    let place = match trains {
+        true => "# The tokenizer goes into the folder `tokenizer` of `dir`. ",
+        false => "# ",
+    };
+    print_as_is(|out| {
+        writeln!(
+            out,
+            "{place}Relative inputs are looked for in the folder of this file.\n\n{}",
+            text.trim_end()
+        )
+    })?;
     Ok(Done::Whole)
 }
 
 /// Returns the preview as the object that `--json` prints.
 ///
-/// `held` is one of `nothing`, `done`, `other` and `begun`. `changed` names what differs from the result in the
+/// `held` is one of `nothing`, `tokenizer`, `done`, `other` and `begun`. `changed` names what differs from the result in the
 /// folder; it is null if nothing does. Unknown sizes are null.
 fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
-    let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
     let (held, changed) = match preview.existing_output {
         ExistingOutput::Nothing => ("nothing", None),
+        ExistingOutput::Tokenizer => ("tokenizer", None),
         ExistingOutput::Done => ("done", None),
         ExistingOutput::Other(changed) => ("other", Some(changed)),
         ExistingOutput::Incomplete(changed) => ("begun", changed),
     };
     json!({
-        "sources": preview.sources.iter().map(source).collect::<Vec<_>>(),
+        "sources": preview_sources(preview),
         "text_bytes": preview.text_bytes,
         "training_memory_bytes": preview.training_memory,
         "files": preview.files,
@@ -318,10 +410,15 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     })
 }
 
-/// Writes the preview for people.
-///
-/// Each line begins with a label of nine characters. Sizes that only reading can find are shown as "not known yet".
-fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+/// Returns the sources of a preview as the objects that `--json` prints.
+fn preview_sources(preview: &Preview) -> Vec<Value> {
+    let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
+    preview.sources.iter().map(source).collect()
+}
+
+/// Writes the lines of the sources and of the sample. Each begins with a label of nine characters. Sizes that only
+/// reading can find are shown as "not known yet".
+fn write_sources(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for (source, source_sample) in preview.sources.iter().zip(&plan.source_samples) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| with_unit(rows, "row"));
         let text = source
@@ -340,15 +437,27 @@ fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Res
             writeln!(out, "         of which {sample}")?;
         }
     }
-    if let Some(sample) = shown_sample(&plan.sample) {
-        writeln!(out, "sample   {sample}")?;
+    match shown_sample(&plan.sample) {
+        Some(sample) => writeln!(out, "sample   {sample}"),
+        None => Ok(()),
     }
+}
+
+/// Writes the line of threads and memory.
+fn write_limits(out: &mut dyn Write, plan: &Plan) -> io::Result<()> {
+    writeln!(out, "limits   {}, {} of memory", with_unit(to_u64(plan.threads), "thread"), plan.memory)
+}
+
+/// Writes the preview for people.
+fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+    write_sources(out, plan, preview)?;
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
-    writeln!(out, "limits   {}, {} of memory", with_unit(to_u64(plan.threads), "thread"), plan.memory)?;
+    write_limits(out, plan)?;
     let folder = on_one_line(&plan.output.to_string_lossy());
     match preview.existing_output {
         ExistingOutput::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
+        ExistingOutput::Tokenizer => writeln!(out, "output   {folder}: holds a tokenizer, which is replaced"),
         ExistingOutput::Done => {
             writeln!(out, "output   {folder}: the result is complete; run only checks it")
         }

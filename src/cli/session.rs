@@ -89,19 +89,24 @@ impl<'a> Session<'a> {
         self.global.threads.map_or_else(|| system_environment().threads, u64_to_usize)
     }
 
-    /// Checks a recipe and returns its plan. Global flags override the recipe. With `--verbose`, the resulting limits
-    /// and the hash of the recipe are printed.
-    ///
-    /// # Errors
-    /// All mistakes in the recipe or the flags together.
-    pub(super) fn plan(&self, mut recipe: Recipe) -> Result<Plan, Failure> {
+    /// Returns a recipe with the limits of the global flags in place of its own.
+    pub(super) fn limited(&self, mut recipe: Recipe) -> Recipe {
         if let Some(threads) = self.global.threads {
             recipe.run.threads = Some(Given::flag(threads));
         }
         if let Some(memory) = self.global.memory {
             recipe.run.memory = Some(Given::flag(memory));
         }
-        let plan = tokenmill::run::plan(&recipe, &system_environment())?;
+        recipe
+    }
+
+    /// Checks a recipe and returns its plan. Global flags override the recipe. With `--verbose`, the resulting limits
+    /// and the hash of the recipe are printed.
+    ///
+    /// # Errors
+    /// All mistakes in the recipe or the flags together.
+    pub(super) fn plan(&self, recipe: Recipe) -> Result<Plan, Failure> {
+        let plan = tokenmill::run::plan(&self.limited(recipe), &system_environment())?;
         if self.global.verbose {
             self.say(&format!(
                 "{}, memory limit {}, recipe {}",
@@ -257,12 +262,16 @@ pub(super) fn read_file(path: &str, max: u64, interrupt: &Interrupt) -> Result<V
     taken.map_err(|cause| Error::io("read", path, cause))
 }
 
-/// Returns the command line in shell syntax, with secrets hidden in [addresses](shown_uri), because other people read
-/// logs and reports. Pasted into a shell, it runs the same command, unless secrets were hidden. Bytes that are not
-/// UTF-8 become U+FFFD.
+/// Returns the command line in shell syntax. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn command_line() -> String {
-    let shown = |word: &str| quoted(&without_secrets(&shown_uri(word)));
-    std::env::args_os().map(|word| shown(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    in_shell(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// Returns the words of a command in shell syntax, with secrets hidden in [addresses](shown_uri), because other people
+/// read logs and reports. Pasted into a shell, it runs the same command, unless secrets were hidden.
+pub(super) fn in_shell(words: impl IntoIterator<Item = String>) -> String {
+    let shown = |word: String| quoted(&without_secrets(&shown_uri(&word)));
+    words.into_iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a shell if necessary. The quotes are those of POSIX shells: nothing within single quotes has a

@@ -8,6 +8,7 @@ use super::encoding::added_tokens;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::state::JobState;
+use crate::base::atomic_file;
 use crate::error::{Error, Result};
 use crate::report::{HTML_NAME, JSON_NAME};
 use crate::sink::{Manifest, TOKENIZER_FOLDER};
@@ -59,13 +60,32 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     }
 }
 
+/// Checks the folders of [`train_only`](super::train_only()), before its inputs are open.
+///
+/// # Errors
+/// The folder is part of the result of a job, is a file, is inside a source, or cannot be written to; or a file of
+/// another origin would be replaced.
+pub(super) fn check_training_place(plan: &Plan, settings: &TrainPlan) -> Result<()> {
+    if let Some(folder) = result_of(&settings.output) {
+        let folder = folder.display();
+        let problem =
+            format!("{folder} holds the result of a run, whose report or tokenizer would be replaced");
+        return Err(Error::usage(problem).with_help("choose another folder for the tokenizer"));
+    }
+    check_folder(&settings.output)?;
+    check_outside(plan, &settings.output)?;
+    check_replaced(settings, false, Some(&settings.output))?;
+    let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
+    folders.try_for_each(|folder| atomic_file::check_writable(folder))
+}
+
 /// Checks that a training would replace no file that is not its own. A folder with a training record holds the files of
 /// a training, which may be replaced. If the job has already begun in this folder (`is_resumed`), all files there are
 /// its own. `reported` is the folder for the report, if the training writes one.
 ///
 /// # Errors
 /// A file of another origin has the name of a result, or a record cannot be read.
-pub(super) fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Option<&Path>) -> Result<()> {
+fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Option<&Path>) -> Result<()> {
     if is_resumed {
         return Ok(());
     }
@@ -90,7 +110,7 @@ pub(super) fn check_replaced(train: &TrainPlan, is_resumed: bool, reported: Opti
 ///
 /// # Errors
 /// It is a file.
-pub(super) fn check_folder(output: &Path) -> Result<()> {
+fn check_folder(output: &Path) -> Result<()> {
     if output.exists() && !output.is_dir() {
         return Err(Error::usage(format!("{} is a file", output.display()))
             .with_help("name a folder for the results"));
@@ -140,7 +160,7 @@ pub(super) fn is_result(folder: &Path) -> bool {
 ///
 /// The folder itself is examined first, then the folder above a tokenizer folder: the smaller tokenizer
 /// `out/tokenizer/vocab-1000` leads to `out`.
-pub(super) fn result_of(folder: &Path) -> Option<PathBuf> {
+fn result_of(folder: &Path) -> Option<PathBuf> {
     let tokenizer = |folder: &&Path| folder.file_name().is_some_and(|name| name == TOKENIZER_FOLDER);
     let above = folder.ancestors().take(2).find(tokenizer).and_then(Path::parent);
     [Some(folder), above].into_iter().flatten().find(|folder| is_result(folder)).map(Path::to_owned)

@@ -222,13 +222,22 @@ pub(super) fn check_free(
                 .noted(&format!("the token ids need {about} {need}, but only {free} are free in {folder}"));
             Ok(())
         }
-        FreeSpace::TooLittle => {
-            let problem =
-                format!("{folder}: the token ids need about {}, but only {free} are free", need.bytes);
-            Err(Error::message(ErrorKind::DiskFull, problem)
-                .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
-        }
+        FreeSpace::TooLittle => refuse_too_little(&plan.output, need, free),
     }
+}
+
+/// Refuses a need of which half exceeds the free space of a folder's disk: no measured estimate is that wrong.
+///
+/// # Errors
+/// It does ([`ErrorKind::DiskFull`]).
+pub(super) fn refuse_too_little(folder: &Path, need: DiskNeed, free: ByteCount) -> Result<()> {
+    if compare(need, free.0) != FreeSpace::TooLittle {
+        return Ok(());
+    }
+    let (folder, need) = (folder.display(), need.bytes);
+    let problem = format!("{folder}: the token ids need about {need}, but only {free} are free");
+    Err(Error::message(ErrorKind::DiskFull, problem)
+        .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
 }
 
 /// An upper bound in bytes for the data files, from figures that need no reading; `None` if too little is known.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checks::{check, check_folder, check_outside, check_place, check_replaced, result_of};
+use super::checks::{check, check_place, check_training_place};
 use super::disk::{check_free, disk_need, note_free_space};
 use super::encoding::{self, Encoded, encode};
 use super::extend::load_named;
@@ -17,8 +17,8 @@ use super::tokenizer_files::{remove_others, tokenizer_files, write_tokenizer};
 use super::training::{
     Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
 };
+use crate::base::folder_lock;
 use crate::base::int::{to_u64, with_unit};
-use crate::base::{atomic_file, folder_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
@@ -99,17 +99,7 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
-        if let Some(folder) = result_of(&settings.output) {
-            let folder = folder.display();
-            let problem =
-                format!("{folder} holds the result of a run, whose report or tokenizer would be replaced");
-            return Err(Error::usage(problem).with_help("choose another folder for the tokenizer"));
-        }
-        check_folder(&settings.output)?;
-        check_outside(plan, &settings.output)?;
-        check_replaced(settings, false, Some(&settings.output))?;
-        let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
-        folders.try_for_each(|folder| atomic_file::check_writable(folder))?;
+        check_training_place(plan, settings)?;
         note_free_space(settings, context.observer);
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
@@ -137,6 +127,33 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let skipped = inputs.skipped(context.observer);
         Ok(Outcome { skipped, report: Some(report), before: None, manifest: None })
     })
+}
+
+/// The data files of a split, which a job would replace, in words; `None` if there are none.
+///
+/// # Errors
+/// The folder cannot be read.
+fn replaced(folder: &Path, split: Option<&str>) -> Result<Option<String>> {
+    let names = split_files(folder, split)?;
+    let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
+    Ok(Some(match names.len() {
+        1 => format!("the data file {first}"),
+        many => format!("{}, {first} to {last},", with_unit(to_u64(many), "data file")),
+    }))
+}
+
+/// The error ([`ErrorKind::Usage`]) for a folder with the result of another job, or with an unfinished one: `held`.
+/// `changed` names what differs. If the folder cannot be read, the error is that.
+pub(super) fn of_another_run(folder: &Path, split: Option<&str>, changed: &str, held: &str) -> Error {
+    let help = match replaced(folder, split) {
+        Ok(Some(what)) => {
+            format!("choose another output folder or --split-name, or replace {what} with --force")
+        }
+        Ok(None) => "choose another output folder, or replace the existing result with --force".to_owned(),
+        Err(error) => return error,
+    };
+    let folder = folder.display();
+    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since")).with_help(help)
 }
 
 /// A job with open inputs and an open output folder. The folder is locked until the value is dropped.
@@ -242,34 +259,13 @@ impl<'a> Job<'a> {
     /// - `force` is not set ([`ErrorKind::Usage`]). `held` names what the folder holds of the other job.
     /// - The folder cannot be read.
     fn replace(&self, changed: &str, held: &str) -> Result<()> {
-        let what = self.replaced()?;
         if self.options.force {
+            let what = replaced(self.folder.path(), self.plan.split_name())?;
             let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
             self.observer.noted(&format!("{changed} changed since the last run; doing it again{what}"));
             return Ok(());
         }
-        let help = match what {
-            Some(what) => {
-                format!("choose another output folder or --split-name, or replace {what} with --force")
-            }
-            None => "choose another output folder, or replace the existing result with --force".to_owned(),
-        };
-        let folder = self.folder.path().display();
-        Err(Error::usage(format!("{folder} holds {held} of another run: {changed} changed since"))
-            .with_help(help))
-    }
-
-    /// The data files that this job would replace, in words; `None` if there are none.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    fn replaced(&self) -> Result<Option<String>> {
-        let names = split_files(self.folder.path(), self.plan.split_name())?;
-        let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
-        Ok(Some(match names.len() {
-            1 => format!("the data file {first}"),
-            many => format!("{}, {first} to {last},", with_unit(to_u64(many), "data file")),
-        }))
+        Err(of_another_run(self.folder.path(), self.plan.split_name(), changed, held))
     }
 
     /// Checks that the job can write its split beside the other splits of the output, before anything is changed.

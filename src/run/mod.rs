@@ -62,8 +62,8 @@ pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]
 pub use plan::MAX_THREADS;
-pub use plan::{EncodePlan, Environment, Plan, SmallerPlan, TrainPlan, plan};
-pub use preview::{ExistingOutput, Preview, SourcePreview, preview};
+pub use plan::{EncodePlan, EncodedDocuments, Environment, Plan, SmallerPlan, TrainPlan, plan};
+pub use preview::{ExistingOutput, Preview, SourcePreview, preview, preview_counting, preview_training};
 pub use recipe::{Mistakes, Recipe};
 #[doc(hidden)]
 pub use resources::peak_memory;

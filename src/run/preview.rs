@@ -1,11 +1,14 @@
 //! Says what a job would do, without doing it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::checks::{check, check_place};
-use super::disk::{DiskNeed, disk_need};
+use super::checks::{check, check_outside, check_place, check_training_place};
+use super::counting::check_output;
+use super::disk::{DiskNeed, disk_need, refuse_too_little};
 use super::extend::load_named;
 use super::inputs::Inputs;
+use super::job::of_another_run;
 use super::plan::{EncodedDocuments, Plan};
 use super::resources::learning_memory;
 use super::state::JobState;
@@ -13,10 +16,10 @@ use super::training::has_begun;
 use crate::base::atomic_file::free_space;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::error::Result;
-use crate::sink::{FilePlan, Manifest};
+use crate::sink::{FilePlan, Manifest, OutputFolder};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
-use crate::vocab::Vocabulary;
+use crate::vocab::{TrainingRecord, Vocabulary};
 
 /// What a job would do.
 ///
@@ -61,6 +64,8 @@ pub struct SourcePreview {
 pub enum ExistingOutput {
     /// No complete or partial result.
     Nothing,
+    /// A tokenizer of an earlier training, which a training replaces.
+    Tokenizer,
     /// The result of this plan. Running the job only checks it.
     Done,
     /// The result of another job. The text names what differs.
@@ -109,6 +114,73 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     check_place(plan)?;
     let inputs = Inputs::open_without_download(plan, context)?;
     check(plan, &inputs, tokenizer.as_deref())?;
+    let existing_output = compare_output(plan, &inputs, tokenizer.as_deref())?;
+    declared(plan, &inputs, tokenizer.as_ref(), existing_output, context)
+}
+
+/// Says what [`train_only`](super::train_only()) would do with a plan, without writing anything. It reads what
+/// [`preview`] reads.
+///
+/// # Errors
+/// A source cannot be opened, or the folder cannot be used, as [`train_only`](super::train_only()) would report.
+///
+/// # Panics
+/// On a plan that trains nothing.
+pub fn preview_training(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
+    let settings = plan.train.as_ref().expect("a plan that trains");
+    check_training_place(plan, settings)?;
+    let inputs = Inputs::open_without_download(plan, context)?;
+    let is_trained = TrainingRecord::path(&settings.output).is_file();
+    let existing_output = if is_trained { ExistingOutput::Tokenizer } else { ExistingOutput::Nothing };
+    declared(plan, &inputs, None, existing_output, context)
+}
+
+/// Says what [`count_only`](super::count_only()) would read, without writing anything. `path` is the counts file.
+///
+/// # Errors
+/// A source cannot be opened, or the file cannot be written, as [`count_only`](super::count_only()) would report.
+pub fn preview_counting(plan: &Plan, path: &Path, context: &OpenContext<'_>) -> Result<Preview> {
+    check_output(path)?;
+    check_outside(plan, path)?;
+    let inputs = Inputs::open_without_download(plan, context)?;
+    declared(plan, &inputs, None, ExistingOutput::Nothing, context)
+}
+
+impl Preview {
+    /// Checks what [`job`](super::job()) checks once its inputs are open and before it writes: that the output folder
+    /// can be written, that it holds no result of another job unless `force` is set, and that its disk has space.
+    ///
+    /// # Errors
+    /// Those of the job.
+    pub fn check_output(&self, plan: &Plan, force: bool) -> Result<()> {
+        OutputFolder::check(&plan.output)?;
+        let of_another = |changed, held| of_another_run(&plan.output, plan.split_name(), changed, held);
+        match self.existing_output {
+            ExistingOutput::Other(changed) if !force => Err(of_another(changed, "the result")),
+            ExistingOutput::Incomplete(Some(changed)) if !force => {
+                Err(of_another(changed, "the unfinished result"))
+            }
+            // The files that are there will be kept or replaced, so their space counts as free.
+            ExistingOutput::Nothing => match (self.disk, self.disk_free) {
+                (Some(need), Some(free)) => refuse_too_little(&plan.output, need, free),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The figures that the open inputs of a plan declare.
+///
+/// # Errors
+/// The name of the split is not allowed, or the excerpt cannot be read.
+fn declared(
+    plan: &Plan,
+    inputs: &Inputs<'_>,
+    tokenizer: Option<&Arc<Vocabulary>>,
+    existing_output: ExistingOutput,
+    context: &OpenContext<'_>,
+) -> Result<Preview> {
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
     let sources: Vec<SourcePreview> = all
@@ -139,14 +211,13 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         }
         _ => None,
     };
-    let disk = encoded.map(|(encode, _, bytes)| {
-        disk_need(plan, encode, &inputs, tokenizer.as_ref(), bytes, context.observer)
-    });
+    let disk =
+        encoded.map(|(encode, _, bytes)| disk_need(plan, encode, inputs, tokenizer, bytes, context.observer));
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
         disk: disk.transpose()?.flatten(),
         disk_free: free_space(&plan.output).map(ByteCount),
-        existing_output: compare_output(plan, &inputs, tokenizer.as_deref())?,
+        existing_output,
         sources,
         text_bytes,
         files,

@@ -1,13 +1,15 @@
-//! The keys of each section of a recipe, as the user wrote them, and the names of their choices.
+//! The keys of each section of a recipe, as the user wrote them, the names of their choices, and their text in TOML.
 
+use std::fmt;
 use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::{Field, Given};
+use super::{Field, Given, Origin, Recipe};
 use crate::base::int::{ByteCount, Count};
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
+use crate::error::{Error, Result};
 use crate::run::plan::EncodedDocuments;
 use crate::sample::Weight;
 use crate::sink::{Compression, OutputFormat, PackRule};
@@ -306,4 +308,278 @@ choices! {
     }
     MissingBytes { "error" => MissingBytes::Error, "hf" => MissingBytes::Hf }
     Compression { "default" => Compression::Default, "fast" => Compression::Fast }
+}
+
+/// A value as a recipe has it. [`Display`](fmt::Display) writes it in TOML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrittenValue {
+    /// A text, which has quotes in TOML.
+    Text(String),
+    /// A number.
+    Number(String),
+    /// `true` or `false`.
+    Truth(bool),
+    /// Several values.
+    List(Vec<WrittenValue>),
+    /// A text under a key of its own, such as `{ regex = "…" }`.
+    Keyed(&'static str, String),
+}
+
+impl WrittenValue {
+    /// A list of texts.
+    fn texts(values: impl IntoIterator<Item = String>) -> WrittenValue {
+        WrittenValue::List(values.into_iter().map(WrittenValue::Text).collect())
+    }
+
+    /// A number.
+    fn number(value: &impl ToString) -> WrittenValue {
+        WrittenValue::Number(value.to_string())
+    }
+
+    /// An amount of bytes: with a unit if it is a multiple of one, otherwise as a number.
+    fn bytes(&ByteCount(bytes): &ByteCount) -> WrittenValue {
+        for (unit, size) in [("GB", 1_000_000_000), ("MB", 1_000_000)] {
+            if bytes > 0 && bytes.is_multiple_of(size) {
+                return WrittenValue::Text(format!("{}{unit}", bytes / size));
+            }
+        }
+        WrittenValue::number(&bytes)
+    }
+
+    /// The name of a choice that has one.
+    fn name<T: Choice + PartialEq>(choice: &T) -> WrittenValue {
+        let named = T::ALL.iter().find(|(_, value)| value == choice);
+        WrittenValue::Text(named.map(|(name, _)| (*name).to_owned()).unwrap_or_default())
+    }
+
+    /// A split pattern: a name, or a regular expression.
+    fn split(split: &SplitPattern) -> WrittenValue {
+        match split {
+            SplitPattern::Custom(regex) => WrittenValue::Keyed("regex", regex.clone()),
+            // Several steps come from files of tokenizers alone, which neither flags nor recipes spell.
+            named => WrittenValue::Text(named.to_string()),
+        }
+    }
+
+    /// How plain text is divided: a name, or a separator.
+    fn documents(rule: &DocumentRule) -> WrittenValue {
+        match rule {
+            DocumentRule::Separator(separator) => WrittenValue::Keyed("separator", separator.clone()),
+            named => WrittenValue::name(named),
+        }
+    }
+
+    /// The text of a token, or `false`.
+    fn token(token: &Option<String>) -> WrittenValue {
+        token.clone().map_or(WrittenValue::Truth(false), WrittenValue::Text)
+    }
+
+    /// A special token with its id, if it has one.
+    fn special_token(SpecialToken { text, id }: &SpecialToken) -> String {
+        id.map_or_else(|| text.clone(), |id| format!("{text}={id}"))
+    }
+}
+
+impl fmt::Display for WrittenValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &String| toml::Value::String(text.clone()).to_string();
+        match self {
+            WrittenValue::Text(text) => f.write_str(&quoted(text)),
+            WrittenValue::Number(number) => f.write_str(number),
+            WrittenValue::Truth(truth) => write!(f, "{truth}"),
+            WrittenValue::List(values) => {
+                let values: Vec<String> = values.iter().map(WrittenValue::to_string).collect();
+                write!(f, "[{}]", values.join(", "))
+            }
+            WrittenValue::Keyed(key, text) => write!(f, "{{ {key} = {} }}", quoted(text)),
+        }
+    }
+}
+
+/// A section of a recipe, with the keys that are set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenSection {
+    /// Its name, without brackets.
+    pub name: &'static str,
+    /// The keys with their values, in the order of the documentation.
+    pub keys: Vec<(&'static str, WrittenValue)>,
+}
+
+impl WrittenSection {
+    /// A section without keys.
+    fn new(name: &'static str) -> WrittenSection {
+        WrittenSection { name, keys: Vec::new() }
+    }
+
+    /// Adds a key, if it is set.
+    fn with<T>(
+        mut self,
+        key: &'static str,
+        field: &Field<T>,
+        value: impl FnOnce(&T) -> WrittenValue,
+    ) -> WrittenSection {
+        self.keys.extend(field.as_ref().map(|given| (key, value(&given.value))));
+        self
+    }
+
+    /// Adds a key with several texts, if there are any.
+    fn with_texts<T>(
+        mut self,
+        key: &'static str,
+        given: &[Given<T>],
+        text: impl Fn(&T) -> String,
+    ) -> WrittenSection {
+        let texts: Vec<String> = given.iter().map(|given| text(&given.value)).collect();
+        self.keys.extend((!texts.is_empty()).then(|| (key, WrittenValue::texts(texts))));
+        self
+    }
+
+    /// The value of a key, if it is set.
+    pub fn get(&self, key: &str) -> Option<&WrittenValue> {
+        self.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+impl Recipe {
+    /// The sections with the keys that are set. Each source is a section `source`. Counts files and a tokenizer to
+    /// extend, which no key names, are not among them.
+    pub fn sections(&self) -> Vec<WrittenSection> {
+        let text = |text: &String| WrittenValue::Text(text.clone());
+        let truth = |truth: &bool| WrittenValue::Truth(*truth);
+        let source = |keys: &SourceKeys| {
+            WrittenSection::new("source")
+                .with("uri", &keys.uri, text)
+                .with("column", &keys.column, text)
+                .with("template", &keys.template, text)
+                .with("join", &keys.join, text)
+                .with("format", &keys.format, WrittenValue::name)
+                .with("documents", &keys.documents, WrittenValue::documents)
+                .with("weight", &keys.weight, WrittenValue::number)
+                .with("take", &keys.take, WrittenValue::number)
+                .with("max_bytes", &keys.max_bytes, WrittenValue::bytes)
+                .with("stream", &keys.stream, truth)
+                .with("on_bad_input", &keys.on_bad_input, WrittenValue::name)
+        };
+        let mut sections: Vec<WrittenSection> = self.sources.iter().map(source).collect();
+        let SampleKeys { every, shuffle_buffer, seed, skip, take, max_bytes } = &self.sample;
+        let sample = WrittenSection::new("sample")
+            .with("every", every, WrittenValue::number)
+            .with("shuffle_buffer", shuffle_buffer, WrittenValue::number)
+            .with("seed", seed, WrittenValue::number)
+            .with("skip", skip, WrittenValue::number)
+            .with("take", take, WrittenValue::number)
+            .with("max_bytes", max_bytes, WrittenValue::bytes);
+        let OutputKeys { dir, split_name, file_text_bytes, one_file, format } = &self.output;
+        let output = WrittenSection::new("output")
+            .with("dir", dir, text)
+            .with("split_name", split_name, text)
+            .with("file_text_bytes", file_text_bytes, WrittenValue::bytes)
+            .with("one_file", one_file, truth)
+            .with("format", format, WrittenValue::name);
+        let run = WrittenSection::new("run").with("threads", &self.run.threads, WrittenValue::number).with(
+            "memory",
+            &self.run.memory,
+            WrittenValue::bytes,
+        );
+        let is_set = |section: &WrittenSection| !section.keys.is_empty();
+        sections.extend(Some(sample).filter(is_set));
+        sections.extend(self.train.as_ref().map(TrainKeys::section));
+        sections.extend(self.encode.as_ref().map(EncodeKeys::section));
+        sections.extend([output, run].into_iter().filter(is_set));
+        sections
+    }
+
+    /// The recipe as the text of a file. [`read`](super::read) gives the same keys again.
+    ///
+    /// ```
+    /// use tokenmill::run::recipe::{self, Mistakes};
+    ///
+    /// let text = "[source]\nuri = \"corpus.txt\"\n\n[train]\nvocab_size = 400\n\n[output]\ndir = \"out\"\n";
+    /// let recipe = recipe::read("run.toml", text)?;
+    /// assert_eq!(recipe.to_toml().expect("keys alone"), text);
+    /// # Ok::<(), Mistakes>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Flags named counts files, a tokenizer to extend, or a path with `${`, which a recipe cannot
+    /// ([`Usage`](crate::ErrorKind::Usage)).
+    pub fn to_toml(&self) -> Result<String> {
+        let flag = match (&self.extend, self.counts.is_empty()) {
+            (Some(_), _) => Some("--extend"),
+            (None, false) => Some("--from-counts"),
+            (None, true) => None,
+        };
+        if let Some(flag) = flag {
+            let problem = format!("`{flag}` has no key in recipes");
+            return Err(Error::usage(problem).with_help("keep the command line, for example in a script"));
+        }
+        let mut text = String::new();
+        for WrittenSection { name, keys } in self.sections() {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            let is_list = name == "source" && self.sources.len() > 1;
+            text.push_str(&if is_list { format!("[[{name}]]\n") } else { format!("[{name}]\n") });
+            for (key, value) in keys {
+                let is_path = matches!(key, "uri" | "dir" | "tokenizer" | "chat_template");
+                if matches!(self.origin, Origin::Flags(_)) && is_path && value.to_string().contains("${") {
+                    let problem = format!("{value} contains ${{, which a recipe takes for a variable");
+                    return Err(Error::usage(problem).with_help("give the file or folder another name"));
+                }
+                text.push_str(&format!("{key} = {value}\n"));
+            }
+        }
+        Ok(text)
+    }
+}
+
+impl TrainKeys {
+    /// The section `[train]`.
+    fn section(&self) -> WrittenSection {
+        let sizes = |sizes: &Vec<Given<u64>>| match &sizes[..] {
+            [size] => WrittenValue::number(&size.value),
+            sizes => WrittenValue::List(sizes.iter().map(|size| WrittenValue::number(&size.value)).collect()),
+        };
+        let formats = |formats: &Vec<Given<vocab::Format>>| {
+            WrittenValue::texts(formats.iter().map(|format| format.value.to_string()))
+        };
+        let mut section = WrittenSection::new("train")
+            .with("split", &self.split, WrittenValue::split)
+            .with("boundary", &self.boundary, WrittenValue::name)
+            .with("vocab_size", &self.vocab_size, sizes)
+            .with("merges", &self.merges, WrittenValue::number)
+            .with("min_frequency", &self.min_frequency, |count| WrittenValue::number(&count.get()))
+            .with("max_token_bytes", &self.max_token_bytes, WrittenValue::number)
+            .with("tie_break", &self.tie_break, WrittenValue::name)
+            .with("score", &self.score, |score| WrittenValue::Text(score.to_string()))
+            .with_texts("special_tokens", &self.special_tokens, String::clone)
+            .with("special_tokens_at", &self.special_tokens_at, WrittenValue::name);
+        for (key, field) in self.roles() {
+            section = section.with(key, field, WrittenValue::token);
+        }
+        section
+            .with("model_max_length", &self.model_max_length, WrittenValue::number)
+            .with("chat_template", &self.chat_template, |path| WrittenValue::Text(path.clone()))
+            .with("history_every", &self.history_every, WrittenValue::number)
+            .with("formats", &self.formats, formats)
+    }
+}
+
+impl EncodeKeys {
+    /// The section `[encode]`.
+    fn section(&self) -> WrittenSection {
+        WrittenSection::new("encode")
+            .with("tokenizer", &self.tokenizer, |name| WrittenValue::Text(name.clone()))
+            .with("split", &self.split, WrittenValue::split)
+            .with_texts("special_tokens", &self.special_tokens, WrittenValue::special_token)
+            .with("documents", &self.documents, WrittenValue::name)
+            .with_texts("columns", &self.columns, String::clone)
+            .with("special", &self.special, WrittenValue::name)
+            .with("missing_bytes", &self.missing_bytes, WrittenValue::name)
+            .with("bos", &self.bos, WrittenValue::token)
+            .with("eos", &self.eos, WrittenValue::token)
+            .with("pack", &self.pack, WrittenValue::name)
+            .with("length", &self.length, WrittenValue::number)
+            .with("compression", &self.compression, WrittenValue::name)
+    }
 }
