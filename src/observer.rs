@@ -8,6 +8,10 @@ pub enum Stage {
     Download,
     /// Reads the corpus and counts pre-tokens, or collects documents. Amounts are bytes of text.
     Count,
+    /// Prepares training: lays the text out, counts its pairs and lists where they occur. Amounts are positions of the
+    /// text, counted again for each pass over it: one for each byte or token, and one for each end of a sequence. It can
+    /// run again while [`Train`](Stage::Train) or [`Replay`](Stage::Replay) pauses.
+    Prepare,
     /// Learns merges. Amounts are merges.
     Train,
     /// Replays merges. Amounts are merges.
@@ -24,10 +28,20 @@ impl Stage {
         match self {
             Stage::Download => "download",
             Stage::Count => "count",
+            Stage::Prepare => "prepare",
             Stage::Train => "train",
             Stage::Replay => "replay",
             Stage::Encode => "encode",
             Stage::Verify => "verify",
+        }
+    }
+
+    /// Unit of the amounts: `bytes`, `merges` or `positions`.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Stage::Download | Stage::Count | Stage::Encode | Stage::Verify => "bytes",
+            Stage::Prepare => "positions",
+            Stage::Train | Stage::Replay => "merges",
         }
     }
 }
@@ -62,6 +76,14 @@ pub trait Observer: Sync {
 
     /// `amount` more of the stage is done: an increment, not a sum.
     fn advanced(&self, _stage: Stage, _amount: u64) {}
+
+    /// The work of a stage that is done, and an estimate of the work that is left, in a unit that takes about the same
+    /// time from the start to the end of the stage. Only stages whose amounts do not take equal time call it, after
+    /// [`advanced`](Observer::advanced): merges take less and less time.
+    ///
+    /// `done / (done + left)` is the part of the time that has passed. `done` only grows, `left` can grow as the
+    /// estimate changes.
+    fn estimated(&self, _stage: Stage, _done: f64, _left: f64) {}
 
     /// A stage has ended without an error.
     fn finished(&self, _stage: Stage) {}

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::progress::PassProgress;
 use super::{Merge, Merges};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
@@ -21,9 +22,6 @@ pub(super) type PairId = u32;
 /// Pair id at positions where no kept pair begins: at the last token of a sequence, inside a token, and at
 /// pairs that occur too seldom to matter.
 pub(super) const NOT_KEPT: PairId = 0;
-
-/// Positions between two checks whether the observer asks to stop: some tens of milliseconds.
-const POSITIONS_PER_CHECK: usize = 1 << 22;
 
 /// Positions from which on starting threads pays off.
 const LARGE: usize = if cfg!(test) { 50 } else { 1 << 22 };
@@ -168,13 +166,14 @@ impl Weight for CompactWeight {
 }
 
 impl<W: Weight> Corpus<W> {
-    /// Lays out byte sequences.
+    /// Lays out byte sequences, as one pass of [`Stage::Prepare`](crate::Stage::Prepare).
     ///
     /// # Errors
     /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count. After the
-    /// second check no count of a pair can overflow.
-    pub(super) fn new(pretokens: &PretokenCounts) -> Result<Corpus<W>> {
+    /// second check no count of a pair can overflow. Or the observer asks to stop.
+    pub(super) fn new(pretokens: &PretokenCounts, observer: &dyn Observer) -> Result<Corpus<W>> {
         let mut corpus = Corpus::with_capacity(pretokens.bytes(), pretokens.len(), vec![1; 256])?;
+        let mut pass = PassProgress::new(observer);
         for (pretoken, count) in pretokens.iter() {
             let tokens = pretoken.iter().map(|&byte| u32::from(byte));
             corpus.push_sequence(tokens, count).ok_or_else(|| {
@@ -184,7 +183,9 @@ impl<W: Weight> Corpus<W> {
                     format!("the number of tokens does not fit in 64 bits at the sequence {pretoken}");
                 Error::failed(problem).with_help(SMALLER_WEIGHTS)
             })?;
+            pass.reached(corpus.cells.len())?;
         }
+        pass.ended(corpus.cells.len());
         Ok(corpus)
     }
 
@@ -192,10 +193,15 @@ impl<W: Weight> Corpus<W> {
     ///
     /// # Errors
     /// The same as [`new`](Corpus::new).
-    pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Corpus<W>> {
+    pub(super) fn of_sequences(
+        sequences: TokenSequences,
+        merges: &Merges,
+        observer: &dyn Observer,
+    ) -> Result<Corpus<W>> {
         let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
         let mut corpus = Corpus::with_capacity(tokens.len(), ends.len(), token_lengths(merges))?;
         corpus.tokens = alone;
+        let mut pass = PassProgress::new(observer);
         let mut start = 0;
         for (end, weight) in ends.into_iter().zip(counts) {
             let sequence = tokens[start..end].iter().copied();
@@ -203,7 +209,9 @@ impl<W: Weight> Corpus<W> {
                 Error::failed("the number of tokens does not fit in 64 bits").with_help(SMALLER_WEIGHTS)
             })?;
             start = end;
+            pass.reached(corpus.cells.len())?;
         }
+        pass.ended(corpus.cells.len());
         Ok(corpus)
     }
 
@@ -212,7 +220,12 @@ impl<W: Weight> Corpus<W> {
     ///
     /// # Errors
     /// The text has more positions than 32 bits can number.
-    pub(super) fn of_scanned(text: Vec<u16>, tokens: u64, merges: &[Merge]) -> Result<Corpus<W>> {
+    pub(super) fn of_scanned(
+        text: Vec<u16>,
+        tokens: u64,
+        merges: &[Merge],
+        observer: &dyn Observer,
+    ) -> Result<Corpus<W>> {
         let sequences = 1 + text.par_iter().filter(|token| **token == SCAN_SEPARATOR).count();
         let mut corpus = Corpus::with_capacity(u64_to_usize(tokens), sequences, token_lengths(merges))?;
         // In parallel, because the first access to this much new memory is slow.
@@ -223,6 +236,7 @@ impl<W: Weight> Corpus<W> {
         corpus.cells.push(Cell::new(SEPARATOR));
         corpus.weights.resize(sequences, W::keep(1, &mut Vec::new()));
         corpus.tokens = tokens;
+        PassProgress::new(observer).ended(corpus.cells.len());
         Ok(corpus)
     }
 
@@ -357,6 +371,12 @@ impl<W: Weight> Corpus<W> {
         tokens
     }
 
+    /// Maximum number of occurrences that merges can replace in the text as it was laid out: all tokens but one of each
+    /// sequence.
+    pub(super) fn mergeable(&self) -> usize {
+        self.cells.len().saturating_sub(1 + 2 * self.weights.len())
+    }
+
     /// Whether the text is long enough for threads to pay off.
     pub(super) fn is_large(&self) -> bool {
         self.cells.len() >= LARGE
@@ -367,7 +387,8 @@ impl<W: Weight> Corpus<W> {
         self.widths.iter().all(|width| *width == 1)
     }
 
-    /// Calls `visit` with every pair of adjacent tokens in the text, from left to right.
+    /// Calls `visit` with every pair of adjacent tokens in the text, from left to right, as one pass of
+    /// [`Stage::Prepare`](crate::Stage::Prepare).
     ///
     /// # Errors
     /// The observer asks to stop.
@@ -376,17 +397,14 @@ impl<W: Weight> Corpus<W> {
         observer: &dyn Observer,
         mut visit: impl FnMut(AdjacentPair<'_, W>),
     ) -> Result<()> {
-        let (mut position, mut check) = (0, 0);
+        let (mut position, mut pass) = (0, PassProgress::new(observer));
         // In a dense text the next position does not depend on the token here, so the processor need not wait
         // for it.
         let dense = self.has_unit_widths();
         let mut weights = self.weights.iter();
         let mut weight = None;
         while position + 1 < self.cells.len() {
-            if position >= check {
-                observer.checkpoint()?;
-                check = position + POSITIONS_PER_CHECK;
-            }
+            pass.reached(position)?;
             let left = self.cells[position].token;
             if left == SEPARATOR {
                 weight = weights.next();
@@ -402,6 +420,7 @@ impl<W: Weight> Corpus<W> {
             }
             position = next;
         }
+        pass.ended(self.cells.len());
         Ok(())
     }
 }
@@ -429,9 +448,14 @@ pub(super) struct AdjacentPair<'a, W> {
     pub(super) pair: &'a mut PairId,
 }
 
+/// Number of positions of a [`Corpus`] of these sequences.
+pub(super) fn positions(pretokens: &PretokenCounts) -> usize {
+    pretokens.bytes() + pretokens.len() + 1
+}
+
 /// The bytes of the sequences, each at the position where [`Corpus`] has its token. Separators are 0.
 pub(super) fn bytes_by_position(pretokens: &PretokenCounts) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(pretokens.bytes() + pretokens.len() + 1);
+    let mut bytes = Vec::with_capacity(positions(pretokens));
     bytes.push(0);
     for (pretoken, _) in pretokens.iter() {
         bytes.extend_from_slice(pretoken);

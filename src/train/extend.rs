@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::corpus::{CompactWeight, Corpus, NOT_KEPT, PairId, TokenSequences};
+use super::corpus::{CompactWeight, Corpus, NOT_KEPT, PairId, TokenSequences, positions};
+use super::progress::{PassProgress, TrainProgress};
 use super::scores::ScoreTrainer;
 use super::{Learned, Merge, MergeLog, Merges, Score, TrainConfig, learn, learn_merges};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
@@ -46,8 +47,8 @@ pub fn extend_merges(
     if base.is_empty() {
         return learn_merges(pretokens, config, observer);
     }
-    observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
-    let (corpus, log) = replay(&pretokens, base, config, Stage::Train, observer)?;
+    let planned = (Stage::Train, config.merges.max(base.len()));
+    let (corpus, log) = replay(&pretokens, base, config, planned, observer)?;
     drop(pretokens);
     continue_training(corpus, log, observer)
 }
@@ -92,9 +93,8 @@ pub fn extend_sequences(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    observer.started(Stage::Train, Some(to_u64(config.merges.max(base.len()))));
-    let (corpus, log) = replayed(sequences, base, config)?;
-    observer.advanced(Stage::Train, to_u64(base.len()));
+    let planned = (Stage::Train, config.merges.max(base.len()));
+    let (corpus, log) = replayed(sequences, base, config, planned, observer)?;
     continue_training(corpus, log, observer)
 }
 
@@ -107,11 +107,13 @@ fn continue_training(
     if log.config.score == Score::Count && !log.config.tie_break.compares_bytes() {
         learn::continue_with_lists(corpus, log, &[], observer)
     } else {
-        ScoreTrainer::new(corpus, log).run(observer)
+        ScoreTrainer::new(corpus, log, observer)?.run(observer)
     }
 }
 
 /// The state after `base`, for sequences that already consist of its tokens.
+///
+/// `planned` is the stage for which progress is reported, and its total.
 ///
 /// # Errors
 /// The same as [`Corpus::of_sequences`].
@@ -119,11 +121,19 @@ pub(super) fn replayed<'a>(
     sequences: TokenSequences,
     base: &Merges,
     config: &'a TrainConfig,
+    (stage, merges): (Stage, usize),
+    observer: &dyn Observer,
 ) -> Result<(Corpus<CompactWeight>, MergeLog<'a>)> {
-    let mut log = MergeLog::new(config, sequences.bytes);
-    let corpus = Corpus::of_sequences(sequences, base)?;
+    // The text is laid out, its pairs are counted, and their occurrences are listed.
+    const PASSES: usize = 3;
+    let positions = sequences.tokens.len() + sequences.ends.len() + 1;
+    observer.started(Stage::Prepare, Some(to_u64(PASSES * positions)));
+    let bytes = sequences.bytes;
+    let corpus = Corpus::of_sequences(sequences, base, observer)?;
+    let mut log = MergeLog::new(config, bytes, TrainProgress::new(stage, merges, config, corpus.mergeable()));
     if !base.is_empty() {
         log.merges.extend(base);
+        log.progress.work.took_over(base.len());
         log.record(corpus.tokens);
     }
     Ok((corpus, log))
@@ -136,7 +146,7 @@ pub(super) fn replayed<'a>(
 /// The id of a pair is the number of its merge, counted from 1. A merge creates only pairs that come later in
 /// the list, so one walk through the numbers is enough.
 ///
-/// Progress is reported for `stage`.
+/// `planned` is the stage for which progress is reported, and its total.
 ///
 /// **Memory:** 12 bytes per byte of the sequences, and 4 per listed occurrence of a pair that `base` merges.
 ///
@@ -146,16 +156,22 @@ pub(super) fn replay<'a>(
     pretokens: &PretokenCounts,
     base: &Merges,
     config: &'a TrainConfig,
-    stage: Stage,
+    (stage, merges): (Stage, usize),
     observer: &dyn Observer,
 ) -> Result<(Corpus<CompactWeight>, MergeLog<'a>)> {
-    let mut corpus = Corpus::new(pretokens)?;
+    observer.started(Stage::Prepare, Some(to_u64(2 * positions(pretokens))));
+    let mut corpus = Corpus::new(pretokens, observer)?;
     let sequences = corpus.sequence_numbers();
-    let mut log = MergeLog::new(config, corpus.tokens);
+    let progress = TrainProgress::new(stage, merges, config, corpus.mergeable());
+    let mut log = MergeLog::new(config, corpus.tokens, progress);
     let mut occurrences = MergeOccurrences::new(base);
+    let mut pass = PassProgress::new(observer);
     for position in 0..corpus.cells.len() {
         occurrences.add(&mut corpus, position);
+        pass.reached(position)?;
     }
+    pass.ended(corpus.cells.len());
+    log.progress.prepared(0, observer);
     for (merge, id) in base.iter().zip(1..) {
         observer.checkpoint()?;
         let token = corpus.add_token(merge.left, merge.right);
@@ -167,6 +183,7 @@ pub(super) fn replay<'a>(
         positions.retain(|&position| is_live(&corpus, position));
         // Overlapping occurrences count each, so they are counted before any of them is replaced.
         let count = positions.iter().map(|&position| weight(&corpus, position)).sum();
+        let live = positions.len();
         positions.retain(|&position| {
             let live = is_live(&corpus, position);
             if live {
@@ -181,10 +198,14 @@ pub(super) fn replay<'a>(
             }
             occurrences.add(&mut corpus, position);
         }
-        log.push(Merge { count: Count::new(count), ..*merge }, corpus.tokens);
-        observer.advanced(stage, 1);
+        log.push(Merge { count: Count::new(count), ..*merge }, live, corpus.tokens);
+        log.report(observer);
     }
+    // The text is laid out again; what follows counts its pairs and lists them.
+    log.progress.prepare(3 * corpus.cells.len(), observer);
+    let before = corpus.cells.len();
     corpus.compact();
+    observer.advanced(Stage::Prepare, to_u64(before));
     Ok((corpus, log))
 }
 

@@ -5,9 +5,10 @@
 //! number of merged occurrences, not with the length of the text.
 
 use super::apply::{MergeScratch, apply, is_worth_sharing};
-use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position};
+use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position, positions};
 use super::occurrences::find;
 use super::pairs::{KeepRule, KeptPairs, Pair};
+use super::progress::TrainProgress;
 use super::queue::{PairOrder, PairQueue};
 use super::scan::{self, Scanned};
 use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder};
@@ -53,14 +54,12 @@ pub fn learn_merges(
     if config.score != Score::Count {
         return scores::learn(pretokens, config, observer);
     }
-    observer.started(Stage::Train, Some(to_u64(config.merges)));
     if scan::is_suitable(&pretokens, config) {
         let Scanned { text, log, tokens } = scan::learn_by_scanning(pretokens, config, observer)?;
         let Some(text) = text else {
-            observer.finished(Stage::Train);
-            return Ok(log.finish(tokens));
+            return Ok(log.finish(tokens, observer));
         };
-        let corpus = Corpus::<UnitWeight>::of_scanned(text, tokens, &log.merges)?;
+        let corpus = Corpus::<UnitWeight>::of_scanned(text, tokens, &log.merges, observer)?;
         return continue_with_lists(corpus, log, &[], observer);
     }
     if pretokens.iter().all(|(_, count)| count == Count::ONE) {
@@ -77,11 +76,15 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    let corpus = Corpus::<W>::new(&pretokens)?;
+    // The text is laid out, its pairs are counted, and their occurrences are listed.
+    const PASSES: usize = 3;
+    observer.started(Stage::Prepare, Some(to_u64(PASSES * positions(&pretokens))));
+    let corpus = Corpus::<W>::new(&pretokens, observer)?;
     let by_bytes = config.tie_break.compares_bytes();
     let bytes = if by_bytes { bytes_by_position(&pretokens) } else { Vec::new() };
     drop(pretokens);
-    let log = MergeLog::new(config, corpus.tokens);
+    let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
+    let log = MergeLog::new(config, corpus.tokens, progress);
     continue_with_lists(corpus, log, &bytes, observer)
 }
 
@@ -157,8 +160,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         if config.min_frequency <= Count::ONE {
             self.learn_single_occurrences(observer)?;
         }
-        observer.finished(Stage::Train);
-        Ok(self.log.finish(self.corpus.tokens))
+        Ok(self.log.finish(self.corpus.tokens, observer))
     }
 
     /// Merges until there are enough merges or no pair occurs `threshold` times or more. Returns the threshold
@@ -168,7 +170,10 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
             return Ok(threshold);
         }
         let keep = KeepRule { threshold, longest: self.log.config.max_bytes() };
+        let positions = self.corpus.cells.len();
+        self.log.progress.prepare(2 * positions, observer);
         let pairs = find(&mut self.corpus, keep, self.log.remaining(), observer)?;
+        self.log.progress.prepared(positions, observer);
         let threshold = pairs.keep.threshold;
         let mut queue = PairQueue::new(threshold);
         for id in pairs.ids() {
@@ -206,7 +211,7 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
             }
             // The observer is asked after every merge, because on a long text each of the first merges can take a large
             // part of a second.
-            observer.advanced(Stage::Train, 1);
+            self.log.report(observer);
             observer.checkpoint()?;
         }
         Ok(())
@@ -226,8 +231,13 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         let mut unique = UniqueTail::new(tokens, &byte_order, longest, &mut self.corpus.lengths);
         unique.merge(limit, observer, |left, right| {
             self.corpus.tokens -= 1;
-            self.log.push(Merge { left, right, count: Count::ONE }, self.corpus.tokens);
-        })
+            self.log.push(Merge { left, right, count: Count::ONE }, 1, self.corpus.tokens);
+            if self.log.merges.len().is_multiple_of(SINGLES_PER_REPORT) {
+                self.log.report(observer);
+            }
+        })?;
+        self.log.report(observer);
+        Ok(())
     }
 
     /// Whether there are enough merges.
@@ -238,11 +248,11 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
     /// Merges a pair in the whole text, and records the merge.
     fn merge(&mut self, pair: PairId, pairs: &mut KeptPairs<W>, scratch: &mut MergeScratch<W>) {
         let Pair { left, right, .. } = pairs.pair(pair);
-        let count = Count::new(pairs.count(pair));
+        let (count, occurrences) = (Count::new(pairs.count(pair)), pairs.listed(pair));
         let token = self.corpus.add_token(left, right);
         let position = apply(pair, token, &mut self.corpus, pairs, scratch);
         self.order.token_created(position, self.corpus.length(token));
-        self.log.push(Merge { left, right, count }, self.corpus.tokens);
+        self.log.push(Merge { left, right, count }, occurrences, self.corpus.tokens);
     }
 }
 
@@ -257,6 +267,9 @@ const FIRST_THRESHOLD_DIVISOR: u64 = 256;
 
 /// Number of consecutive short steps after which the threads that poll for work (see [`in_busy_pool`]) are released.
 const MAX_SHORT_STEPS: usize = 1 << 6;
+
+/// Merges of pairs that occur once between two reports, because reporting takes as long as merging some of them.
+const SINGLES_PER_REPORT: usize = 1 << 10;
 
 /// Factor by which the threshold falls from round to round.
 const THRESHOLD_DIVISOR: u64 = 16;

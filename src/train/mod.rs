@@ -20,6 +20,7 @@ mod learn;
 mod memory;
 mod occurrences;
 mod pairs;
+mod progress;
 mod queue;
 #[doc(hidden)]
 pub mod reference;
@@ -31,7 +32,10 @@ mod tie_break;
 mod unique_tail;
 mod verify;
 
+use progress::TrainProgress;
+
 use super::base::int::{Count, to_u64, to_usize};
+use super::observer::Observer;
 
 pub use corpus::TokenSequences;
 pub use extend::{extend_merges, extend_sequences};
@@ -227,19 +231,22 @@ struct MergeLog<'a> {
     merges: Vec<Merge>,
     /// The history so far, with a point at the start and wherever [`TrainConfig`] asks for one.
     history: Vec<HistoryPoint>,
+    /// What observers learn of the merges.
+    progress: TrainProgress,
 }
 
 impl<'a> MergeLog<'a> {
     /// No merge, on a corpus of `tokens` tokens.
-    fn new(config: &'a TrainConfig, tokens: u64) -> MergeLog<'a> {
+    fn new(config: &'a TrainConfig, tokens: u64, progress: TrainProgress) -> MergeLog<'a> {
         /// Unused capacity costs nothing, and growing step by step would copy.
         const INITIAL_CAPACITY: usize = 1 << 16;
         let merges = Vec::with_capacity(config.merges.min(INITIAL_CAPACITY));
-        MergeLog { config, merges, history: vec![HistoryPoint { merges: 0, tokens }] }
+        MergeLog { config, merges, history: vec![HistoryPoint { merges: 0, tokens }], progress }
     }
 
-    /// Records a merge that leaves `tokens` tokens in the corpus.
-    fn push(&mut self, merge: Merge, tokens: u64) {
+    /// Records a merge at `occurrences` positions that leaves `tokens` tokens in the corpus.
+    fn push(&mut self, merge: Merge, occurrences: usize, tokens: u64) {
+        self.progress.work.merged(merge.count.get(), occurrences);
         self.merges.push(merge);
         if self.config.records_after(self.merges.len()) {
             self.record(tokens);
@@ -251,13 +258,19 @@ impl<'a> MergeLog<'a> {
         self.history.push(HistoryPoint { merges: to_u64(self.merges.len()), tokens });
     }
 
+    /// Reports the merges since the last report.
+    fn report(&mut self, observer: &dyn Observer) {
+        self.progress.report(self.merges.len(), observer);
+    }
+
     /// Number of merges that may still be learned.
     fn remaining(&self) -> usize {
         self.config.merges.saturating_sub(self.merges.len())
     }
 
-    /// The result, with a last history point for the `tokens` tokens that are left.
-    fn finish(mut self, tokens: u64) -> Learned {
+    /// The result, with a last history point for the `tokens` tokens that are left. Reports the end.
+    fn finish(mut self, tokens: u64, observer: &dyn Observer) -> Learned {
+        self.progress.finished(self.merges.len(), observer);
         if self.history.last().is_none_or(|last| last.merges != to_u64(self.merges.len())) {
             self.record(tokens);
         }

@@ -8,9 +8,9 @@ use super::arena::{Arena, Cursor, Occurrence, Span};
 use super::corpus::{Cell, Corpus, NOT_KEPT, PairId, SEPARATOR, Weight};
 use super::pairs::{KeepRule, KeptPairs};
 use crate::base::huge_pages;
-use crate::base::int::{to_usize, truncate_to_u32};
+use crate::base::int::{to_u64, to_usize, truncate_to_u32};
 use crate::error::Result;
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 
 /// Tokens up to which pairs are counted in a square table, of 4 MB at most. Larger vocabularies use a hash
 /// table.
@@ -43,7 +43,7 @@ pub(super) fn find<W: Weight + Default>(
     }
 }
 
-/// Counts in one walk over the text and lists the occurrences in a second one.
+/// Counts in one pass over the text and lists the occurrences in a second one.
 fn find_with<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     counter: &mut impl PairCounter,
@@ -227,7 +227,12 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
         let starts = (0..cells.len()).into_par_iter().step_by(size);
         // Each chunk is read with the first token of the next one, for the pair across the border.
         let chunk = |start: usize| &cells[start..cells.len().min(start + size + 1)];
-        starts.map(|start| count_chunk(chunk(start), tokens)).collect::<Vec<_>>()
+        let counted = |start| {
+            let table = count_chunk(chunk(start), tokens);
+            observer.advanced(Stage::Prepare, to_u64(cells.len().min(start + size) - start));
+            table
+        };
+        starts.map(counted).collect::<Vec<_>>()
     };
     observer.checkpoint()?;
     let KeptChunks { mut pairs, ids, layouts } =
@@ -237,8 +242,11 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
     let next_tokens: Vec<u32> = first_tokens.skip(1).chain([SEPARATOR]).collect();
     let chunks = corpus.cells.par_chunks_mut(size).zip(next_tokens).zip(layouts).enumerate();
     let blocks = chunks.map(|(number, ((cells, next), layout))| {
+        let length = to_u64(cells.len());
         let chunk = TextChunk { cells, next, position: number * size };
-        (layout.arena, layout.block, chunk.list_occurrences(&ids, tokens, layout))
+        let listed = (layout.arena, layout.block, chunk.list_occurrences(&ids, tokens, layout));
+        observer.advanced(Stage::Prepare, length);
+        listed
     });
     for (arena, number, block) in blocks.collect::<Vec<_>>() {
         pairs.arenas[arena].fill(number, block);

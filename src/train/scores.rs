@@ -12,7 +12,8 @@ use std::str::FromStr;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{Cell, CompactWeight, Corpus, NOT_KEPT, PairId, SEPARATOR};
+use super::corpus::{Cell, CompactWeight, Corpus, NOT_KEPT, PairId, SEPARATOR, positions};
+use super::progress::{PassProgress, TrainProgress};
 use super::tie_break::ById;
 use super::{Learned, Merge, MergeLog, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
@@ -239,11 +240,12 @@ pub(super) fn learn(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    observer.started(Stage::Train, Some(to_u64(config.merges)));
-    let corpus = Corpus::new(&pretokens)?;
+    observer.started(Stage::Prepare, Some(to_u64(2 * positions(&pretokens))));
+    let corpus = Corpus::new(&pretokens, observer)?;
     drop(pretokens);
-    let log = MergeLog::new(config, corpus.tokens);
-    ScoreTrainer::new(corpus, log).run(observer)
+    let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
+    let log = MergeLog::new(config, corpus.tokens, progress);
+    ScoreTrainer::new(corpus, log, observer)?.run(observer)
 }
 
 /// A pair of tokens that may be merged.
@@ -304,7 +306,14 @@ pub(super) struct ScoreTrainer<'a> {
 
 impl<'a> ScoreTrainer<'a> {
     /// Starts on a text in which each token has one position, after the merges in `log`.
-    pub(super) fn new(corpus: Corpus<CompactWeight>, log: MergeLog<'a>) -> ScoreTrainer<'a> {
+    ///
+    /// # Errors
+    /// The observer asks to stop.
+    pub(super) fn new(
+        corpus: Corpus<CompactWeight>,
+        log: MergeLog<'a>,
+        observer: &dyn Observer,
+    ) -> Result<ScoreTrainer<'a>> {
         let (sequences, tokens) = (corpus.sequence_numbers(), corpus.lengths.len());
         let mut counts = vec![0; tokens];
         for (cell, &sequence) in
@@ -326,8 +335,14 @@ impl<'a> ScoreTrainer<'a> {
             lowered: Vec::new(),
         };
         trainer.add(ScoredPair::new(SEPARATOR, SEPARATOR));
-        trainer.find_pairs(0..trainer.corpus.cells.len());
-        trainer
+        let length = trainer.corpus.cells.len();
+        trainer.log.progress.prepare(length, observer);
+        let mut pass = PassProgress::new(observer);
+        trainer.find_pairs(0..length, |position| pass.reached(position))?;
+        pass.ended(length);
+        trainer.log.progress.prepared(length, observer);
+        trainer.log.report(observer);
+        Ok(trainer)
     }
 
     /// Merges the best pair until there are enough merges or no pair is left that may be merged.
@@ -336,10 +351,19 @@ impl<'a> ScoreTrainer<'a> {
             observer.checkpoint()?;
             let Some(best) = self.best() else { break };
             self.merge(best);
-            observer.advanced(Stage::Train, 1);
+            self.report(observer);
         }
-        observer.finished(Stage::Train);
-        Ok(self.log.finish(self.corpus.tokens))
+        Ok(self.log.finish(self.corpus.tokens, observer))
+    }
+
+    /// Reports the merges since the last report.
+    pub(super) fn report(&mut self, observer: &dyn Observer) {
+        self.log.report(observer);
+    }
+
+    /// Reports the end.
+    pub(super) fn finished(&mut self, observer: &dyn Observer) {
+        self.log.progress.finished(self.log.merges.len(), observer);
     }
 
     /// The pair to merge next.
@@ -383,7 +407,7 @@ impl<'a> ScoreTrainer<'a> {
         self.by_left.push(Vec::new());
         self.by_right.push(Vec::new());
         let sites = self.replace(best, token);
-        self.log.push(Merge { left, right, count: Count::new(count) }, self.corpus.tokens);
+        self.log.push(Merge { left, right, count: Count::new(count) }, sites.len(), self.corpus.tokens);
         self.ties.token_created(sites[0], self.corpus.length(token));
         let mut lowered = std::mem::take(&mut self.lowered);
         lowered.sort_unstable();
@@ -400,7 +424,8 @@ impl<'a> ScoreTrainer<'a> {
                 self.by_right[token] = self.update_all(pairs);
             }
         }
-        self.find_pairs(changed_positions(&self.corpus, &sites, token).into_iter());
+        let changed = changed_positions(&self.corpus, &sites, token).into_iter();
+        self.find_pairs(changed, |_| Ok(())).expect("nothing stops it");
     }
 
     /// Writes the token over the occurrences of its pair, from left to right without overlap, and lowers the
@@ -463,11 +488,19 @@ impl<'a> ScoreTrainer<'a> {
     }
 
     /// Finds the pairs that begin at these positions, all of them new, and keeps those that may ever be merged.
-    /// The others never can be, because counts only fall.
-    fn find_pairs(&mut self, positions: impl Iterator<Item = usize>) {
+    /// The others never can be, because counts only fall. `reached` is called with each position.
+    ///
+    /// # Errors
+    /// Those of `reached`.
+    fn find_pairs(
+        &mut self,
+        positions: impl Iterator<Item = usize>,
+        mut reached: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         let mut found: Vec<ScoredPair> = Vec::new();
         let mut ids: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         for position in positions {
+            reached(position)?;
             let Some((left, right)) = self.corpus.pair_at(position) else { continue };
             let id = *ids.entry((left, right)).or_insert_with(|| {
                 found.push(ScoredPair::new(left, right));
@@ -483,6 +516,7 @@ impl<'a> ScoreTrainer<'a> {
                 self.keep(pair);
             }
         }
+        Ok(())
     }
 
     /// Adds a pair and puts it into the heap.

@@ -1,9 +1,9 @@
 //! The last phase of training by ids: the pairs that occur once.
 
 use super::corpus::SEPARATOR;
-use crate::base::int::{to_u64, to_usize, truncate_to_u32};
+use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
-use crate::observer::{Observer, Stage};
+use crate::observer::Observer;
 
 /// Merges between two checks whether the observer asks to stop: some milliseconds.
 const MERGES_PER_CHECK: usize = 1 << 16;
@@ -157,9 +157,6 @@ impl<'a> UniqueTail<'a> {
                 merged += 1;
                 made(left, right);
             });
-            if merged > 0 {
-                observer.advanced(Stage::Train, to_u64(merged));
-            }
             if (remaining - merged) / MERGES_PER_CHECK != remaining / MERGES_PER_CHECK {
                 observer.checkpoint()?;
             }

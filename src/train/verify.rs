@@ -6,7 +6,7 @@ use super::corpus::{CompactWeight, Corpus, TokenSequences};
 use super::extend::{replay, replayed};
 use super::scores::ScoreTrainer;
 use super::{MergeLog, Merges, TrainConfig};
-use crate::base::int::{Count, to_u64};
+use crate::base::int::Count;
 use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -76,8 +76,8 @@ pub fn verify_merges(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    observer.started(Stage::Replay, Some(to_u64(merges.len())));
-    let (corpus, log) = replay(pretokens, &merges.first(given), config, Stage::Replay, observer)?;
+    let planned = (Stage::Replay, merges.len());
+    let (corpus, log) = replay(pretokens, &merges.first(given), config, planned, observer)?;
     verify(corpus, log, merges, observer)
 }
 
@@ -92,9 +92,8 @@ pub fn verify_sequences(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    observer.started(Stage::Replay, Some(to_u64(merges.len())));
-    let (corpus, log) = replayed(sequences, &merges.first(given), config)?;
-    observer.advanced(Stage::Replay, to_u64(given));
+    let planned = (Stage::Replay, merges.len());
+    let (corpus, log) = replayed(sequences, &merges.first(given), config, planned, observer)?;
     verify(corpus, log, merges, observer)
 }
 
@@ -106,7 +105,7 @@ fn verify(
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
     let first = log.merges.len();
-    let mut trainer = ScoreTrainer::new(corpus, log);
+    let mut trainer = ScoreTrainer::new(corpus, log, observer)?;
     let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
     let mut listed = 0;
     for (number, merge) in merges.iter().enumerate().skip(first) {
@@ -118,7 +117,7 @@ fn verify(
             Some(pair) => trainer.merge(pair),
             None => {
                 let better = trainer.best().map(|best| (trainer.tokens(best), trainer.count(best)));
-                observer.finished(Stage::Replay);
+                trainer.finished(observer);
                 return Ok(Some(Deviation {
                     merge: number,
                     chosen,
@@ -127,8 +126,8 @@ fn verify(
                 }));
             }
         }
-        observer.advanced(Stage::Replay, 1);
+        trainer.report(observer);
     }
-    observer.finished(Stage::Replay);
+    trainer.finished(observer);
     Ok(None)
 }

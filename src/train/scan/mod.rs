@@ -24,9 +24,10 @@ use text::{
 };
 
 use super::corpus::SCAN_SEPARATOR;
+use super::progress::TrainProgress;
 use super::tie_break::ById;
 use super::{Merge, MergeLog, Merges, Score, TrainConfig};
-use crate::base::int::{Count, to_u64};
+use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::count::PretokenCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -181,7 +182,14 @@ impl<'a> Scanner<'a> {
         tuning: ScanTuning,
         observer: &'a dyn Observer,
     ) -> Result<Scanner<'a>> {
+        // The text is laid out, its pairs are counted, and its rare bytes are found.
+        const PASSES: u64 = 3;
+        let length = text::joined_length(&pretokens).unwrap_or_default();
+        observer.started(Stage::Prepare, Some(PASSES * length));
         let JoinedSequences { bytes, separator, separator_positions, separators } = join(pretokens);
+        observer.advanced(Stage::Prepare, to_u64(bytes.len()));
+        // All tokens but one of each sequence.
+        let mergeable = bytes.len().saturating_sub(1 + 2 * u64_to_usize(separators));
         let token_count = to_u64(bytes.len()) - separators;
         let mut text = CodeText::new(bytes, tuning.chunk);
         let mut counts = count_pairs(&text, observer)?;
@@ -200,6 +208,7 @@ impl<'a> Scanner<'a> {
         let kept =
             |byte: &u8| Some(*byte) == separator || rare.as_ref().is_some_and(|rare| rare.code == *byte);
         let free = (0..=255).rev().filter(|byte| !frequent(byte) && !kept(byte)).map(Code::from);
+        let progress = TrainProgress::new(Stage::Train, config.merges, config, mergeable);
         let mut scanner = Scanner {
             order: ById::new(config.tie_break),
             tuning,
@@ -211,7 +220,7 @@ impl<'a> Scanner<'a> {
             free: free.take(tuning.narrow_merges).collect(),
             rare: None,
             token_count,
-            log: MergeLog::new(config, token_count),
+            log: MergeLog::new(config, token_count, progress),
             costs: CostTracker::default(),
         };
         (0..=255).filter(frequent).for_each(|byte| scanner.add_byte(byte, Code::from(byte)));
@@ -227,6 +236,7 @@ impl<'a> Scanner<'a> {
     /// or lists are cheaper.
     fn run(mut self) -> Result<Scanned<'a>> {
         let config = self.log.config;
+        self.log.progress.prepared(0, self.observer);
         let exhausted = loop {
             let wanted = self.log.remaining();
             if wanted == 0 {
@@ -260,6 +270,11 @@ impl<'a> Scanner<'a> {
             self.merge(batch)?;
         };
         Ok(self.finish(exhausted))
+    }
+
+    /// Number of further codes that two bytes give, if codes have one byte now.
+    fn codes_to_come(&self) -> usize {
+        if self.is_wide() { 0 } else { self.tuning.max_codes.saturating_sub(256) }
     }
 
     /// Whether codes have two bytes.
@@ -308,11 +323,14 @@ impl<'a> Scanner<'a> {
             rule.new_code = self.free.pop().expect("no more pairs are chosen than there are codes");
         }
         let rules = BatchRules::new(batch);
+        let merges = rules.list.len();
+        let limit = self.log.merges.len() + merges + self.free.len() + self.codes_to_come();
+        self.log.progress.work.scanned(merges, self.token_count, self.tuning.codes_per_merge, limit);
         apply(&rules, &mut self.text, &mut self.counts, self.tuning.engine, self.observer)?;
         for rule in &rules.list {
             self.note(rule);
         }
-        self.observer.advanced(Stage::Train, to_u64(rules.list.len()));
+        self.log.report(self.observer);
         Ok(())
     }
 
@@ -331,7 +349,9 @@ impl<'a> Scanner<'a> {
                 self.counts.get(rule.new_code, rule.new_code) + self.counts.get(rule.new_code, rule.left);
         }
         self.token_count -= merged;
-        self.log.push(Merge { left, right, count: Count::new(rule.count) }, self.token_count);
+        let merge = Merge { left, right, count: Count::new(rule.count) };
+        // Scanned sequences have weight 1, so pairs occur at as many positions as their counts say.
+        self.log.push(merge, u64_to_usize(rule.count), self.token_count);
     }
 
     /// Length in bytes of the token with this code.
@@ -340,11 +360,17 @@ impl<'a> Scanner<'a> {
     }
 
     /// The result. `exhausted` says that no pair is left that may be merged.
-    fn finish(self, exhausted: bool) -> Scanned<'a> {
+    fn finish(mut self, exhausted: bool) -> Scanned<'a> {
+        // The text gets the ids of training and is laid out for lists; its pairs are counted and listed.
+        const PASSES: usize = 4;
         let continues = !exhausted && self.log.remaining() > 0;
         let text = continues.then(|| {
+            let length = self.text.lengths.iter().sum::<usize>();
+            self.log.progress.prepare(PASSES * length, self.observer);
             let shared = self.rare.as_ref().map(|rare| (rare.code, &*rare.bytes));
-            to_token_ids(&self.text, &self.ids, shared)
+            let token_ids = to_token_ids(&self.text, &self.ids, shared);
+            self.observer.advanced(Stage::Prepare, to_u64(length));
+            token_ids
         });
         Scanned { text, log: self.log, tokens: self.token_count }
     }

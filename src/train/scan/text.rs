@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::base::int::{Count, to_u64, u64_to_usize};
 use crate::count::PretokenCounts;
 use crate::error::Result;
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 
 /// Code of a token in the scanned text.
 pub(super) type Code = u16;
@@ -356,6 +356,7 @@ pub(super) fn count_pairs(text: &CodeText, observer: &dyn Observer) -> Result<Pa
         .try_fold(new, |mut counters, chunk| -> Result<Counters> {
             observer.checkpoint()?;
             count_byte_pairs(&mut counters, chunk);
+            observer.advanced(Stage::Prepare, to_u64(chunk.len()));
             Ok(counters)
         })
         .try_reduce_with(|sum, more| Ok(sum.add(more)))
@@ -384,7 +385,12 @@ pub(super) fn share_code(
     }
     let chunks = text.low.par_chunks_mut(text.chunk_capacity);
     let lists: Vec<Vec<u8>> = chunks
-        .map(|chunk| observer.checkpoint().map(|()| replace_rare(&rare, chunk)))
+        .map(|chunk| {
+            observer.checkpoint()?;
+            let list = replace_rare(&rare, chunk);
+            observer.advanced(Stage::Prepare, to_u64(chunk.len()));
+            Ok(list)
+        })
         .collect::<Result<_>>()?;
     Ok(RareBytes { bytes: lists.concat(), ..rare })
 }
