@@ -35,6 +35,27 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Name of the kind, for machines to read: `failed`, `usage`, `mismatch`, `network`, `authorisation`, `disk_full`,
+    /// `memory`, `input_changed`, `system` or `interrupted`. The program gives it with `--json`. Names do not change.
+    ///
+    /// ```
+    /// assert_eq!(tokenmill::ErrorKind::DiskFull.name(), "disk_full");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Failed => "failed",
+            ErrorKind::Usage => "usage",
+            ErrorKind::Mismatch => "mismatch",
+            ErrorKind::Network => "network",
+            ErrorKind::Authorisation => "authorisation",
+            ErrorKind::DiskFull => "disk_full",
+            ErrorKind::Memory => "memory",
+            ErrorKind::InputChanged => "input_changed",
+            ErrorKind::System => "system",
+            ErrorKind::Interrupted => "interrupted",
+        }
+    }
+
     /// The kind of the [`Error`] that an I/O error wraps, if it wraps one.
     pub(crate) fn of_wrapped(cause: &io::Error) -> Option<ErrorKind> {
         Some(cause.get_ref()?.downcast_ref::<Error>()?.kind())

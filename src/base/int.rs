@@ -160,7 +160,8 @@ pub(crate) static ALL_BYTES: [u8; 256] = {
 };
 
 /// The whole part of a float: 0 for negative values and NaN, and at most 2⁶⁴ − 1.
-pub(crate) const fn truncate_to_u64(value: f64) -> u64 {
+#[doc(hidden)]
+pub const fn truncate_to_u64(value: f64) -> u64 {
     value as u64
 }
 

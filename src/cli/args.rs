@@ -25,6 +25,8 @@ use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
 use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt, TransformersConfig};
 
+use super::terminal::LogFormat;
+
 /// How to go on, shown after the short help.
 const NEXT: &str = "\
 `tokenmill COMMAND -h` shows the usual flags of a command, and examples;
@@ -70,6 +72,9 @@ pub(super) struct Global {
     /// Print more about what is done
     #[arg(long, short, global = true, conflicts_with = "quiet", hide_short_help = true)]
     pub(super) verbose: bool,
+    /// The form of messages and progress on standard error
+    #[arg(long, global = true, value_name = "FORMAT", default_value_t, value_enum, hide_short_help = true)]
+    pub(super) log_format: LogFormat,
     /// Number of threads [default: one for each core]
     #[arg(long, global = true, value_name = "N", value_parser = |text: &str| number_up_to(text, MAX_THREADS), hide_short_help = true)]
     pub(super) threads: Option<u64>,
@@ -140,7 +145,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
 /// The flags of [`Global`] that have no effect on a command. Its help leaves them out.
 fn without_effect(command: &str) -> &'static [&'static str] {
     match command {
-        "completions" | "schema" | "man" => &["json", "quiet", "verbose", "threads", "memory"],
+        "completions" | "schema" | "man" => &["json", "quiet", "verbose", "log_format", "threads", "memory"],
         "tokens" | "inspect" | "convert" => &["verbose", "threads", "memory"],
         "verify" => &["verbose", "memory"],
         "merge-counts" => &["verbose", "threads"],

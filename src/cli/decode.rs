@@ -46,6 +46,7 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
     match &args.verify {
         Some(input) => verify(&rows, args, input, session, &progress),
         None => {
+            progress.make_way();
             let mut out = results();
             let json = session.json();
             rows.each(&progress, &mut |text| {

@@ -354,6 +354,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     let reading = Plan { threads: 1, ..plan.clone() };
     let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
     let measured = with_threads(plan.threads, || measure(args, &path, &input, plan.threads, &progress))?;
+    progress.make_way();
     session.print_result(|| &measured, |out| measured.write(out))?;
     Ok(session.done(input.skipped(&progress)))
 }

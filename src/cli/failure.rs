@@ -1,6 +1,6 @@
 //! Messages and exit codes for commands that fail.
 //!
-//! There are two forms of the same message. At a terminal, miette draws it with a frame, colours and a quotation of
+//! There are three forms of the same message. For programs, it is a JSON object. At a terminal, miette draws it with a frame, colours and a quotation of
 //! the recipe. Everywhere else it is one line for the error and one for the help, so that scripts and logs can search
 //! it. Both forms hide secrets and escape control characters, because errors quote file names, servers and recipes.
 
@@ -9,12 +9,16 @@ use std::io;
 use std::sync::Arc;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use serde_json::{Value, json};
+use tokenmill::base::int::to_u64;
 use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
 use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
-use super::terminal::{Style, WITHOUT_MEMORY, escape_controls, mask_controls, on_one_line, safe_line};
+use super::terminal::{
+    Style, WITHOUT_MEMORY, escape_controls, log_object, mask_controls, on_one_line, safe_line, with_unit,
+};
 
 /// Why a command ends before its work is done.
 ///
@@ -115,6 +119,45 @@ impl Failure {
         debug_assert!(written.is_ok(), "a String takes all that is written");
         if style.drawn { text } else { escape_controls(&text) }
     }
+
+    /// Returns the failure as a line of JSON, with its exit code, without a line break. Secrets are hidden.
+    ///
+    /// `kind` is the [name](ErrorKind::name) of the kind. Several mistakes are a list, and the message is their number.
+    pub(super) fn as_json(&self) -> String {
+        let (message, mut fields) = match self {
+            Failure::Error(error) => {
+                let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+                let causes: Vec<String> = causes.map(|cause| without_secrets(&cause.to_string())).collect();
+                let help = error.help().map(without_secrets);
+                (
+                    without_secrets(&error.to_string()),
+                    json!({ "causes": causes, "help": help, "place": null }),
+                )
+            }
+            Failure::Mistakes(mistakes) => {
+                let all: Vec<Value> =
+                    mistakes.iter().map(|mistake| mistake_as_json(mistakes, mistake)).collect();
+                match &all[..] {
+                    [only] => (only["message"].as_str().unwrap_or_default().to_owned(), only.clone()),
+                    _ => {
+                        let least = if mistakes.may_be_more() { "at least " } else { "" };
+                        let message = format!("{least}{}", with_unit(to_u64(all.len()), "mistake"));
+                        (message, json!({ "causes": [], "help": null, "place": null, "mistakes": all }))
+                    }
+                }
+            }
+        };
+        fields["kind"] = json!(self.kind().name());
+        fields["exit_code"] = json!(self.code());
+        log_object("error", fields.as_object().expect("made as an object"), &message)
+    }
+}
+
+/// Returns a mistake as JSON: message, help, and its place if it is in a recipe.
+fn mistake_as_json(mistakes: &Mistakes, mistake: &Mistake) -> Value {
+    let place = mistakes.place(mistake).map(|place| without_secrets(&place.to_string()));
+    let help = mistake.help.as_deref().map(without_secrets);
+    json!({ "message": without_secrets(&mistake.message), "causes": [], "help": help, "place": place })
 }
 
 /// Writes an error with its causes on one line, and its help on the next.

@@ -28,14 +28,15 @@ use std::env;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use args::{Cli, Command, parser};
+use args::{Cli, Command, Global, parser};
 use clap::error::ErrorKind;
 use clap::{ColorChoice, FromArgMatches, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use failure::Failure;
+use serde_json::json;
 use session::{Done, Session, print_as_is, printing};
-use terminal::{Interrupt, Style, choose_colours, escape_controls};
+use terminal::{Interrupt, LogFormat, Style, choose_colours, escape_controls, log_object};
 use tokenmill::split::Instructions;
 
 /// Runs the program and returns its exit code.
@@ -59,7 +60,7 @@ pub(crate) fn main() -> ExitCode {
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(cause) => {
-            return failed(&tokenmill::Error::io("listen to", "signals", cause).into());
+            return failed(&tokenmill::Error::io("listen to", "signals", cause).into(), &cli.global);
         }
     };
     let session = Session::new(&cli.global, interrupt.clone());
@@ -68,10 +69,14 @@ pub(crate) fn main() -> ExitCode {
         Ok(Done::Skipped) => ExitCode::from(failure::SKIPPED),
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) if failure.kind() == tokenmill::ErrorKind::Interrupted => {
-            say(&interrupted(&cli.command));
+            let message = interrupted(&cli.command, session.has_downloaded());
+            match is_json(&cli.global) {
+                true => say(&interrupted_as_json(&message, interrupt.code())),
+                false => say(&message),
+            }
             ExitCode::from(interrupt.code())
         }
-        Err(failure) => failed(&failure),
+        Err(failure) => failed(&failure, &cli.global),
     }
 }
 
@@ -85,6 +90,8 @@ fn refused(refusal: &clap::Error) -> ExitCode {
     // If nobody reads the message, the exit code still shows the failure.
     if refusal.kind() == ErrorKind::DisplayVersion && words.iter().any(is_verbose) {
         let _ = print_as_is(|out| out.write_all(version_in_full().as_bytes()));
+    } else if refusal.use_stderr() && wants_json(&words) {
+        return failed_in_json(&usage(refusal));
     } else {
         let _ = refusal.print();
     }
@@ -155,10 +162,37 @@ fn quiet_caught_panics() {
     }));
 }
 
-/// Prints a failure and returns its exit code. The message goes to standard error in every mode, also with `--quiet`
-/// and `--json`.
-fn failed(failure: &Failure) -> ExitCode {
+/// Returns whether errors are printed as JSON: if results are, or if all messages are.
+fn is_json(global: &Global) -> bool {
+    global.json || global.log_format == LogFormat::Json
+}
+
+/// Returns the same for a command line that cannot be parsed, from its words.
+fn wants_json(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--json" || word == "--log-format=json")
+        || words.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
+}
+
+/// Returns a mistake in the command line as a failure. Its first paragraph is the message, the others are the help.
+fn usage(refusal: &clap::Error) -> Failure {
+    let text = refusal.render().to_string();
+    let (message, help) = text.trim().split_once("\n\n").unwrap_or((text.trim(), ""));
+    let error = tokenmill::Error::usage(message.strip_prefix("error: ").unwrap_or(message));
+    Failure::Error(if help.is_empty() { error } else { error.with_help(help.trim().to_owned()) })
+}
+
+/// Prints a failure and returns its exit code. The message goes to standard error in every mode, also with `--quiet`.
+fn failed(failure: &Failure, global: &Global) -> ExitCode {
+    if is_json(global) {
+        return failed_in_json(failure);
+    }
     say(&failure.shown(Style::of(&stderr())));
+    ExitCode::from(failure.code())
+}
+
+/// Does the same in JSON.
+fn failed_in_json(failure: &Failure) -> ExitCode {
+    say(&(failure.as_json() + "\n"));
     ExitCode::from(failure.code())
 }
 
@@ -170,15 +204,29 @@ fn say(message: &str) {
 
 /// Returns the message after an interruption: how to continue.
 ///
-/// `run` and `encode` keep a journal and continue. The other commands keep no partial result and start over. The
-/// command line is shown with secrets hidden, so a user may have to fill them in again.
-fn interrupted(command: &Command) -> String {
-    let can_resume = matches!(command, Command::Run(_) | Command::Encode(_));
-    let to = if can_resume { "continue from what is finished" } else { "start over" };
+/// `run` and `encode` keep a journal and continue. The other commands keep no partial result, but what they have
+/// downloaded is kept, also a part of a file. The command line is shown with secrets hidden, so a user may have to fill
+/// them in again.
+fn interrupted(command: &Command, has_downloaded: bool) -> String {
+    let to = match command {
+        Command::Run(_) | Command::Encode(_) => "continue from what is finished",
+        _ if has_downloaded => "continue from what is downloaded",
+        _ => "start over",
+    };
     let command = escape_controls(&session::command_line());
     format!(
         "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"
     )
+}
+
+/// Returns the message after an interruption as a line of JSON. Its second line, the command, becomes the help.
+fn interrupted_as_json(message: &str, code: u8) -> String {
+    let (message, command) = message.trim_end().split_once(":\n  ").unwrap_or((message, ""));
+    let fields = json!({
+        "causes": [], "help": command, "place": null,
+        "kind": tokenmill::ErrorKind::Interrupted.name(), "exit_code": code,
+    });
+    log_object("error", fields.as_object().expect("made as an object"), message) + "\n"
 }
 
 /// Prints the completion script for a shell.
@@ -220,4 +268,32 @@ fn man() -> Result<Done, Failure> {
         commands.into_iter().try_for_each(|command| Man::new(command).render(out))
     })?;
     Ok(Done::Whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// After an interruption, the message says what is kept.
+    #[test]
+    fn an_interruption_says_what_is_kept() {
+        let message = |words: &[&str], has_downloaded| {
+            let cli = Cli::try_parse_from([&["tokenmill"], words].concat()).expect("a command line");
+            interrupted(&cli.command, has_downloaded)
+        };
+        let train = ["train", "a.txt", "-o", "made", "--vocab-size", "300"];
+        assert!(message(&train, false).contains("To start over, give the same command again:\n  "));
+        assert!(message(&train, true).contains("To continue from what is downloaded, give the same"));
+        for has_downloaded in [false, true] {
+            let run = message(&["run", "r.toml"], has_downloaded);
+            assert!(run.contains("To continue from what is finished, give the same"), "{run}");
+        }
+        let json = interrupted_as_json(&message(&train, false), 130);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!((&json["kind"], &json["exit_code"]), (&json!("interrupted"), &json!(130)));
+        let said = json["message"].as_str().expect("a text");
+        assert!(said.ends_with("To start over, give the same command again"), "{said}");
+    }
 }

@@ -7,8 +7,9 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -27,7 +28,7 @@ use super::args::Global;
 use super::environment::system_environment;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::terminal::{EscapingWriter, Interrupt, Style, escape_controls_in_json, on_one_line};
+use super::terminal::{EscapingWriter, Interrupt, Style, escape_controls_in_json};
 
 /// Time to wait for text (200 ms) before checking whether the program was asked to stop. So the program notices a
 /// signal after this time at most.
@@ -52,15 +53,17 @@ pub(super) struct Session<'a> {
     global: &'a Global,
     /// The signals that arrived so far; shared with everything that can be stopped.
     interrupt: Interrupt,
+    /// Whether a download has begun; shared with the reports of progress.
+    downloaded: Arc<AtomicBool>,
 }
 
 impl<'a> Session<'a> {
     /// The signal handlers of `interrupt` are already installed.
     pub(super) fn new(global: &'a Global, interrupt: Interrupt) -> Session<'a> {
-        Session { global, interrupt }
+        Session { global, interrupt, downloaded: Arc::default() }
     }
 
-    /// Returns whether results should be printed as JSON. Messages do not change with it.
+    /// Returns whether results should be printed as JSON. Errors are JSON then, too; other messages are not.
     pub(super) fn json(&self) -> bool {
         self.global.json
     }
@@ -74,7 +77,14 @@ impl<'a> Session<'a> {
     /// Starts to report progress on standard error. Nothing is reported with `--quiet`. The report ends when the
     /// returned value is dropped.
     pub(super) fn progress(&self) -> Progress {
-        Progress::start(self.global.quiet, Style::of(&io::stderr()), self.interrupt.clone())
+        let format = (!self.global.quiet).then_some(self.global.log_format);
+        let downloaded = Arc::clone(&self.downloaded);
+        Progress::start(format, Style::of(&io::stderr()), self.interrupt.clone(), downloaded)
+    }
+
+    /// Returns whether a download has begun. The part of it that arrived is kept.
+    pub(super) fn has_downloaded(&self) -> bool {
+        self.downloaded.load(Ordering::Relaxed)
     }
 
     /// Returns the memory limit: that of the flag, or else that of the environment. It is for commands without a
@@ -133,8 +143,7 @@ impl<'a> Session<'a> {
     /// name cannot imitate a second message.
     pub(super) fn say(&self, line: &str) {
         if !self.global.quiet {
-            // An error is ignored, since standard error is the only place to report it.
-            let _ = writeln!(io::stderr(), "{}", on_one_line(line));
+            self.global.log_format.print(line);
         }
     }
 

@@ -4,9 +4,13 @@ use std::env;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
@@ -250,6 +254,43 @@ pub(super) fn choose_colours(choice: Option<clap::ColorChoice>) {
         Some(clap::ColorChoice::Never) => ColorChoice::Never,
     };
     choice.write_global();
+}
+
+/// The form of messages and progress on standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// Lines for people, and bars at a terminal.
+    #[default]
+    Text,
+    /// One JSON object per line, never bars.
+    Json,
+}
+
+impl LogFormat {
+    /// Prints a line on standard error that is not an error: as it is, or as the message of a JSON object.
+    pub(super) fn print(self, line: &str) {
+        let line = match self {
+            LogFormat::Text => on_one_line(line),
+            LogFormat::Json => log_object("info", &Map::new(), line),
+        };
+        // An error is ignored, since standard error is the only place to report it.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+/// Returns a line of a log in JSON: the time, the level, the fields, and the message. Control characters are escaped.
+pub(super) fn log_object(level: &str, fields: &Map<String, Value>, message: &str) -> String {
+    let mut object = Map::new();
+    object.insert("time".to_owned(), json!(time_of_day()));
+    object.insert("level".to_owned(), json!(level));
+    object.extend(fields.clone());
+    object.insert("message".to_owned(), json!(message));
+    escape_controls_in_json(&Value::Object(object).to_string())
+}
+
+/// Returns the time now in UTC, to the second, as RFC 3339 writes it: `2026-01-31T12:00:00Z`.
+pub(super) fn time_of_day() -> String {
+    DateTime::<Utc>::from(SystemTime::now()).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Exit code (8) of a command that needs more memory than its limit permits or the machine has. It is here because

@@ -1,5 +1,6 @@
 //! Tests of training: every loop against the reference, continuing, and verifying.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::collection::vec;
@@ -17,7 +18,7 @@ use super::{
 use crate::base::int::{Count, to_u64, to_usize};
 use crate::base::test_support::{one_case_in, with_threads};
 use crate::count::PretokenCounts;
-use crate::observer::Silent;
+use crate::observer::{Silent, Stage};
 
 /// Random sequences: over alphabets of one to four symbols with long runs, or over all bytes.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
@@ -94,6 +95,86 @@ proptest! {
         let learned = learn_merges(pretokens.clone(), &config, &heard).unwrap();
         prop_assert_eq!(heard.0.into_inner(), to_u64(learned.merges.len()));
         prop_assert_eq!(learned, reference::learn_merges(&pretokens, &config));
+    }
+}
+
+/// What an observer hears of each stage, in order, without the amounts.
+#[derive(Default)]
+struct Recorder {
+    calls: Mutex<Vec<(&'static str, Stage)>>,
+    /// Totals and amounts of preparing.
+    prepared: [AtomicU64; 2],
+    /// The work done and left after each report.
+    work: Mutex<Vec<(f64, f64)>>,
+}
+
+impl crate::Observer for Recorder {
+    fn started(&self, stage: Stage, total: Option<u64>) {
+        self.calls.lock().unwrap().push(("started", stage));
+        if stage == Stage::Prepare {
+            self.prepared[0].fetch_add(total.expect("it is known"), Ordering::Relaxed);
+        }
+    }
+
+    fn advanced(&self, stage: Stage, amount: u64) {
+        if stage == Stage::Prepare {
+            self.prepared[1].fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    fn estimated(&self, _stage: Stage, done: f64, left: f64) {
+        self.work.lock().unwrap().push((done, left));
+    }
+
+    fn finished(&self, stage: Stage) {
+        self.calls.lock().unwrap().push(("finished", stage));
+    }
+}
+
+/// Preparing is a stage before merging, whatever the loop, and is reported as a whole. Work only grows, and none is
+/// left at the end.
+#[test]
+fn preparing_is_reported_before_merging() {
+    let words: [(&[u8], _); 3] =
+        [(b"lower", Count::new(5)), (b"lowest", Count::new(3)), (b"newer", Count::ONE)];
+    let words = PretokenCounts::from_iter(words);
+    let long: Vec<u8> =
+        (0..400_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 7).collect();
+    let long = PretokenCounts::from_iter([(&*long, Count::ONE)]);
+    let few = learn_merges(words.clone(), &TrainConfig::new(2), &Silent).unwrap().merges;
+    let by_length = TrainConfig { score: Score::CountLength, ..TrainConfig::new(5) };
+    let learn = |pretokens: &PretokenCounts, config: &TrainConfig| {
+        let heard = Recorder::default();
+        learn_merges(pretokens.clone(), config, &heard).unwrap();
+        heard
+    };
+    let extended = Recorder::default();
+    extend_merges(words.clone(), &few, &TrainConfig::new(4), &extended).unwrap();
+    for (what, heard) in [
+        ("lists", learn(&words, &TrainConfig::new(5))),
+        ("no merges", learn(&words, &TrainConfig::new(0))),
+        ("too few pairs", learn(&words, &TrainConfig::new(500))),
+        ("scores", learn(&words, &by_length)),
+        ("scanning", learn(&long, &TrainConfig::new(3))),
+        ("extending", extended),
+    ] {
+        let calls = heard.calls.into_inner().unwrap();
+        let first = [("started", Stage::Prepare), ("finished", Stage::Prepare), ("started", Stage::Train)];
+        assert_eq!(calls[..3], first, "{what}: {calls:?}");
+        assert_eq!(calls.last(), Some(&("finished", Stage::Train)), "{what}: {calls:?}");
+        assert_eq!(calls.iter().filter(|call| call.1 == Stage::Train).count(), 2, "{what}: {calls:?}");
+        let ends =
+            calls[3..calls.len() - 1].chunks(2).all(|pair| pair[0].0 == "started" && pair[1].0 == "finished");
+        assert!(ends, "{what}: {calls:?}");
+        let [total, done] = heard.prepared.map(AtomicU64::into_inner);
+        // Text without rare bytes needs no pass for them, and no merges need no lists.
+        assert!(
+            done <= total && (done == total || ["scanning", "no merges"].contains(&what)),
+            "{what}: {done} of {total}"
+        );
+        let work = heard.work.into_inner().unwrap();
+        assert!(work.is_sorted_by(|one, two| one.0 <= two.0), "{what}: {work:?}");
+        assert_eq!(work.last().map(|(_, left)| *left), Some(0.0), "{what}");
     }
 }
 

@@ -551,3 +551,97 @@ fn a_pipe_that_nobody_writes_to_can_be_interrupted() {
         assert_eq!(waiting.wait().expect("an end").code(), Some(143), "{arguments:?}");
     }
 }
+
+/// Lines of a log begin with the time in UTC. What a command has done does not, and neither do errors.
+#[test]
+fn lines_of_a_log_begin_with_the_time() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let (said, _) = both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3", "--seed", "3"], 0);
+    let after_time = |line: &'static str| {
+        let line =
+            said.lines().find(|said| said.contains(line)).unwrap_or_else(|| panic!("{line} in\n{said}"));
+        let (time, rest) = line.split_once(' ').expect("words");
+        let digits = time.replace(|c: char| c.is_ascii_digit(), "0");
+        (digits == "0000-00-00T00:00:00Z").then(|| rest.to_owned())
+    };
+    assert!(after_time("count: ").is_some_and(|rest| rest.starts_with("count: 57 bytes in ")), "{said}");
+    assert!(after_time("train: ").is_some_and(|rest| rest.starts_with("train: 3 merges in ")), "{said}");
+    assert!(after_time("`seed` has no effect").is_some(), "{said}");
+    assert_eq!(after_time("wrote made"), None);
+}
+
+/// With `--log-format json`, each line is an object. The guide names all its keys.
+#[test]
+fn a_log_in_json_has_an_object_on_each_line() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = ["train", "a.txt", "-o", "made", "--merges", "3", "--seed", "3", "--log-format", "json"];
+    let (said, printed) = both(&folder, &train, 0);
+    assert!(printed.is_empty(), "{printed}");
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let stages: Vec<&str> = lines.iter().filter_map(|line| line["stage"].as_str()).collect();
+    assert_eq!(stages, ["count", "prepare", "train"]);
+    let trained = lines.iter().find(|line| line["stage"] == "train").expect("training");
+    assert_eq!(
+        (&trained["done"], &trained["total"], &trained["unit"]),
+        (&json!(3), &json!(3), &json!("merges"))
+    );
+    assert_eq!((&trained["level"], &trained["state"]), (&json!("progress"), &json!("finished")));
+    let with = |message: &str| lines.iter().find(|line| line["message"].as_str().unwrap().contains(message));
+    assert!(with("`seed` has no effect").is_some_and(|line| line["level"] == "info"), "{said}");
+    assert!(with("wrote made").is_some_and(|line| line["level"] == "info"), "{said}");
+    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide.md")).expect("the guide");
+    let (_, section) = guide.split_once("### Messages for programs").expect("the section");
+    for key in lines.iter().flat_map(|line| line.as_object().expect("an object").keys()) {
+        assert!(section.contains(&format!("`{key}`")), "{key}");
+    }
+    // Nothing but errors is said with `--quiet`.
+    assert_eq!(both(&folder, &[&train[..], &["--quiet"]].concat(), 0).0, "");
+}
+
+/// Runs a command that must fail, and returns the one object on standard error.
+#[track_caller]
+fn error_of(folder: &TempDir, arguments: &[&str], code: i32) -> Value {
+    let (said, _) = both(folder, arguments, code);
+    let error: Value =
+        serde_json::from_str(said.trim_end()).unwrap_or_else(|_| panic!("{arguments:?}: {said}"));
+    assert_eq!((&error["level"], &error["exit_code"]), (&json!("error"), &json!(code)), "{error}");
+    error
+}
+
+/// With `--json`, errors are JSON as well: of an input, of flags, of a recipe, and of the command line itself.
+#[test]
+fn errors_are_json_with_json() {
+    let folder = folder();
+    let count = ["count", "missing.txt", "-o", "c.parquet"];
+    for more in [&["--json"][..], &["--log-format", "json"], &["--log-format=json"], &["--json", "--quiet"]] {
+        let error = error_of(&folder, &[&count[..], more].concat(), 1);
+        assert_eq!((&error["kind"], &error["place"]), (&json!("failed"), &Value::Null), "{error}");
+        assert!(error["message"].as_str().is_some_and(|said| said.contains("missing.txt")), "{error}");
+    }
+    write(&folder, "none.toml", "");
+    let cause = error_of(&folder, &["run", "no.toml", "--json"], 1);
+    assert!(cause["causes"][0].as_str().is_some_and(|cause| cause.contains("No such file")), "{cause}");
+
+    write(
+        &folder,
+        "one.toml",
+        "source = { uri = \"a\", colum = \"b\" }\ntrain = { merges = 3 }\noutput = { dir = \"o\" }\n",
+    );
+    let one = error_of(&folder, &["plan", "one.toml", "--json"], 2);
+    assert_eq!(one["kind"], "usage");
+    assert!(one["place"].as_str().is_some_and(|place| place.starts_with("one.toml:1:")), "{one}");
+    assert!(one["help"].as_str().is_some_and(|help| help.contains("column")), "{one}");
+    write(&folder, "two.toml", "wrong = 1\nnonsense = 2\n");
+    let two = error_of(&folder, &["plan", "two.toml", "--json"], 2);
+    let mistakes = two["mistakes"].as_array().expect("a list");
+    assert!(mistakes.len() >= 2 && mistakes[0]["message"].is_string(), "{two}");
+    assert_eq!(two["message"], format!("{} mistakes", mistakes.len()));
+
+    let flag = error_of(&folder, &["count", "a.txt", "--wrong", "--json"], 2);
+    assert_eq!(flag["message"], "unexpected argument '--wrong' found");
+    assert!(flag["help"].as_str().is_some_and(|help| help.contains("Usage: ")), "{flag}");
+    let (said, _) = both(&folder, &["count", "missing.txt", "-o", "c.parquet"], 1);
+    assert!(said.starts_with("error: "), "{said}");
+}
