@@ -12,7 +12,7 @@ use super::facts::ReportParts;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::resources::Costs;
-use super::state::JobState;
+use super::state::{JobState, StoredSettings};
 use super::tokenizer_files::{remove_others, tokenizer_files, write_tokenizer};
 use super::training::{
     Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
@@ -144,16 +144,21 @@ fn replaced(folder: &Path, split: Option<&str>) -> Result<Option<String>> {
 
 /// The error ([`ErrorKind::Usage`]) for a folder with the result of another job, or with an unfinished one: `held`.
 /// `changed` names what differs. If the folder cannot be read, the error is that.
-pub(super) fn of_another_run(folder: &Path, split: Option<&str>, changed: &str, held: &str) -> Error {
-    let help = match replaced(folder, split) {
+pub(super) fn of_another_run(plan: &Plan, changed: &str, held: &str) -> Error {
+    let help = match replaced(&plan.output, plan.split_name()) {
         Ok(Some(what)) => {
             format!("choose another output folder or --split-name, or replace {what} with --force")
         }
         Ok(None) => "choose another output folder, or replace the existing result with --force".to_owned(),
         Err(error) => return error,
     };
-    let folder = folder.display();
-    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since")).with_help(help)
+    let (folder, keys) = (plan.output.display(), changed_keys(plan));
+    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since{keys}")).with_help(help)
+}
+
+/// The settings that differ from those of the job whose result is in the output folder, for the end of a message.
+fn changed_keys(plan: &Plan) -> String {
+    StoredSettings::of(plan).changed_keys(&StoredSettings::read(&plan.output, plan.split_name()))
 }
 
 /// A job with open inputs and an open output folder. The folder is locked until the value is dropped.
@@ -253,7 +258,8 @@ impl<'a> Job<'a> {
     }
 
     /// Allows replacing the result of another job, or its beginning, if `force` is set. Tells the observer which data
-    /// files are replaced, and why: `changed` names what differs from the other job. It removes nothing itself.
+    /// files are replaced, and why: `changed` names what differs from the other job, and the keys of settings that
+    /// differ are added. It removes nothing itself.
     ///
     /// # Errors
     /// - `force` is not set ([`ErrorKind::Usage`]). `held` names what the folder holds of the other job.
@@ -261,11 +267,12 @@ impl<'a> Job<'a> {
     fn replace(&self, changed: &str, held: &str) -> Result<()> {
         if self.options.force {
             let what = replaced(self.folder.path(), self.plan.split_name())?;
+            let keys = changed_keys(self.plan);
             let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
-            self.observer.noted(&format!("{changed} changed since the last run; doing it again{what}"));
+            self.observer.noted(&format!("{changed} changed since the last run{keys}; doing it again{what}"));
             return Ok(());
         }
-        Err(of_another_run(self.folder.path(), self.plan.split_name(), changed, held))
+        Err(of_another_run(self.plan, changed, held))
     }
 
     /// Checks that the job can write its split beside the other splits of the output, before anything is changed.
@@ -300,6 +307,27 @@ impl<'a> Job<'a> {
         Err(Error::usage(problem).with_help(
             "choose another folder, or encode with the tokenizer that the splits have (`tokenizer` in [encode])",
         ))
+    }
+
+    /// Tells the observer about other splits that may have documents in common with this one. Validation data that
+    /// was trained on shows nothing. Of standard input it is not known whether it is the same.
+    ///
+    /// # Errors
+    /// The manifest cannot be read or is damaged.
+    fn note_common_documents(&self) -> Result<()> {
+        let Some(own) = self.plan.split_name().filter(|_| !self.inputs.read_once()) else { return Ok(()) };
+        let settings = StoredSettings::of(self.plan);
+        let others = self.folder.other_splits()?;
+        for other in others.iter().flat_map(Manifest::split_names) {
+            let state = JobState::read(self.folder.path(), Some(other));
+            let of_other = StoredSettings::read(self.folder.path(), Some(other));
+            if state.is_some_and(|state| state.inputs == self.state.inputs)
+                && let Some(note) = settings.common_documents(own, other, &of_other)
+            {
+                self.observer.noted(&note);
+            }
+        }
+        Ok(())
     }
 
     /// Checks what [`Manifest::verify`] leaves out, and returns the report:
@@ -342,6 +370,7 @@ impl<'a> Job<'a> {
     /// Those of the stages. The finished parts stay in the folder for the next run, unless the input changed.
     fn run(&self) -> Result<Outcome> {
         self.check_splits()?;
+        self.note_common_documents()?;
         self.check_free()?;
         // Data files of another job are removed: beside the tokenizer of this job, they would seem to be encoded with
         // it. Data files of the same job are kept, and encoding continues them. Whether an input that can be read
@@ -359,7 +388,7 @@ impl<'a> Job<'a> {
             }
             forget_learned(&self.folder)?;
         }
-        self.state.write(&self.folder)?;
+        self.state.write(&self.folder, self.plan)?;
         let mut costs = Costs::default();
         let trained = self.learn(&mut costs)?;
         let learned = trained.as_ref().map(|trained| &trained.vocabulary);

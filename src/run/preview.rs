@@ -154,7 +154,7 @@ impl Preview {
     /// Those of the job.
     pub fn check_output(&self, plan: &Plan, force: bool) -> Result<()> {
         OutputFolder::check(&plan.output)?;
-        let of_another = |changed, held| of_another_run(&plan.output, plan.split_name(), changed, held);
+        let of_another = |changed, held| of_another_run(plan, changed, held);
         match self.existing_output {
             ExistingOutput::Other(changed) if !force => Err(of_another(changed, "the result")),
             ExistingOutput::Incomplete(Some(changed)) if !force => {

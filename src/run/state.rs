@@ -1,14 +1,16 @@
-//! Identifies a job by all that its output depends on.
+//! Identifies a job by all that its output depends on, and says how it differs from an earlier job.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
-use super::plan::Plan;
+use super::plan::{EncodedDocuments, Plan};
 use crate::VERSION;
 use crate::base::integrity::sha256;
 use crate::error::Result;
+use crate::sample::SampleConfig;
 use crate::sink::{self, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
@@ -67,12 +69,13 @@ impl JobState {
         }
     }
 
-    /// Stores the state in the folder that will hold the result.
+    /// Stores the state, and the settings of the plan, in the folder that will hold the result.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        sink::write_job(&folder.state(), &StoredState { state: self, split: folder.split() })
+    pub(super) fn write(&self, folder: &OutputFolder, plan: &Plan) -> Result<()> {
+        let settings = StoredSettings::of(plan);
+        sink::write_job(&folder.state(), &StoredState { state: self, split: folder.split(), settings })
     }
 
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none.
@@ -90,4 +93,167 @@ struct StoredState<'a> {
     state: &'a JobState,
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<&'a str>,
+    #[serde(flatten)]
+    settings: StoredSettings,
+}
+
+/// The settings of a job that are stored beside its state, for messages about two jobs.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct StoredSettings {
+    /// Hashes by section and key: [`Plan::setting_hashes`].
+    setting_hashes: BTreeMap<String, String>,
+    /// The sample that is encoded; `None` if nothing is, or if a source has a limit of its own.
+    sample: Option<SampleConfig>,
+}
+
+/// Settings that decide which documents a file holds.
+const DOCUMENT_SETTINGS: [&str; 4] =
+    ["sources.column", "sources.documents", "sources.format", "sources.text"];
+
+impl StoredSettings {
+    /// The settings of a plan.
+    pub(super) fn of(plan: &Plan) -> StoredSettings {
+        let sample = plan.encode.as_ref().and_then(|encode| match encode.documents {
+            EncodedDocuments::All => Some(SampleConfig::default()),
+            EncodedDocuments::Sample => {
+                plan.source_samples.iter().all(SampleConfig::is_everything).then_some(plan.sample)
+            }
+        });
+        StoredSettings { setting_hashes: plan.setting_hashes.clone(), sample }
+    }
+
+    /// The settings that are stored in a folder, for a split if one is named. There are none if the file cannot be
+    /// parsed, or if an earlier version wrote it.
+    pub(super) fn read(folder: &Path, split: Option<&str>) -> StoredSettings {
+        sink::read_job(&state_of(folder, split)).unwrap_or_default()
+    }
+
+    /// The keys of the settings that differ from those of an earlier job, for the end of a message: `` (`seed`) ``.
+    /// Empty if none differs, or if the earlier ones are not known.
+    pub(super) fn changed_keys(&self, earlier: &StoredSettings) -> String {
+        /// Keys that are named, at most.
+        const NAMED: usize = 4;
+        let (now, before) = (&self.setting_hashes, &earlier.setting_hashes);
+        let all = now.keys().chain(before.keys());
+        let changed: BTreeSet<&str> =
+            all.filter(|key| now.get(*key) != before.get(*key)).map(|key| recipe_key(key)).collect();
+        if before.is_empty() || changed.is_empty() {
+            return String::new();
+        }
+        let named: Vec<String> = changed.iter().take(NAMED).map(|key| format!("`{key}`")).collect();
+        let more = if changed.len() > NAMED { " and others" } else { "" };
+        format!(" ({}{more})", named.join(", "))
+    }
+
+    /// Says how the sample of the split `own` and that of the split `other` come to have documents in common, which
+    /// both take from the same input. `None` if they have none, or if that is not known.
+    pub(super) fn common_documents(
+        &self,
+        own: &str,
+        other: &str,
+        of_other: &StoredSettings,
+    ) -> Option<String> {
+        let (sample, other_sample) = (self.sample?, of_other.sample?);
+        let same_documents = DOCUMENT_SETTINGS
+            .iter()
+            .all(|key| self.setting_hashes.get(*key) == of_other.setting_hashes.get(*key));
+        (same_documents && may_overlap(&sample, &other_sample)).then(|| {
+            format!(
+                "the splits {other:?} and {own:?} may have documents in common: they are of the same input, \
+                 {other:?} with {}, {own:?} with {}. Give both the same `shuffle_buffer` and `seed`, one of them \
+                 `skip`, and the other `take` with the same number",
+                sample_in_words(&other_sample),
+                sample_in_words(&sample)
+            )
+        })
+    }
+}
+
+/// Whether a document may be in both samples of one input. They have none in common only if their documents come in
+/// the same order, and one of them ends before the other begins.
+fn may_overlap(one: &SampleConfig, two: &SampleConfig) -> bool {
+    let order = |sample: &SampleConfig| {
+        let seed = if sample.shuffle_buffer == 0 { 0 } else { sample.seed };
+        (sample.every.max(1), sample.shuffle_buffer, seed)
+    };
+    let end = |sample: &SampleConfig| sample.take.map_or(u64::MAX, |take| sample.skip.saturating_add(take));
+    order(one) != order(two) || one.skip.max(two.skip) < end(one).min(end(two))
+}
+
+/// The rules of a sample that have an effect, by their keys.
+fn sample_in_words(sample: &SampleConfig) -> String {
+    let SampleConfig { every, shuffle_buffer, seed, skip, take, max_bytes } = *sample;
+    let is_shuffled = shuffle_buffer > 0;
+    let rules = [
+        ("every", (every > 1).then_some(every)),
+        ("shuffle_buffer", is_shuffled.then_some(shuffle_buffer)),
+        ("seed", is_shuffled.then_some(seed)),
+        ("skip", (skip > 0).then_some(skip)),
+        ("take", take),
+        ("max_bytes", max_bytes),
+    ];
+    let rules: Vec<String> =
+        rules.into_iter().filter_map(|(key, value)| Some(format!("`{key}` {}", value?))).collect();
+    if rules.is_empty() { "all documents".to_owned() } else { rules.join(", ") }
+}
+
+/// The key of a recipe for a setting, which is named by section and key.
+fn recipe_key(setting: &str) -> &str {
+    match setting.rsplit('.').next().unwrap_or(setting) {
+        "merges" | "smaller" => "vocab_size",
+        "text" => "template",
+        "trained" => "tokenizer",
+        "limits" => "take",
+        "files" => "counts",
+        "weights" => "weight",
+        "rule" => "pack",
+        "kept" => "extend",
+        key => key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_apart_only_in_one_order_and_one_after_the_other() {
+        let all = SampleConfig::default();
+        let shuffled = SampleConfig { shuffle_buffer: 100, seed: 1, ..all };
+        let skips = SampleConfig { skip: 500, ..shuffled };
+        let takes = SampleConfig { take: Some(500), ..shuffled };
+        for (one, two, overlap) in [
+            (all, all, true),
+            (skips, takes, false),
+            (skips, SampleConfig { take: Some(501), ..takes }, true),
+            (skips, SampleConfig { seed: 0, ..takes }, true),
+            (skips, SampleConfig { shuffle_buffer: 0, ..takes }, true),
+            (skips, SampleConfig { every: 2, ..takes }, true),
+            (all, takes, true),
+            (SampleConfig { skip: 500, seed: 7, ..all }, SampleConfig { take: Some(500), ..all }, false),
+        ] {
+            assert_eq!(
+                (may_overlap(&one, &two), may_overlap(&two, &one)),
+                (overlap, overlap),
+                "{one:?} {two:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn settings_that_differ_are_named_by_their_keys() {
+        let stored = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, hash)| ((*key).to_owned(), (*hash).to_owned()));
+            StoredSettings { setting_hashes: pairs.collect(), sample: None }
+        };
+        let now = stored(&[("sample.seed", "a"), ("sources.take", "b"), ("train.merges", "c")]);
+        for (earlier, named) in [
+            (&now, ""),
+            (&stored(&[]), ""),
+            (&stored(&[("sample.seed", "a"), ("sources.take", "x")]), " (`take`, `vocab_size`)"),
+        ] {
+            assert_eq!(now.changed_keys(earlier), named);
+        }
+    }
 }

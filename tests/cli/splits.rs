@@ -80,6 +80,28 @@ fn the_card_has_all_splits() {
     }
 }
 
+/// A note says that two splits of one input may have documents in common, unless both have the same order and one
+/// ends where the other begins.
+#[test]
+fn splits_with_common_documents_are_told() {
+    let folder = folder();
+    let lines: String = (0..40).map(|line| format!("the cat sat on mat {line}\n")).collect();
+    write(&folder, "a.txt", lines);
+    done(&folder, &["train", "a.txt", "-o", "tokenizer", "--merges", "3"]);
+    let encode = |split: &str, sample: &[&str]| {
+        let encode = ["encode", "a.txt", "-t", "tokenizer", "-o", "out", "--documents", "line"];
+        done(&folder, &[&encode[..], &["--split-name", split, "--force"], sample].concat())
+    };
+    let told = "may have documents in common";
+    assert!(!encode("train", &["--skip", "10", "--shuffle-buffer", "20", "--seed", "1"]).contains(told));
+    let said = encode("validation", &["--take", "10", "--shuffle-buffer", "20"]);
+    for part in ["\"train\" and \"validation\"", told, "`seed` 1, `skip` 10", "`seed` 0, `take` 10"] {
+        assert!(said.contains(part), "{part:?} in {said}");
+    }
+    assert!(!encode("validation", &["--take", "10", "--shuffle-buffer", "20", "--seed", "1"]).contains(told));
+    assert!(encode("test", &[]).contains(told), "it is all of the input");
+}
+
 /// Repairing or replacing a split does not touch the other split.
 #[test]
 fn what_is_done_again_is_one_split() {

@@ -1,6 +1,7 @@
 //! Checks a recipe and completes it with defaults. Each check records its mistakes and continues, so that all are
 //! reported together. Variables in paths are expanded, and relative paths resolved.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -81,12 +82,13 @@ impl Check<'_> {
             threads: self.threads(&recipe.run.threads),
             memory: self.memory(&recipe.run.memory),
             recipe_hash: String::new(),
+            setting_hashes: BTreeMap::new(),
         };
         self.standard_input_once(recipe);
         self.weights_count(recipe);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
-        plan.recipe_hash = super::recipe_hash(&plan, &uris);
+        super::hash_settings(&mut plan, &uris);
         plan
     }
 

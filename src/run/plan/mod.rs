@@ -8,6 +8,7 @@ mod check;
 mod encode;
 mod train;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -61,6 +62,9 @@ pub struct Plan {
     pub memory: ByteCount,
     /// SHA-256, in hex, of all settings on which the output depends. The content of the inputs is no part of it.
     pub recipe_hash: String,
+    /// A short hash of each of these settings, by section and key such as `sample.seed`. They tell in which settings
+    /// two plans differ.
+    pub setting_hashes: BTreeMap<String, String>,
 }
 
 /// What to learn, and where to write it.
@@ -190,16 +194,24 @@ pub enum EncodedDocuments {
     All,
 }
 
-/// The hash of every setting that determines the output. The addresses of sources are hashed as the user wrote them,
-/// so that a corpus or recipe that was moved gives the same bytes. The content of inputs and of a given tokenizer is
-/// identified elsewhere.
+/// Sets the hashes of a plan, whose other fields are complete. `uris` holds the addresses of the sources as the user
+/// wrote them.
+fn hash_settings(plan: &mut Plan, uris: &[&str]) {
+    let settings = hashed_settings(plan, uris);
+    plan.recipe_hash = sha256(settings.to_string());
+    plan.setting_hashes = setting_hashes(&settings);
+}
+
+/// Every setting that determines the output. The addresses of sources are hashed as the user wrote them, so that a
+/// corpus or recipe that was moved gives the same bytes. The content of inputs and of a given tokenizer is identified
+/// elsewhere.
 ///
 /// Rare keys are hashed only if they are set, so that the hashes of recipes without them do not depend on whether
 /// this version knows the keys.
 ///
 /// The number of threads, the memory limit and the output folder are left out. `uris` holds the written addresses in
 /// the order of the sources. The result is the same on every machine.
-fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
+fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
     let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
     let mut canonical = json!({
         "sources": sources.map(|((spec, uri), &weight)| source(spec, uri, weight)).collect::<Vec<_>>(),
@@ -242,7 +254,38 @@ fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     if let Some(path) = plan.train.as_ref().and_then(|train| train.extend.as_ref()) {
         canonical["extend"] = json!(path);
     }
-    sha256(canonical.to_string())
+    canonical
+}
+
+/// A short hash of each setting, by section and key. The values that the sources have for a key are hashed together.
+/// Settings without a value are left out.
+fn setting_hashes(settings: &Value) -> BTreeMap<String, String> {
+    /// Hex digits of a hash. Two values differ in them, but for one case in 2⁶⁴.
+    const DIGITS: usize = 16;
+    let mut values: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    for (section, value) in settings.as_object().into_iter().flatten() {
+        let parts = match value {
+            Value::Array(parts) => parts.as_slice(),
+            _ => std::slice::from_ref(value),
+        };
+        for part in parts {
+            let Some(keys) = part.as_object() else {
+                values.entry(section.clone()).or_default().push(part);
+                continue;
+            };
+            // The limits of sources have the keys of a sample, but a source has only these two.
+            let is_key = |key: &str| section != "limits" || ["take", "max_bytes"].contains(&key);
+            for (key, value) in keys.iter().filter(|(key, _)| is_key(key)) {
+                values.entry(format!("{section}.{key}")).or_default().push(value);
+            }
+        }
+    }
+    values.retain(|_, values| !values.iter().all(|value| value.is_null()));
+    let hashed = values.into_iter().map(|(key, mut values)| {
+        values.dedup();
+        (key, sha256(json!(values).to_string())[..DIGITS].to_owned())
+    });
+    hashed.collect()
 }
 
 /// The hashed settings of a source. `stream` is left out: it does not change the text.
@@ -261,7 +304,7 @@ fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
     canonical
 }
 
-/// The hashed settings of training that every plan has. `recipe_hash` adds the rare ones.
+/// The hashed settings of training that every plan has. `hashed_settings` adds the rare ones.
 fn train(plan: &TrainPlan) -> Value {
     json!({
         "smaller": plan.smaller.iter().map(|smaller| smaller.merges).collect::<Vec<_>>(),
@@ -279,7 +322,7 @@ fn train(plan: &TrainPlan) -> Value {
     })
 }
 
-/// The hashed settings of encoding that every plan has. `recipe_hash` adds the rare ones. The path of a given
+/// The hashed settings of encoding that every plan has. `hashed_settings` adds the rare ones. The path of a given
 /// tokenizer is left out, since its content is identified elsewhere.
 fn encode(plan: &EncodePlan) -> Value {
     json!({
