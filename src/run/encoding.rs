@@ -8,7 +8,7 @@ use arrow_schema::FieldRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::inputs::{Inputs, ReadBy, TAKE_MORE};
+use super::inputs::{Inputs, ReadBy};
 use super::plan::{DEFAULT_FILE_TEXT_BYTES, EncodePlan, EncodedDocuments, Plan};
 use super::state::JobState;
 use crate::base::int::{ByteCount, TokenId, to_u64, u64_to_usize, with_unit};
@@ -108,7 +108,7 @@ pub(super) fn encode(
         writer.finish(|_, _| Ok(inputs.as_one_identity(&state.inputs)))
     }?;
     observer.finished(Stage::Encode);
-    note_empty_input(&contents, is_complete, observer);
+    note_empty_input(&contents, inputs, is_complete, observer);
     note_bin_format(encode, to_u64(vocabulary.id_limit()), &contents, observer);
     Ok(Encoded { manifest, contents, reused_bytes, samples: shown_documents.finish() })
 }
@@ -203,9 +203,9 @@ pub(super) fn dataset_config(
 }
 
 /// If there were no documents, or only null ones, tells the observer the probable cause.
-fn note_empty_input(contents: &RowTotals, is_complete: bool, observer: &dyn Observer) {
+fn note_empty_input(contents: &RowTotals, inputs: &Inputs<'_>, is_complete: bool, observer: &dyn Observer) {
     if contents.documents == 0 && !is_complete {
-        observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
+        observer.noted(&format!("the sample has no documents: {}", inputs.why_sample_is_empty()));
     } else if contents.documents == 0 {
         observer.noted("the input has no documents: check that it is the right input");
     } else if contents.null_documents == contents.documents {

@@ -25,10 +25,6 @@ use crate::source::{
 };
 use crate::vocab::{self, TransformersConfig};
 
-/// The help for a sample without documents.
-pub(super) const TAKE_MORE: &str =
-    "take more of the input: a document that does not fit `max_bytes` is not cut";
-
 /// The sources of a plan, listed and open. Their documents can be read any number of times, except from standard
 /// input or a pipe.
 ///
@@ -240,6 +236,24 @@ impl<'a> Inputs<'a> {
     /// Whether the sample is all of the input, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
         self.source_samples.iter().chain([&self.sample]).all(SampleConfig::is_everything)
+    }
+
+    /// The probable reasons why a sample has no documents, with the remedy.
+    pub(super) fn why_sample_is_empty(&self) -> String {
+        let skip = self.sample.skip;
+        let is_text = self.sources.iter().any(|source| source.format() == Some(Format::Text));
+        let limited = |sample: &SampleConfig| sample.max_bytes.is_some();
+        let reasons = [
+            (skip > 0).then(|| format!("the input has no more documents than `skip` leaves out, {skip}")),
+            (skip > 0 && is_text).then(|| {
+                "a text file is one document, unless `documents` (--documents) is `line` or `paragraph`"
+                    .to_owned()
+            }),
+            (skip == 0 || self.source_samples.iter().chain([&self.sample]).any(limited)).then(|| {
+                "take more of the input: a document that does not fit `max_bytes` is not cut".to_owned()
+            }),
+        ];
+        reasons.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
     /// Bytes of text in all documents; `None` if that is not known, exactly or closely, before reading.
@@ -677,11 +691,11 @@ fn note_lost_transformers_settings(train: &TrainPlan, observer: &dyn Observer) {
 /// If rows or files were skipped, the help is the first of them, as that is the probable cause.
 pub(super) fn no_text(inputs: &Inputs<'_>, purpose: &str) -> Error {
     let (whole, help) = if inputs.sample_is_everything() {
-        ("input", "check that the input is the right one, and its column or field")
+        ("input", "check that the input is the right one, and its column or field".to_owned())
     } else {
-        ("sample", TAKE_MORE)
+        ("sample", inputs.why_sample_is_empty())
     };
-    let help = inputs.first_skipped().unwrap_or_else(|| help.to_owned());
+    let help = inputs.first_skipped().unwrap_or(help);
     Error::failed(format!("there is nothing to {purpose} on: the {whole} has no text")).with_help(help)
 }
 

@@ -382,6 +382,11 @@ fn where_nothing_is_encoded_that_is_told() {
     let (_, said) = ended(&folder, &["train", "marked.jsonl", "-o", "none", "--merges", "3"]);
     assert!(said.contains("the fields of the first are body"), "{said}");
     assert!(encode("a.jsonl", &["--max-bytes", "6"]).contains("the sample has no documents: take more"));
+    write(&folder, "book.txt", TEXT);
+    let said = encode("book.txt", &["--skip", "1000"]);
+    for part in ["no more documents than `skip` leaves out, 1000", "a text file is one document"] {
+        assert!(said.contains(part) && !said.contains("max_bytes"), "{said}");
+    }
     assert!(encode("none.jsonl", &[]).contains("the input has no documents: check"));
     let said = encode("a.jsonl", &[]);
     assert!(!said.contains("null") && !said.contains("no documents"), "{said}");
