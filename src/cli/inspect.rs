@@ -375,7 +375,7 @@ impl Output<'_> {
 
     /// Writes the facts for people. An output of only a tokenizer shows its vocabulary, any other its data and files.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Manifest { tool_version, inputs, .. } = &self.manifest;
+        let Manifest { tool_version, inputs, skipped_inputs, .. } = &self.manifest;
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
         match &self.trained {
             Some(trained) => {
@@ -387,6 +387,9 @@ impl Output<'_> {
         }
         writeln!(out, "inputs        {}", inputs.len())?;
         listed(out, inputs.iter().map(shown_input))?;
+        if *skipped_inputs > 0 {
+            writeln!(out, "left out      {skipped_inputs} of the input's rows or files, see report.html")?;
+        }
         if self.trained.is_some() { Ok(()) } else { self.write_files(out) }
     }
 

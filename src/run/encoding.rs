@@ -100,6 +100,7 @@ pub(super) fn encode(
         })?;
         writer.end(span)?;
     }
+    writer.set_skipped_inputs(inputs.skipped_rows().count());
     let (manifest, contents) = if is_complete {
         let identities = inputs.identities_now()?;
         writer.finish(|source, unit| Ok(identities[source][unit].clone()))

@@ -409,7 +409,10 @@ impl<'a> Job<'a> {
         .report()?;
         report::write_of(self.folder.path(), self.folder.additional_split(), &report)?;
         let mut manifest = encoded.map_or_else(
-            || Manifest::new(self.state.fingerprint(), vocabulary.fingerprint()),
+            || Manifest {
+                skipped_inputs: self.inputs.skipped_rows().count(),
+                ..Manifest::new(self.state.fingerprint(), vocabulary.fingerprint())
+            },
             |encoded| encoded.manifest,
         );
         manifest.inputs = self.inputs.listed()?;

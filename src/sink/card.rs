@@ -17,7 +17,8 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 
 /// Writes the dataset card: a head that `load_dataset` and the hub read, and a short text for people.
 ///
-/// `data` are the files of all splits. An existing card is replaced.
+/// `data` are the files of all splits, and `skipped` is the number of rows or files of their inputs that were left
+/// out. An existing card is replaced.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -27,10 +28,11 @@ pub(super) fn write(
     spec: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
+    skipped: u64,
 ) -> Result<HashedFile> {
     let text = match plan.format() {
-        OutputFormat::Parquet => card(plan.split_name(), spec, declaration, data),
-        format => flat_card(format, declaration, data),
+        OutputFormat::Parquet => card(plan.split_name(), spec, declaration, data, skipped),
+        format => flat_card(format, declaration, data, skipped),
     };
     let path = folder.join(CARD_FILE);
     atomic_file::publish_bytes_within(&path, text.as_bytes())?;
@@ -42,8 +44,16 @@ fn row(column: &str, what: &str) -> String {
     format!("| `{}` | {what} |\n", column.escape_debug().to_string().replace('|', "\\|"))
 }
 
+/// A paragraph about the rows or files of the input that were left out; empty if none were.
+fn left_out(skipped: u64) -> String {
+    if skipped == 0 {
+        return String::new();
+    }
+    format!("\nLeft out, because unreadable: {skipped} of the input's rows or files. See `report.html`.\n")
+}
+
 /// The card of files that `datasets` cannot load, which is only a text for people.
-fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile]) -> String {
+fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile], skipped: u64) -> String {
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
     let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
     let (index, code) = match format {
@@ -67,10 +77,11 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
          \n\
          Each `.bin` in `data` has only ids, little-endian; the `.idx` beside it has {index}.\n\
          Null documents are empty here.\n\
-         \n\
+         {left_out}\n\
          {ending}",
         rows = with_unit(rows, "row"),
         text = ByteCount(sum(|file| file.text_bytes)),
+        left_out = left_out(skipped),
         ending = ending(declaration, code),
     )
 }
@@ -121,6 +132,7 @@ pub(super) fn card(
     spec: &FileSpec,
     declaration: &Declaration,
     data: &[OutputFile],
+    skipped: u64,
 ) -> String {
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
     let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
@@ -205,7 +217,7 @@ configs:
 # Token ids
 
 {content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes per token{counted}).
-{of_splits}
+{of_splits}{left_out}
 | column | |
 | --- | --- |
 | `input_ids` | token ids{null} |
@@ -215,6 +227,7 @@ configs:
         text = ByteCount(text_bytes),
         per_token = ratio(text_bytes, tokens),
         counted = if declaration.adds_tokens() { ", BOS/EOS counted" } else { "" },
+        left_out = left_out(skipped),
         ending = ending(declaration, &code),
     )
 }

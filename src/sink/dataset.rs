@@ -128,6 +128,8 @@ pub struct DatasetWriter<'a> {
     current: Option<OpenShard>,
     /// [Remarks](DatasetWriter::remark) of the caller that came while no file was open. The next file takes them.
     remarks: Vec<Value>,
+    /// Number of rows or files of the input that were left out.
+    skipped_inputs: u64,
 }
 
 impl fmt::Debug for DatasetWriter<'_> {
@@ -208,6 +210,7 @@ impl<'a> DatasetWriter<'a> {
             skip: 0,
             current: None,
             remarks: Vec::new(),
+            skipped_inputs: 0,
         })
     }
 
@@ -261,6 +264,11 @@ impl<'a> DatasetWriter<'a> {
             Some(current) => current.writer.remark(remark),
             None => self.remarks.push(remark),
         }
+    }
+
+    /// Sets how many rows or files of the input were left out, in all. The manifest and the dataset card say so.
+    pub fn set_skipped_inputs(&mut self, count: u64) {
+        self.skipped_inputs = count;
     }
 
     /// Appends a batch. Batches must come in the order of the units.
@@ -438,15 +446,21 @@ impl<'a> DatasetWriter<'a> {
             files.push(file);
         }
         let DatasetConfig { plan, declaration, job, .. } = self.config;
-        let others = self.folder.other_splits()?.map_or_else(Vec::new, |others| others.files);
+        let skipped_inputs = self.skipped_inputs;
+        let (others, skipped_before) = match self.folder.other_splits()? {
+            Some(others) => (others.files, others.skipped_inputs),
+            None => (Vec::new(), 0),
+        };
+        let skipped = skipped_before.saturating_add(skipped_inputs);
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
         // The card takes the names of the splits, and their order, from the names of these files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
-        let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all)?;
+        let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all, skipped)?;
         let tokenizer = declaration.tokenizer.clone();
         let other_files = vec![card];
         let declaration = Some(declaration);
-        let manifest = Manifest { declaration, files, other_files, ..Manifest::new(job, tokenizer) };
+        let new = Manifest::new(job, tokenizer);
+        let manifest = Manifest { declaration, skipped_inputs, files, other_files, ..new };
         Ok((manifest, sum))
     }
 }

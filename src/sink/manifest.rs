@@ -62,6 +62,10 @@ pub struct Manifest {
     /// The inputs that were read, in order, whether or not their rows are in the data files.
     #[serde(default)]
     pub inputs: Vec<ManifestInput>,
+    /// Number of rows or files of the inputs that were left out, because they could not be read. The versions of the
+    /// program that did not list it have 0.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub skipped_inputs: u64,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
     /// The files of the tokenizer that was trained and of the smaller ones, as paths relative to the output folder
@@ -90,6 +94,14 @@ pub struct SplitJob {
     pub job: String,
     /// The number of the manifest's inputs that belong to the split. Those of the first split come first.
     pub inputs: usize,
+    /// The number of rows or files that the job left out.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub skipped_inputs: u64,
+}
+
+/// Whether a number is left out of the manifest.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A file that a run read, or a range of a file with its own identity.
@@ -161,6 +173,7 @@ impl Manifest {
             tokenizer,
             declaration: None,
             inputs: Vec::new(),
+            skipped_inputs: 0,
             files: Vec::new(),
             tokenizer_files: Vec::new(),
             other_files: Vec::new(),
@@ -506,14 +519,17 @@ impl Manifest {
             }
             at = end;
         }
+        let mut skipped_inputs =
+            splits.iter().map(|part: &SplitJob| part.skipped_inputs).fold(0, u64::saturating_add);
         if self.splits.is_empty() {
             inputs.clone_from(&self.inputs);
+            skipped_inputs = self.skipped_inputs;
         }
         let job = self.job_of(Some(&first)).unwrap_or(&self.job).to_owned();
         if splits.len() < 2 {
             splits.clear();
         }
-        Some(Manifest { job, inputs, files, splits, ..self.clone() })
+        Some(Manifest { job, inputs, skipped_inputs, files, splits, ..self.clone() })
     }
 
     /// Joins the manifest of a split with that of the other splits of an output. Files of both are listed once, as
@@ -525,6 +541,7 @@ impl Manifest {
                 name: manifest.split_names().first().copied().unwrap_or_default().to_owned(),
                 job: manifest.job.clone(),
                 inputs: manifest.inputs.len(),
+                skipped_inputs: manifest.skipped_inputs,
             }],
             splits => splits.to_vec(),
         };
@@ -538,6 +555,7 @@ impl Manifest {
             other_files: [&*other_files, &*self.other_files].concat(),
             reports: joined_names(others.reports, &self.reports),
             inputs: [others.inputs, self.inputs].concat(),
+            skipped_inputs: others.skipped_inputs.saturating_add(self.skipped_inputs),
             files: [others.files, self.files].concat(),
             tokenizer_files,
             splits,

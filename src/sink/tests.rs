@@ -1154,6 +1154,7 @@ fn output(folder: &Path) -> Manifest {
         tokenizer: "t".to_owned(),
         declaration: None,
         inputs: Vec::new(),
+        skipped_inputs: 0,
         files: vec![file],
         tokenizer_files: vec!["tokenizer/tokenizer.json".to_owned()],
         other_files: Vec::new(),

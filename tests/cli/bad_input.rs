@@ -38,6 +38,21 @@ fn what_was_left_out_gives_a_code_of_its_own() {
         // The report of the finished output has the number of skipped rows, but not where they were.
         assert_eq!(said.contains("a.jsonl: line 2"), time == "first", "the {time} time: {said}");
     }
+    // Whoever gets the output is told, too.
+    let card = fs::read_to_string(folder.path().join("ids/README.md")).expect("a card");
+    assert!(
+        card.contains("\nLeft out, because unreadable: 1 of the input's rows or files. See `report.html`.\n"),
+        "{card}"
+    );
+    let inspected = tokenmill(&folder).args(["inspect", "ids"]).output().expect("a run");
+    let shown = String::from_utf8_lossy(&inspected.stdout);
+    assert!(shown.contains("left out      1 of the input's rows or files"), "{shown}");
+    fs::write(folder.path().join("b.txt"), TEXT).expect("a file");
+    let add = ["encode", "b.txt", "-t", "out", "-o", "ids", "--split-name", "test"];
+    assert_eq!(ended(&folder, &add).0, Some(0));
+    let manifest = fs::read_to_string(folder.path().join("ids/manifest.json")).expect("a manifest");
+    assert_eq!(manifest.matches("\"skipped_inputs\": 1").count(), 2, "of all, and of the split: {manifest}");
+    assert!(fs::read_to_string(folder.path().join("ids/README.md")).expect("a card").contains("Left out"));
 }
 
 /// Every command names each row in quarantine once, with its file and line.
