@@ -207,7 +207,7 @@ impl<'a> Job<'a> {
     /// The manifest and the report, if the folder holds the complete and undamaged result of this job.
     ///
     /// `None` means that the job must run. An input that can be read only once has no identity, so its job always
-    /// runs. Damaged files lead to a note, and the job runs again.
+    /// runs. Damaged files lead to a note, and the job runs again, except for data files of other splits.
     ///
     /// # Errors
     /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
@@ -232,7 +232,7 @@ impl<'a> Job<'a> {
             return self.run_again_if_damaged(damage);
         }
         if is_done {
-            let whole = all.map_or(Ok(()), |all| all.verify(self.folder.path(), self.observer));
+            let whole = all.map_or(Ok(()), |all| all.verify_for(split, folder, self.observer));
             return match whole.and_then(|()| self.check_other_files(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
                 Err(damage) => self.run_again_if_damaged(damage),

@@ -254,15 +254,44 @@ impl Manifest {
     /// - A file cannot be read.
     /// - The observer asks to stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        self.verify_for(None, folder, observer)
+    }
+
+    /// Verifies an output folder, like [`verify`](Manifest::verify), for the job of one split. The job cannot repair
+    /// data files of other splits, so a difference in them is no error: the observer is told of one for each split.
+    ///
+    /// # Errors
+    /// Those of [`verify`](Manifest::verify), except for other splits.
+    pub(crate) fn verify_for(
+        &self,
+        split: Option<&str>,
+        folder: &Path,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let mut told = Set::default();
+        let mut pass_over_other = |name: &str, damage: Error| {
+            let of = split_of(name);
+            if damage.kind() != ErrorKind::Mismatch || split.is_none_or(|own| own == of) {
+                return Err(damage);
+            }
+            if told.insert(of.to_owned()) {
+                observer.noted(&format!(
+                    "{damage}. It is of the split {of:?}: give the command of that split again"
+                ));
+            }
+            Ok(())
+        };
         let others = self.other_files.iter().filter(|file| file.name != CARD_FILE);
         let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
         observer.started(Stage::Verify, Some(bytes));
         let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
         // If several files differ, report the first.
-        compared.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
+        for (file, compared) in self.files.iter().zip(compared.collect::<Vec<_>>()) {
+            compared.or_else(|damage| pass_over_other(&file.name, damage))?;
+        }
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
-        if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
+        for path in data_files(folder)?.into_iter().filter(|path| !listed.contains(path)) {
             let help = match self.is_of_incomplete_split(folder, &path)? {
                 true => {
                     "its split is not complete: give the same `run` or `encode` command again, which continues"
@@ -270,7 +299,8 @@ impl Manifest {
                 false => "remove it: readers of the folder take it for part of the data",
             };
             let problem = format!("{}: not listed in the manifest", path.display());
-            return Err(Error::message(ErrorKind::Mismatch, problem).with_help(help));
+            let error = Error::message(ErrorKind::Mismatch, problem).with_help(help);
+            pass_over_other(&data_name(&path), error)?;
         }
         let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
         if let Some(path) = tokenizer.find(|path| !path.is_file()) {

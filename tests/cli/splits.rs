@@ -128,6 +128,26 @@ fn what_is_done_again_is_one_split() {
     assert!(done(&folder, &["run", "r.toml"]).contains("nothing to do"));
 }
 
+/// The command of one split does not repair another. A split is removed with its files and the manifest, which the
+/// commands of the others write again.
+#[test]
+fn a_split_whose_files_are_missing_is_told_and_can_be_removed() {
+    let folder = two_splits("parquet");
+    let path = |name: &str| folder.path().join("made").join(name);
+    let train = fs::read(path("data/train-00000-of-00001.parquet")).expect("a file");
+    fs::remove_file(path("data/validation-00000-of-00001.parquet")).expect("removed");
+    assert_eq!(ended(&folder, &["verify", "made"]).0, Some(4));
+    let said = done(&folder, &["run", "r.toml"]);
+    for part in ["missing. It is of the split \"validation\"", "nothing to do"] {
+        assert!(said.contains(part) && !said.contains("doing it again"), "{said}");
+    }
+    fs::remove_file(path("manifest.json")).expect("removed");
+    assert!(done(&folder, &["run", "r.toml"]).contains("continuing an earlier run"));
+    assert!(done(&folder, &["verify", "made"]).contains("1 file with 3 rows"));
+    assert!(!read(&folder, "README.md").contains("validation"));
+    assert_eq!(fs::read(path("data/train-00000-of-00001.parquet")).expect("a file"), train);
+}
+
 /// A split with another tokenizer, format, policy or packing is refused, even with `--force`, and changes
 /// nothing.
 #[test]
@@ -170,7 +190,9 @@ fn a_split_that_is_not_complete_is_gone_on_with() {
     write(&folder, "made/manifest.json", &whole);
     let (code, said) = ended(&folder, &["verify", "made"]);
     assert!(code == Some(4) && said.contains("its split is not complete"), "{said}");
-    assert!(done(&folder, &encode(&[])).contains("doing it again"));
+    let said = done(&folder, &encode(&[]));
+    let told = "It is of the split \"test\": give the command of that split again";
+    assert!(said.contains(told) && said.contains("nothing to do"), "{said}");
     assert!(done(&folder, &test).contains("continuing an earlier run"));
     assert!(done(&folder, &["verify", "made"]).contains("3 files"));
 }
