@@ -3,7 +3,7 @@
 //! Of an output or a counts file only metadata is read, so the command is fast however large these are. For people,
 //! long lists are cut and say how much is missing; `--json` has them whole. Names and texts from files are escaped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -385,8 +385,12 @@ impl Output<'_> {
             }
             None => self.write_data(out)?,
         }
+        // Several splits may have the same inputs.
+        let mut seen = HashSet::new();
+        let mut inputs: Vec<String> = inputs.iter().map(shown_input).collect();
+        inputs.retain(|input| seen.insert(input.clone()));
         writeln!(out, "inputs        {}", inputs.len())?;
-        listed(out, inputs.iter().map(shown_input))?;
+        listed(out, inputs.into_iter())?;
         if *skipped_inputs > 0 {
             writeln!(out, "left out      {skipped_inputs} of the input's rows or files, see report.html")?;
         }
@@ -405,8 +409,25 @@ impl Output<'_> {
         writeln!(out, "text          {}", ByteCount(text))?;
         let size = ByteCount(bytes);
         writeln!(out, "on disk       {size}, {:.2} bytes per token", ratio(bytes, tokens))?;
+        self.write_splits(out)?;
         self.write_tokenizer(out)?;
         self.write_declared(out)
+    }
+
+    /// Writes the totals of each split, if there are several.
+    fn write_splits(&self, out: &mut dyn Write) -> io::Result<()> {
+        let names = self.manifest.split_names();
+        if names.len() < 2 {
+            return Ok(());
+        }
+        writeln!(out, "splits        {}", names.len())?;
+        for name in names {
+            let Some(split) = self.manifest.of_split(Some(name)) else { continue };
+            let (rows, tokens) = (with_unit(split.rows(), "row"), with_unit(split.tokens(), "token"));
+            let text = ByteCount(split.text_bytes());
+            writeln!(out, "  {}  {rows}, {tokens}, {text} of text", visible(name.as_bytes()))?;
+        }
+        Ok(())
     }
 
     /// Writes the data files, at most [`LISTED`], each with its rows, tokens and size.

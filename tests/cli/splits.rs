@@ -100,6 +100,14 @@ fn splits_with_common_documents_are_told() {
     }
     assert!(!encode("validation", &["--take", "10", "--shuffle-buffer", "20", "--seed", "1"]).contains(told));
     assert!(encode("test", &[]).contains(told), "it is all of the input");
+    // All three have one input.
+    let inspected = tokenmill(&folder).args(["inspect", "out"]).output().expect("a run");
+    let shown = String::from_utf8_lossy(&inspected.stdout);
+    for line in
+        ["splits        3\n", "  train  30 rows, ", "  validation  10 rows, ", "inputs        1\n  a.txt\n"]
+    {
+        assert!(shown.contains(line), "{line:?} in {shown}");
+    }
 }
 
 /// Repairing or replacing a split does not touch the other split.
