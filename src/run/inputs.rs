@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, fs};
 
-use arrow_schema::FieldRef;
+use arrow_schema::{DataType, FieldRef};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
@@ -487,10 +487,14 @@ impl<'a> Inputs<'a> {
         for (other, uri) in schemas {
             for (one, two) in columns.iter_mut().zip(other.fields()) {
                 let common = common_field(one, two).ok_or_else(|| {
-                    let (column, one, two) = (one.name(), one.data_type(), two.data_type());
+                    let column = one.name();
+                    let (one, two) = (type_in_words(one.data_type()), type_in_words(two.data_type()));
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
                     Error::usage(format!("column {column:?} holds {one} in {first}, and {two} in {other}"))
-                        .with_help("leave that column out, or encode the sources separately")
+                        .with_help(
+                            "leave that column out, or encode the sources into separate folders, or convert one of \
+                             them first: fields of JSON pass through as text",
+                        )
                 })?;
                 for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
                     self.skipped_rows.add_file_note(0, without_annotation(common.name(), &lost));
@@ -608,6 +612,15 @@ pub(super) fn note_other_splits(spec: &SourceSpec, source: &dyn Source, observer
             found.join(" and "),
             found[0],
         ));
+    }
+}
+
+/// The type of a column in words, for messages.
+fn type_in_words(of: &DataType) -> String {
+    match of {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
+        of if of.is_integer() => format!("integers ({of})"),
+        of => of.to_string(),
     }
 }
 

@@ -82,6 +82,41 @@ fn all_that_is_put_in_quarantine_is_named_with_its_file() {
     }
 }
 
+/// What is in quarantine is named by `plan` before a run if it is a file, and again if the run is repeated.
+#[test]
+fn what_is_in_quarantine_is_named_before_a_run_and_when_it_is_repeated() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("in")).expect("a folder");
+    for name in ["in/part-0.parquet", "in/part-1.parquet"] {
+        write_parquet(&folder, name, &[Some("the cat the cat"); 100]);
+    }
+    let whole = fs::read(folder.path().join("in/part-1.parquet")).expect("the file");
+    write(&folder, "in/part-1.parquet", &whole[..whole.len() / 2]);
+    write(
+        &folder,
+        "r.toml",
+        "[source]\nuri = \"in\"\non_bad_input = \"quarantine\"\n[train]\nmerges = 3\n[encode]\n[output]\ndir = \"o\"\n",
+    );
+    for (command, code) in [("plan", 0), ("run", 3), ("run", 3)] {
+        let (ended_with, said) = ended(&folder, &[command, "r.toml"]);
+        let named = said.matches("left out: in/part-1.parquet is cut off").count();
+        assert_eq!((ended_with, named), (Some(code), 1), "{command}: {said}");
+    }
+}
+
+/// Columns of one name whose types have no common type are an error that names both, in words.
+#[test]
+fn columns_of_numbers_and_of_text_are_told_apart() {
+    let folder = folder();
+    write_parquet(&folder, "a.parquet", &[Some("the cat")]);
+    write(&folder, "b.jsonl", "{\"text\": \"the mat\", \"id\": 1}\n");
+    write(&folder, "text.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "text.txt", "-o", "tok", "--merges", "3"]).0, Some(0));
+    let encode = ["encode", "a.parquet", "b.jsonl", "-t", "tok", "-o", "out", "--columns", "id"];
+    let said = ["holds integers (Int64) in a.parquet, and text in b.jsonl", "separate folders"];
+    refuses(&folder, &encode, 2, &said);
+}
+
 /// The message names the first skipped row in input order, whichever thread found it.
 #[test]
 fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
