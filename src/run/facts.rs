@@ -211,8 +211,9 @@ impl ReportParts<'_> {
                 let uri = || shown_uri(&self.plan.sources[source].uri);
                 let place = unit.map_or_else(uri, |unit| self.inputs.unit_name(source, unit));
                 // Most messages begin with the place, which the report shows separately.
-                let reason =
-                    problem.strip_prefix(&place).map(|rest| rest.trim_start_matches([':', ',', ' ']));
+                let separators = [':', ',', ' '];
+                let reason = problem.strip_prefix(&place).filter(|rest| rest.starts_with(separators));
+                let reason = reason.map(|rest| rest.trim_start_matches(separators));
                 SkippedInput { reason: reason.unwrap_or(&problem).to_owned(), place }
             })
             .collect()

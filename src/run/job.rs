@@ -21,7 +21,7 @@ use crate::base::folder_lock;
 use crate::base::int::{to_u64, with_unit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::report::{self, RecipeFacts, RunReport};
+use crate::report::{self, RecipeFacts, RunReport, SkippedInput};
 use crate::sink::{
     CARD_FILE, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files,
 };
@@ -75,6 +75,13 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
         let job = Job::open(plan, options, context)?;
         match job.already_done()? {
             Some((manifest, before)) => {
+                for SkippedInput { place, reason } in &before.skipped {
+                    // A file that could not be opened has its source as place, and its name in the reason.
+                    context.observer.noted(&match reason.starts_with(place) {
+                        true => format!("left out: {reason}"),
+                        false => format!("left out: {place}: {reason}"),
+                    });
+                }
                 let skipped = before.skipped_inputs;
                 Ok(Outcome { report: None, before: Some(before), manifest: Some(manifest), skipped })
             }

@@ -79,7 +79,8 @@ pub enum ExistingOutput {
 ///
 /// Reads the tokenizer, the names and footers of files, also on the hub, and excerpts of local text to estimate the
 /// disk space. The whole input is read only if the output folder holds a result or part of one, and the input can
-/// only be identified by its content.
+/// only be identified by its content. The observer is told of the files that are left out because they cannot be
+/// opened.
 ///
 /// ```
 /// use tokenmill::observer::Silent;
@@ -113,6 +114,8 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let tokenizer = tokenizer.map(Arc::new);
     check_place(plan)?;
     let inputs = Inputs::open_without_download(plan, context)?;
+    // Files that cannot be opened. Later, rows of the excerpts that are read would count too.
+    inputs.skipped(context.observer);
     check(plan, &inputs, tokenizer.as_deref())?;
     let existing_output = compare_output(plan, &inputs, tokenizer.as_deref())?;
     declared(plan, &inputs, tokenizer.as_ref(), existing_output, context)
