@@ -104,7 +104,7 @@ fn splits_with_common_documents_are_told() {
     let inspected = tokenmill(&folder).args(["inspect", "out"]).output().expect("a run");
     let shown = String::from_utf8_lossy(&inspected.stdout);
     for line in
-        ["splits        3\n", "  train  30 rows, ", "  validation  10 rows, ", "inputs        1\n  a.txt\n"]
+        ["splits        3\n", "  train  30 rows, ", "  validation  10 rows, ", "inputs        1\n  a.txt"]
     {
         assert!(shown.contains(line), "{line:?} in {shown}");
     }
