@@ -25,7 +25,7 @@ use serde::Deserialize;
 
 use super::content::{RangeRead, SourceFile};
 use super::{Compression, Format};
-use crate::base::int::with_unit;
+use crate::base::int::{to_u64, with_unit};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A local file. `format` takes precedence over the format that the name shows.
@@ -172,6 +172,8 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
 struct IgnoredFiles {
     /// The files with names that do not show that they hold documents, counted by extension.
     endings: BTreeMap<String, u64>,
+    /// The paths of JSON, CSV and TSV files beside files of other formats.
+    secondary: Vec<String>,
     /// The files of a dataset that was previously saved in the same folder.
     earlier: u64,
 }
@@ -192,7 +194,20 @@ impl IgnoredFiles {
         let earlier = (self.earlier > 0).then(|| {
             format!("left out, because by {STATE} they are of an earlier dataset: {files} of {folder}")
         });
-        earlier.into_iter().chain(self.extensions_note(folder))
+        earlier.into_iter().chain(self.extensions_note(folder)).chain(self.secondary_note(folder))
+    }
+
+    /// A sentence about the files that may be notes or data, with the first of them by name.
+    fn secondary_note(&self, folder: &str) -> Option<String> {
+        let first = self.secondary.iter().min()?;
+        let (files, were) = match to_u64(self.secondary.len()) {
+            1 => (first.clone(), "is"),
+            all => (format!("{first} and {} of {folder}", with_unit(all - 1, "other file")), "are"),
+        };
+        Some(format!(
+            "{files} {were} not read, because JSON, CSV and TSV files beside files of other formats are often notes: \
+             if they hold documents, name them as a further input"
+        ))
     }
 
     /// A sentence about the extensions, most frequent first.
@@ -281,6 +296,8 @@ fn walk(
             ignored.earlier += 1;
         } else if counts(&path) {
             files.push(path);
+        } else if is_known_alone(&path) {
+            ignored.secondary.push(path.display().to_string());
         } else {
             ignored.add(&name);
         }
