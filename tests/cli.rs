@@ -130,6 +130,8 @@ fn a_column_must_be_there_and_hold_text() {
     write_parquet(&folder, "a.parquet", &[Some("the cat the cat")]);
     refuses(&folder, &train("a.parquet", &["--column", "body"]), 2, &["a.parquet", "body", "text", "id"]);
     refuses(&folder, &train("a.parquet", &["--column", "id"]), 2, &["a.parquet", "id", "Int64"]);
+    let template = ["--template", "{text}{body}"];
+    refuses(&folder, &train("a.parquet", &template), 2, &["a.parquet", "body", "the template may name only"]);
     write_parquet(&folder, "null.parquet", &[None, None]);
     refuses(&folder, &train("null.parquet", &[]), 1, &["nothing to train on"]);
 }

@@ -40,6 +40,13 @@ use super::terminal::{on_one_line, shortened, visible, with_unit};
 /// The folder has no manifest, or a file differs from it ([`ErrorKind::Mismatch`]).
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
+    if folder.is_file() {
+        return Err(Error::usage(format!("{} is a file, not an output folder", args.dir))
+            .with_help(
+                "name the output folder of `run` or `encode`; a counts file is checked when it is used",
+            )
+            .into());
+    }
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
     let verified = session.or_told(verify(&session.progress()), "verified")?;
     let Verified { manifest, edited, formats } = verified.ok_or_else(|| {

@@ -189,7 +189,8 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> Encode
         tokenizer: Some(Given::flag(tokenizer.to_owned())),
         split: field(&options.split),
         special_tokens: list(&options.special_tokens),
-        columns: list(&flags.columns),
+        // `--columns "id, lang"` names the same columns as `--columns id,lang`.
+        columns: flags.columns.iter().map(|name| Given::flag(name.trim().to_owned())).collect(),
         special: field(&flags.special),
         missing_bytes: field(&flags.missing_bytes),
         bos: field(&flags.bos.clone().map(Some)),

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokenmill::base::int::{ByteCount, ratio, to_u64, u64_to_usize};
-use tokenmill::count::{Boundary, CountsInfo, read_counts_info};
+use tokenmill::count::{Boundary, CountsInfo, read_counts_info, read_counts_len};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
+use tokenmill::run::counted_units;
 use tokenmill::sink::{
     Declaration, DeclaredToken, Manifest, ManifestInput, STATE_FOLDER, TOKENIZER_FOLDER, TokenReader,
 };
@@ -504,18 +505,25 @@ fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> 
 /// # Errors
 /// The file cannot be read, or is not a counts file.
 fn inspect_counts(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
-    let info = read_counts_info(path)?;
-    session.print_result(|| json!({ "counts": info }), |out| write(&info, out))?;
+    let (info, pretokens) = (read_counts_info(path)?, read_counts_len(path)?);
+    session.print_result(
+        || json!({ "counts": info, "pretokens": pretokens }),
+        |out| {
+            write(&info, pretokens, out)?;
+            write_counted(&info, out)
+        },
+    )?;
     Ok(Done::Whole)
 }
 
 /// Writes the facts for people. The text names all settings that two counts files must share to be summed.
-fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
+fn write(info: &CountsInfo, pretokens: u64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "counts        of pre-tokens, written by tokenmill {}",
         visible(info.tool_version.as_bytes())
     )?;
+    writeln!(out, "distinct      {}", with_unit(pretokens, "pre-token"))?;
     writeln!(out, "split         {}", visible(info.pattern.to_string().as_bytes()))?;
     let boundary = match info.boundary {
         Boundary::Document => "tokens end with each document",
@@ -528,4 +536,12 @@ fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "special       {}", visible(special.as_bytes()))?;
     }
     Ok(())
+}
+
+/// Writes the inputs that were counted, at most [`LISTED`] by name. A file that was read in several units is one input.
+fn write_counted(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
+    let mut inputs: Vec<String> = counted_units(info).into_iter().map(|unit| unit.name).collect();
+    inputs.dedup();
+    writeln!(out, "inputs        {}", inputs.len())?;
+    listed(out, inputs.iter().map(|name| visible(name.as_bytes())))
 }

@@ -303,7 +303,9 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
         }))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
-    session.say(&format!("{}{order}; wrote {}", with_unit(sum.pretokens, "distinct pre-token"), args.output));
+    let distinct = with_unit(sum.pretokens, "distinct pre-token");
+    let files = with_unit(to_u64(files.len()), "file");
+    session.say(&format!("{distinct} of {files}{order}; wrote {}", args.output));
     Ok(Done::Whole)
 }
 

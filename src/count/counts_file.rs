@@ -152,6 +152,14 @@ pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
     CountsReader::open(path).map(|reader| reader.info)
 }
 
+/// Returns the number of distinct pre-tokens in a counts file, as its index declares it. The counts are not read.
+///
+/// # Errors
+/// The file cannot be read, or is not a counts file.
+pub fn read_counts_len(path: &Path) -> Result<u64> {
+    CountsReader::open(path).map(|reader| reader.declared)
+}
+
 /// The metadata key of the checksum in a counts file.
 pub(super) const CHECKSUM_KEY: &str = "tokenmill.counts.sha256";
 
@@ -251,7 +259,14 @@ impl CountsReader {
     /// # Errors
     /// The file cannot be read, or is not a counts file.
     pub(super) fn open(path: &Path) -> Result<CountsReader> {
-        let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+        let file = File::open(path).map_err(|cause| {
+            let error = Error::io("open", path, cause);
+            match path.to_string_lossy().contains(['*', '?', '[']) {
+                true => error
+                    .with_help("leave out the quotes, so that the shell expands the pattern to file names"),
+                false => error,
+            }
+        })?;
         decoded(path, || CountsReader::begin(&file, path))
     }
 

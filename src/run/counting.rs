@@ -3,7 +3,7 @@
 //! A training counts its sample, or reads counts files. The command `count` writes a counts file. For a mixture, the
 //! counts of each source are stored separately, so that a training with other weights reads no text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::count::{
 };
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
-use crate::sample::{Weight, scale_weights};
+use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::sink::Journal;
 use crate::source::{Documents, OpenContext, shown_uri};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
@@ -91,6 +91,7 @@ pub fn count_only(
     let settings = plan.train.as_ref().expect("a plan that trains");
     check_output(path)?;
     check_outside(plan, path)?;
+    let before = read_counts_info(path).ok();
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let counting = Counting { plan, train: settings, inputs: &inputs, observer: context.observer };
@@ -98,8 +99,15 @@ pub fn count_only(
         inputs.check_stamps()?;
         let spills = counts.spills();
         let info = counting.info(described(plan, &inputs)?, ordered);
+        if before.is_some_and(|before| !is_same_count(&before, &info)) {
+            let problem = "is replaced: it held the counts of other input or of other settings";
+            context.observer.noted(&format!("{} {problem}", path.display()));
+        }
         let written: WrittenCounts =
             atomic_file::publish(path, |file| counts.write(file, path, &info, context.observer))?;
+        if written.pretokens == 0 {
+            context.observer.noted("the input that was counted has no text: the counts file is empty");
+        }
         Ok(CountSummary {
             pretokens: written.pretokens,
             pretoken_bytes: written.pretoken_bytes,
@@ -131,6 +139,79 @@ fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     Ok(json!({ "sources": sources, "sample": plan.sample }))
 }
 
+/// Whether two counts files are of the same input and the same settings. Other versions may have written them.
+fn is_same_count(one: &CountsInfo, other: &CountsInfo) -> bool {
+    let key = |info: &CountsInfo| {
+        json!([info.pattern, info.boundary, info.special_tokens, info.ordered, info.sources])
+    };
+    key(one) == key(other)
+}
+
+/// A unit of text that was counted into a counts file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedUnit {
+    /// The name of its file, with secrets hidden.
+    pub name: String,
+    /// A description of its documents: units with equal descriptions have the same text. `None` if the text cannot be
+    /// compared, or is empty.
+    pub content: Option<String>,
+}
+
+/// Returns the units that were counted into a counts file, in order, also those of the files that it sums.
+pub fn counted_units(info: &CountsInfo) -> Vec<CountedUnit> {
+    let mut units = Vec::new();
+    add_counted_units(&info.sources, &mut units);
+    units
+}
+
+/// Adds the units that a counts file describes in `sources`.
+fn add_counted_units(sources: &Value, units: &mut Vec<CountedUnit>) {
+    if let Some(summed) = sources["summed"].as_array() {
+        return summed.iter().for_each(|part| add_counted_units(&part["counted"], units));
+    }
+    // Samples of the same input may have different documents, so only equal samples are compared.
+    let sample = serde_json::from_value::<SampleConfig>(sources["sample"].clone());
+    let is_everything = sample.is_ok_and(|sample| sample.is_everything());
+    let sample = (!is_everything).then(|| sha256(sources.to_string()));
+    for source in sources["sources"].as_array().into_iter().flatten() {
+        for unit in source["units"].as_array().into_iter().flatten() {
+            let identity = &unit["identity"];
+            let is_comparable = identity["kind"] != "stream" && identity["bytes"] != 0;
+            let address = (identity["kind"] == "generated").then(|| &source["uri"]);
+            let content = json!([sample, source["column"], address, unit["range"], identity]);
+            units.push(CountedUnit {
+                name: shown_uri(unit["name"].as_str().unwrap_or_default()),
+                content: is_comparable.then(|| content.to_string()),
+            });
+        }
+    }
+}
+
+/// Notes the first text that was counted into several of these files: a sum has its counts several times.
+///
+/// # Errors
+/// A file cannot be read, or is not a counts file.
+fn note_text_counted_twice(paths: &[PathBuf], observer: &dyn Observer) -> Result<()> {
+    let mut owners: HashMap<String, usize> = HashMap::new();
+    for (number, path) in paths.iter().enumerate() {
+        for CountedUnit { name, content } in counted_units(&read_counts_info(path)?) {
+            let Some(content) = content else { continue };
+            let first = *owners.entry(content).or_insert(number);
+            if first != number {
+                let (other, path) = (paths[first].display(), path.display());
+                observer.noted(&match paths[first] == paths[number] {
+                    true => format!("{path} is given twice: its text counts twice"),
+                    false => {
+                        format!("{other} and {path} both have the counts of {name}: its text counts twice")
+                    }
+                });
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Checks that `path` does not exist or is a counts file.
 ///
 /// # Errors
@@ -140,7 +221,8 @@ pub(super) fn check_output(path: &Path) -> Result<()> {
 }
 
 /// Sums counts files into one, which is written completely or not at all. The counts of each file are multiplied by
-/// its weight: the smallest whole numbers in the ratio of the weights.
+/// its weight: the smallest whole numbers in the ratio of the weights. The observer gets a note if two files have
+/// counted the same text.
 ///
 /// **Memory:** nothing is held if all files are in byte order of their pre-tokens. Otherwise the sum, and a file that
 /// is added to it, are held within `memory`.
@@ -159,6 +241,7 @@ pub fn merge_counts(
     check_output(out)?;
     check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
     let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
+    note_text_counted_twice(&paths, observer)?;
     let files = weighted(&paths, &scale_weights(&weights));
     // Half for the sum, half for the file that is added to it.
     let limit = ByteCount(memory.0 / 2);
@@ -248,6 +331,7 @@ impl Counting<'_> {
     /// A file cannot be read, does not match the plan, or does not fit the memory.
     pub(super) fn read_files(&self) -> Result<CorpusCounts> {
         let (plan, train) = (self.plan, self.train);
+        note_text_counted_twice(&plan.counts, self.observer)?;
         let limit = match plan.counts[..] {
             [_] => memory_of_tables(plan.memory, plan.threads),
             _ => memory_of_sum(plan),

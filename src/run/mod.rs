@@ -52,7 +52,7 @@ use super::error::{Error, ErrorKind, Result};
 pub use compare::{Compared, compare};
 #[doc(hidden)]
 pub use counting::complete_from_counts;
-pub use counting::{CountSummary, count_only, merge_counts};
+pub use counting::{CountSummary, CountedUnit, count_only, counted_units, merge_counts};
 pub use disk::DiskNeed;
 #[doc(hidden)]
 pub use encoding::shown_token;

@@ -313,8 +313,7 @@ impl JsonLines {
             self.consumed += line.len();
             if let Err(problem) = outcome {
                 let error = self.line_error(self.line, problem);
-                let is_layout = self.line == 1
-                    && matches!(object.trim_ascii(), [b'['] | [b'{'] | [b'[', b'{' | b'\n', ..]);
+                let is_layout = self.line == 1 && matches!(object.trim_ascii(), [b'{'] | [b'[', ..]);
                 let is_records = matches!(self.start, UnitStart::Records(_));
                 self.reading.bad.skip(if is_layout && !is_records {
                     error.with_help(AS_JSON)

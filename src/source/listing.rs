@@ -205,8 +205,8 @@ impl IgnoredFiles {
             all => (format!("{first} and {} of {folder}", with_unit(all - 1, "other file")), "are"),
         };
         Some(format!(
-            "{files} {were} not read, because JSON, CSV and TSV files beside files of other formats are often notes: \
-             if they hold documents, name them as a further input"
+            "{files} {were} not read, because JSON, CSV and TSV files beside files of other formats are often \
+             metadata: if they hold documents, name them as a further input"
         ))
     }
 

@@ -480,8 +480,11 @@ impl Projection {
     /// The column of the text is missing or holds no text, or a name belongs to two columns.
     pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Projection> {
         let rule = RowText::of(spec)?;
-        let parts =
-            rule.parts.iter().map(|part| found_part(file, fields, part)).collect::<Result<Vec<_>>>()?;
+        let parts = rule
+            .parts
+            .iter()
+            .map(|part| found_part(file, fields, part, spec.template.is_some()))
+            .collect::<Result<Vec<_>>>()?;
         let places = |steps: &[PathStep]| -> Option<Vec<usize>> {
             let place = |step: &PathStep| match step {
                 PathStep::Field(at, _) => Some(*at),
@@ -688,19 +691,26 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
     fields
 }
 
-/// Locates a part of the text in a file's schema.
+/// Locates a part of the text in a file's schema. `is_of_template` decides the advice if it is missing.
 ///
 /// # Errors
 /// The column is missing or holds no text.
-fn found_part(file: &str, fields: &Fields, part: &TemplatePart) -> Result<LocatedPart> {
+fn found_part(file: &str, fields: &Fields, part: &TemplatePart, is_of_template: bool) -> Result<LocatedPart> {
     let column = match part {
         TemplatePart::Literal(text) => return Ok(LocatedPart::Literal(text.clone())),
         TemplatePart::Column(column) => column,
     };
     let Some((steps, found)) = find(file, fields, column)? else {
-        return Err(no_column(file, column, fields.iter().map(|field| field.name())).with_help(
-            "name the column that holds the text: `column` in a recipe, `--column` on the command line",
-        ));
+        let is_counts_file = ["pretoken", "count"].iter().all(|name| fields.find(name).is_some());
+        let help = match (is_counts_file, is_of_template) {
+            (true, _) => "this is a counts file: give it to `train --from-counts`, or to `merge-counts`",
+            (_, true) => {
+                "the template may name only columns that every file has; in a recipe, files with other columns can be \
+                 a `[[source]]` of their own"
+            }
+            _ => "name the column that holds the text: `column` in a recipe, `--column` on the command line",
+        };
+        return Err(no_column(file, column, fields.iter().map(|field| field.name())).with_help(help));
     };
     if is_text(found) { Ok(LocatedPart::Column(steps)) } else { Err(not_text(file, column, found)) }
 }

@@ -44,17 +44,74 @@ fn counted(more: &[&str]) -> TempDir {
     folder
 }
 
-/// `inspect` shows the split, the order and the special tokens of a counts file.
+/// `inspect` shows the split, the order, the special tokens and the inputs of a counts file.
 #[test]
 fn a_counts_file_is_inspected() {
     let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
     let inspected = tokenmill(&folder).args(["inspect", "a.parquet"]).output().expect("a run");
     let said = String::from_utf8_lossy(&inspected.stdout);
-    for line in ["split         gpt2", "order         of first appearance", "special       <end>"] {
+    for line in [
+        "split         gpt2",
+        "order         of first appearance",
+        "special       <end>",
+        "inputs        1",
+        "  a.txt",
+    ] {
         assert!(said.lines().any(|found| found == line), "{line} in\n{said}");
     }
+    assert!(
+        said.lines().any(|line| line.starts_with("distinct      ") && line.ends_with(" pre-tokens")),
+        "{said}"
+    );
+    does(&folder, &["merge-counts", "a.parquet", "b.parquet", "-o", "sum.parquet"]);
+    let inspected = tokenmill(&folder).args(["inspect", "sum.parquet"]).output().expect("a run");
+    assert!(String::from_utf8_lossy(&inspected.stdout).contains("inputs        2\n  a.txt\n  b.txt\n"));
     write(&folder, "other.parquet", "PAR1");
     refuses(&folder, &["inspect", "other.parquet"], 1, &["other.parquet"]);
+}
+
+/// A note says that text counts twice: in a sum and one of its parts, in a file that is given twice, and in two files
+/// that counted the same input. Samples of the same input are no reason for it unless they are equal.
+#[test]
+fn text_that_counts_twice_is_told() {
+    let folder = counted(&["--split", "gpt2"]);
+    let merge =
+        |files: &[&str]| does(&folder, &[&["merge-counts"][..], files, &["-o", "all.parquet"]].concat());
+    assert!(!merge(&["a.parquet", "b.parquet"]).contains("counts twice"));
+    let told = "all.parquet and a.parquet both have the counts of a.txt: its text counts twice";
+    let sum = ["merge-counts", "all.parquet", "a.parquet", "-o", "more.parquet"];
+    assert!(does(&folder, &sum).contains(told));
+    let train = ["train", "--from-counts", "all.parquet", "a.parquet", "--merges", "3", "-o", "made"];
+    assert!(does(&folder, &train).contains(told));
+    assert!(merge(&["a.parquet", "a.parquet"]).contains("a.parquet is given twice: its text counts twice"));
+    for (name, sample) in [("head.parquet", "--take"), ("tail.parquet", "--skip")] {
+        let count = ["count", "b.txt", "--documents", "line", "--split", "gpt2", sample, "1", "-o", name];
+        does(&folder, &count);
+    }
+    assert!(!merge(&["head.parquet", "tail.parquet"]).contains("counts twice"));
+}
+
+/// A counts file that is given as text is recognised, and a pattern in quotes gets the advice to leave them out.
+#[test]
+fn counts_files_in_the_wrong_place_are_named() {
+    let folder = counted(&[]);
+    refuses(&folder, &train("a.parquet", &[]), 2, &["this is a counts file", "--from-counts"]);
+    let merge = ["merge-counts", "*.parquet", "-o", "out"];
+    refuses(&folder, &merge, 1, &["*.parquet", "leave out the quotes"]);
+    refuses(&folder, &["verify", "a.parquet"], 2, &["a.parquet is a file, not an output folder"]);
+}
+
+/// Notes say that a counts file has no pre-tokens, and that it replaces the counts of another input or split.
+#[test]
+fn an_empty_count_and_one_that_replaces_another_are_told() {
+    let folder = counted(&["--split", "gpt2"]);
+    let again = ["count", "a.txt", "-o", "a.parquet", "--split"];
+    let replaced = "a.parquet is replaced";
+    assert!(!does(&folder, &[&again[..], &["gpt2"]].concat()).contains(replaced));
+    assert!(does(&folder, &[&again[..], &["gpt4"]].concat()).contains(replaced));
+    write(&folder, "a.txt", "");
+    let said = does(&folder, &[&again[..], &["gpt4"]].concat());
+    assert!(said.contains(replaced) && said.contains("the counts file is empty"), "{said}");
 }
 
 /// Training from counts files, weighted or summed, gives the same tokenizer files as training from the text.

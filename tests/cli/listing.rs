@@ -82,7 +82,7 @@ fn files_of_a_folder_that_are_left_out_are_told() {
     }
     let told = "2 files of in are left out, with names that show no format: 1 .md, 1 without an ending";
     let tables = "in/c.json.gz and 1 other file of in are not read, because JSON, CSV and TSV files beside files of \
-                  other formats are often notes: if they hold documents, name them as a further input";
+                  other formats are often metadata: if they hold documents, name them as a further input";
     let (said, documents) = counted(&folder, "in");
     assert!(documents == 2 && said.contains(told) && said.contains(tables), "{said}");
     assert!(!counted(&folder, "in/*.jsonl").0.contains("left out"), "a pattern names what it wants");

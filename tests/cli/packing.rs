@@ -75,8 +75,12 @@ fn what_cannot_be_packed_is_named() {
     let refused = |more: &[&str], said: &[&str]| refuses(&folder, &[&ENCODE[..], more].concat(), 2, said);
     refused(&["--pack", "best-fit"], &["--length", "2048"]);
     refused(&["--length", "8"], &["--length", "--pack"]);
-    refused(&["--pack", "concat", "--length", "8", "--output-format", "bin"], &["--pack", "Parquet"]);
-    refused(&["--pack", "concat", "--length", "8", "--columns", "id"], &["--columns", "packed rows"]);
+    let pack = ["--pack", "concat", "--length", "8"];
+    refused(
+        &[&pack[..], &["--output-format", "bin"]].concat(),
+        &["--pack", "Parquet", "leave out `--output-format`"],
+    );
+    refused(&[&pack[..], &["--columns", "id"]].concat(), &["--columns", "packed rows", "leave out `--pack`"]);
 }
 
 /// An error gives the row number within the file, or within the sample if there is one.

@@ -155,11 +155,13 @@ impl Check<'_> {
         let parquet = value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet;
         if !parquet {
             let problem = "is for Parquet only: files of ids alone are one sequence of tokens";
-            self.wrong("pack", pack, problem, "leave it out, or leave out the output's `format`");
+            let help = format!("leave it out, or leave out {}", self.output_format());
+            self.wrong("pack", pack, problem, &help);
         }
         if let Some(column) = keys.columns.first().filter(|_| parquet) {
             let problem = "cannot be passed through: packed rows are not documents";
-            self.wrong("columns", column, problem, "leave them out, or leave out `pack`");
+            let help = format!("leave them out, or leave out {}", self.origin.name("pack"));
+            self.wrong("columns", column, problem, &help);
         }
         Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
     }
@@ -187,11 +189,20 @@ impl Check<'_> {
         }
         if let Some(column) = keys.columns.first() {
             let problem = "cannot be passed through: only Parquet files have columns";
-            self.wrong("columns", column, problem, "leave them out, or leave out the output's `format`");
+            let help = format!("leave them out, or leave out {}", self.output_format());
+            self.wrong("columns", column, problem, &help);
         }
         if let Some(compression) = &keys.compression {
             let problem = "has no effect here: only Parquet files are compressed";
             self.wrong("compression", compression, problem, "leave it out");
+        }
+    }
+
+    /// The key or flag of the output format, for messages.
+    fn output_format(&self) -> &'static str {
+        match self.origin {
+            Origin::Flags(_) => "`--output-format`",
+            _ => "the output's `format`",
         }
     }
 
