@@ -291,7 +291,7 @@ pub enum DocumentRule {
     File,
     /// Each line is a document. A line ends at `\n` or `\r\n`.
     Line,
-    /// Split at each `\n\n`, searching from the left: `a\n\n\nb` gives `a` and `\nb`.
+    /// Split at every two line breaks, each `\n` or `\r\n`, searching from the left: `a\n\n\nb` gives `a` and `\nb`.
     Paragraph,
     /// Split at each occurrence of this text, searching from the left. The text must not be empty.
     Separator(String),

@@ -8,7 +8,7 @@
 //! documents as reading it from the beginning:
 //!
 //! - A line may begin after any `\n`.
-//! - A paragraph may begin only after a run of newlines that has been seen from its start, because pairs are counted
+//! - A paragraph may begin only after a run of line breaks that has been seen from its start, because pairs are counted
 //!   from there.
 //! - A separator that can overlap itself gives no safe position at all.
 //!
@@ -25,8 +25,8 @@ use arrow_array::BinaryViewArray;
 use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
-use memchr::memchr;
 use memchr::memmem::Finder;
+use memchr::{memchr, memchr_iter};
 
 use super::error::damaged;
 use super::skipped_rows::ReadContext;
@@ -209,6 +209,8 @@ pub(super) enum BoundaryFinder {
     Never,
     /// A document ends at a line break, `\n` or `\r\n`.
     Line,
+    /// A document ends at two line breaks, each `\n` or `\r\n`.
+    Paragraph,
     /// A document ends at this text.
     At(Box<Finder<'static>>),
 }
@@ -228,7 +230,7 @@ impl BoundaryFinder {
         match rule {
             DocumentRule::File => BoundaryFinder::Never,
             DocumentRule::Line => BoundaryFinder::Line,
-            DocumentRule::Paragraph => BoundaryFinder::At(Box::new(Finder::new(b"\n\n").into_owned())),
+            DocumentRule::Paragraph => BoundaryFinder::Paragraph,
             DocumentRule::Separator(separator) => {
                 BoundaryFinder::At(Box::new(Finder::new(separator.as_bytes()).into_owned()))
             }
@@ -244,6 +246,15 @@ impl BoundaryFinder {
                 let carriage_return = usize::from(text[..newline].ends_with(b"\r"));
                 Some(Boundary { end: newline - carriage_return, next: newline + 1 })
             }
+            BoundaryFinder::Paragraph => memchr_iter(b'\n', text).find_map(|newline| {
+                let second = match &text[newline + 1..] {
+                    [b'\n', ..] => 1,
+                    [b'\r', b'\n', ..] => 2,
+                    _ => return None,
+                };
+                let carriage_return = usize::from(text[..newline].ends_with(b"\r"));
+                Some(Boundary { end: newline - carriage_return, next: newline + 1 + second })
+            }),
             BoundaryFinder::At(finder) => {
                 let end = finder.find(text)?;
                 Some(Boundary { end, next: end + finder.needle().len() })
@@ -257,6 +268,8 @@ impl BoundaryFinder {
         match self {
             BoundaryFinder::Never => 0,
             BoundaryFinder::Line => usize::from(text.ends_with(b"\r")),
+            // The longest beginning of `\r\n\r\n`.
+            BoundaryFinder::Paragraph => text.len().min(3),
             BoundaryFinder::At(finder) => text.len().min(finder.needle().len().saturating_sub(1)),
         }
     }
@@ -265,6 +278,7 @@ impl BoundaryFinder {
     pub(super) fn min_block(&self) -> usize {
         match self {
             BoundaryFinder::Never | BoundaryFinder::Line => 8,
+            BoundaryFinder::Paragraph => 16,
             BoundaryFinder::At(finder) => 8 + 2 * finder.needle().len(),
         }
     }
@@ -301,12 +315,12 @@ pub(super) fn starts(path: &Path, bytes: u64, rule: &DocumentRule, range_bytes: 
 /// # Errors
 /// The file cannot be read.
 fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Option<u64>> {
-    // The byte before `from` shows whether a line, or a run of newlines, begins at `from`.
+    // The byte before `from` shows whether a line, or a run of line breaks, begins at `from`.
     let before = from - 1;
     let mut search = match rule {
         DocumentRule::File => return Ok(None),
         DocumentRule::Line => SafeStartSearch::Line,
-        DocumentRule::Paragraph => SafeStartSearch::Paragraph { run: None },
+        DocumentRule::Paragraph => SafeStartSearch::Paragraph(BreakRun::default()),
         // If a separator can overlap itself, which of its occurrences count depends on all text before: the file is
         // not cut.
         DocumentRule::Separator(separator) if overlaps_itself(separator.as_bytes()) => return Ok(None),
@@ -335,9 +349,8 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
 enum SafeStartSearch {
     /// Any line break ends the search.
     Line,
-    /// The length so far of a run of newlines that has been seen from its beginning; `None` until another byte has
-    /// been seen. In a run that is entered in the middle, it is unknown which newlines form pairs.
-    Paragraph { run: Option<u64> },
+    /// A run of at least two line breaks that has been seen from its beginning ends the search.
+    Paragraph(BreakRun),
     /// The last bytes of the previous blocks, one byte fewer than the separator has.
     Separator { finder: Box<Finder<'static>>, kept: Vec<u8> },
 }
@@ -348,15 +361,9 @@ impl SafeStartSearch {
     fn find_in_block(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
             SafeStartSearch::Line => memchr(b'\n', block).map(|at| place + to_u64(at) + 1),
-            SafeStartSearch::Paragraph { run } => block.iter().zip(place..).find_map(|(&byte, at)| {
-                if byte == b'\n' {
-                    *run = run.map(|length| length + 1);
-                    return None;
-                }
-                let length = run.replace(0).unwrap_or(0);
-                // After an odd number of newlines, the last one is not part of a pair and begins the next paragraph.
-                (length >= 2).then_some(at - length % 2)
-            }),
+            SafeStartSearch::Paragraph(run) => {
+                block.iter().zip(place..).find_map(|(&byte, at)| run.paragraph_before(byte, at))
+            }
             SafeStartSearch::Separator { finder, kept } => {
                 let first = place - to_u64(kept.len());
                 kept.extend_from_slice(block);
@@ -368,6 +375,38 @@ impl SafeStartSearch {
                 None
             }
         }
+    }
+}
+
+/// A run of line breaks, each `\n` or `\r\n`.
+#[derive(Default)]
+struct BreakRun {
+    /// The number of line breaks so far; `None` until another byte has been seen. In a run that is entered in the
+    /// middle, it is unknown which line breaks form pairs.
+    breaks: Option<u64>,
+    /// The length of the last line break.
+    last: u64,
+    /// Whether the last byte was `\r`, which belongs to the run if `\n` follows.
+    carriage_return: bool,
+}
+
+impl BreakRun {
+    /// Adds the byte at offset `at`. If it shows that a run of at least two line breaks has ended, returns the offset of
+    /// the paragraph after the run.
+    fn paragraph_before(&mut self, byte: u8, at: u64) -> Option<u64> {
+        let carriage_return = std::mem::replace(&mut self.carriage_return, byte == b'\r');
+        if byte == b'\n' {
+            self.breaks = self.breaks.map(|breaks| breaks + 1);
+            self.last = 1 + u64::from(carriage_return);
+            return None;
+        }
+        if byte == b'\r' && !carriage_return {
+            return None;
+        }
+        let end = at - u64::from(carriage_return);
+        let breaks = self.breaks.replace(0).unwrap_or(0);
+        // After an odd number of line breaks, the last one is not part of a pair and begins the next paragraph.
+        (breaks >= 2).then_some(if breaks % 2 == 1 { end - self.last } else { end })
     }
 }
 

@@ -8,18 +8,23 @@ use crate::base::test_support::one_case_in;
 
 /// The rules as documented, applied from left to right without blocks and units.
 fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
-    let separator: &[u8] = match rule {
+    let own: [&[u8]; 1];
+    let ends: &[&[u8]] = match rule {
         DocumentRule::File => return vec![text.to_vec()],
-        DocumentRule::Line => b"\n",
-        DocumentRule::Paragraph => b"\n\n",
-        DocumentRule::Separator(separator) => separator.as_bytes(),
+        DocumentRule::Line => &[b"\r\n", b"\n"],
+        DocumentRule::Paragraph => &[b"\r\n\r\n", b"\r\n\n", b"\n\r\n", b"\n\n"],
+        DocumentRule::Separator(separator) => {
+            own = [separator.as_bytes()];
+            &own
+        }
     };
+    let end_at =
+        |rest: &[u8], at: usize| ends.iter().find(|end| rest[at..].starts_with(end)).map(|end| end.len());
     let (mut documents, mut rest) = (Vec::new(), text);
-    while let Some(at) = rest.windows(separator.len()).position(|window| window == separator) {
-        let document = &rest[..at];
-        let carriage_return = *rule == DocumentRule::Line && document.ends_with(b"\r");
-        documents.push(document[..at - usize::from(carriage_return)].to_vec());
-        rest = &rest[at + separator.len()..];
+    while let Some((at, length)) = (0..rest.len()).find_map(|at| end_at(rest, at).map(|length| (at, length)))
+    {
+        documents.push(rest[..at].to_vec());
+        rest = &rest[at + length..];
     }
     documents.push(rest.to_vec());
     documents.retain(|document| !document.is_empty());
@@ -30,7 +35,7 @@ fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
 #[test]
 fn documents_of_plain_text() {
     let separator = || DocumentRule::Separator("--".to_owned());
-    let cases: [(&str, DocumentRule, &[&str]); 12] = [
+    let cases: [(&str, DocumentRule, &[&str]); 13] = [
         ("a\nb", DocumentRule::File, &["a\nb"]),
         ("", DocumentRule::File, &[""]),
         ("a\nb\r\n\nc\r", DocumentRule::Line, &["a", "b", "c\r"]),
@@ -38,7 +43,8 @@ fn documents_of_plain_text() {
         ("", DocumentRule::Line, &[]),
         ("a\n\n\nb", DocumentRule::Paragraph, &["a", "\nb"]),
         ("a\n\n\n\nb\n", DocumentRule::Paragraph, &["a", "b\n"]),
-        ("\n\na\r\n\r\nb", DocumentRule::Paragraph, &["a\r\n\r\nb"]),
+        ("\n\na\r\n\r\nb", DocumentRule::Paragraph, &["a", "b"]),
+        ("a\r\n\nb\n\r\n\r\nc\r\n", DocumentRule::Paragraph, &["a", "b", "\r\nc\r\n"]),
         ("a--b---c--", separator(), &["a", "b", "-c"]),
         ("----", separator(), &[]),
         ("-", separator(), &["-"]),
