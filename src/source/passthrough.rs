@@ -49,7 +49,8 @@ use super::{Batch, Documents};
 use crate::error::{Error, Result};
 
 /// The advice if a column is missing.
-pub(super) const NAME_COLUMNS: &str = "name columns of the input, or leave `columns` out";
+pub(super) const NAME_COLUMNS: &str = "name columns of the input, or leave `columns` out; if only some of the files \
+     have a column, name all of them by one folder or pattern in quotes, as one source";
 
 /// The value for null in the Hive scheme of paths.
 const NULL_IN_PATHS: &str = "__HIVE_DEFAULT_PARTITION__";
