@@ -318,6 +318,12 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
 
     let verify = ["decode", "ids", "-t", "tokenizer", "--verify"];
     assert_eq!(run(&[&verify[..], &["a.txt", "--documents", "line"]].concat()).0, Some(0));
+    write(&folder, "b.txt", "more\n");
+    let two = ["encode", "a.txt", "b.txt", "-t", "tokenizer", "-o", "two", "--documents", "line"];
+    assert_eq!(run(&two).0, Some(0));
+    let verify_two = ["decode", "two", "-t", "tokenizer", "--documents", "line", "--verify", "a.txt"];
+    assert_eq!(run(&[&verify_two[..], &["--verify", "b.txt"]].concat()).0, Some(0));
+    assert_eq!(run(&verify_two).0, Some(4));
     let changed = "row 0 decodes to a text that differs from changed: row 0, from byte 9 on";
     let longer = "the files have 3 rows, but the input continues with longer: row 3";
     let shorter = "the input ends before row 2";

@@ -367,9 +367,9 @@ pub(super) struct DecodeArgs {
     /// Which split of an output folder [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(super) split_name: Option<String>,
-    /// Compare with the documents of this input instead of printing the texts
+    /// Compare with the documents of this input instead of printing the texts; give it once for each input
     #[arg(long, value_name = "INPUT")]
-    pub(super) verify: Option<String>,
+    pub(super) verify: Vec<String>,
     /// How the input of `--verify` is read, and which of its documents were encoded. It must be the same as for
     /// encoding.
     #[command(flatten)]

@@ -43,9 +43,9 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
     args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
     let fingerprint = vocabulary.fingerprint();
     let rows = TokenRows { files: &args.files, split, fingerprint, vocabulary: vocabulary.into() };
-    match &args.verify {
-        Some(input) => verify(&rows, args, input, session, &progress),
-        None => {
+    match &args.verify[..] {
+        inputs @ [_, ..] => verify(&rows, args, inputs, session, &progress),
+        [] => {
             progress.make_way();
             let mut out = results();
             let json = session.json();
@@ -70,7 +70,7 @@ pub(super) fn json_line(text: Option<&[u8]>) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
-/// Compares the rows with the documents of `input`, for `--verify`.
+/// Compares the rows with the documents of `inputs`, one after another, for `--verify`.
 ///
 /// Both sides are read as streams, row by row. If decoding does not restore texts exactly, for example because the
 /// tokenizer normalizes them, each document is encoded and decoded before it is compared. The messages and
@@ -81,12 +81,12 @@ pub(super) fn json_line(text: Option<&[u8]>) -> Vec<u8> {
 fn verify(
     rows: &TokenRows<'_>,
     args: &DecodeArgs,
-    input: &str,
+    inputs: &[String],
     session: &Session<'_>,
     progress: &Progress,
 ) -> Result<Done, Failure> {
     let tells_nulls = rows.are_documents()?;
-    let plan = session.plan(flags::reading(Command::Read, &[input.to_owned()], &args.read))?;
+    let plan = session.plan(flags::reading(Command::Read, inputs, &args.read))?;
     let input = Inputs::open(&plan, &open_context(&plan, progress))?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
@@ -355,6 +355,7 @@ const ITS_TOKENIZER: &str = "name the tokenizer that encoded it; `run` keeps it 
 
 /// Returns the error for texts that differ. The help names the usual cause: other flags than for encoding.
 fn mismatch(problem: String) -> Error {
-    Error::message(ErrorKind::Mismatch, problem)
-        .with_help("name the same input, and the same flags for documents and sampling, as for encoding")
+    Error::message(ErrorKind::Mismatch, problem).with_help(
+        "name the same inputs, not a recipe, and the same flags for documents and sampling, as for encoding",
+    )
 }
