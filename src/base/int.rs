@@ -240,6 +240,28 @@ impl std::str::FromStr for ByteCount {
     }
 }
 
+/// Reads a count as people write it: digits, perhaps with `_` between them, and perhaps `k` (1 000) or `M` (1 000 000)
+/// after them. `None` if the text has another form, or the number has more than 64 bits.
+///
+/// ```
+/// use tokenmill::base::int::parse_count;
+///
+/// assert_eq!(["32_000", "32k", "2M"].map(parse_count), [Some(32_000), Some(32_000), Some(2_000_000)]);
+/// assert_eq!(parse_count("32,000"), None);
+/// ```
+#[doc(hidden)]
+pub fn parse_count(text: &str) -> Option<u64> {
+    let (digits, scale) = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((digits, "k" | "K")) => (digits, 1_000),
+        Some((digits, "M")) => (digits, 1_000_000),
+        _ => (text, 1),
+    };
+    if digits.starts_with(['_', '+']) || digits.ends_with('_') {
+        return None;
+    }
+    digits.replace('_', "").parse::<u64>().ok()?.checked_mul(scale)
+}
+
 /// `number` with the name of the thing that it counts, for nouns with a plural in -s.
 ///
 /// ```
@@ -271,6 +293,40 @@ mod tests {
         }
         for text in ["", "GB", "8 parsecs", "-1", "1e3", "99999999999999999999"] {
             assert!(text.parse::<ByteCount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_read_what_people_write() {
+        for (text, count) in [
+            ("0", 0),
+            ("32000", 32_000),
+            ("32_000", 32_000),
+            ("32k", 32_000),
+            ("1_5K", 15_000),
+            ("2M", 2_000_000),
+        ] {
+            assert_eq!(parse_count(text), Some(count), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "_",
+            "_1",
+            "1_",
+            "1_k",
+            "1m",
+            "1kk",
+            "1.5k",
+            "32,000",
+            "-1",
+            "+1",
+            " 1",
+            "1 k",
+            "é",
+            "18446744073709552k",
+        ] {
+            assert_eq!(parse_count(text), None, "{text}");
         }
     }
 

@@ -255,18 +255,21 @@ fn schema() -> Result<Done, Failure> {
 /// All pages are one stream in roff, for `man -l -` or a file. The pages of the commands follow in the order of the
 /// help. The page of clap's own `help` command is left out.
 fn man() -> Result<Done, Failure> {
-    let mut program = parser();
+    // clap_mangen prints no text for a flag that the short help leaves out.
+    let shown = |command: clap::Command| command.mut_args(|flag| flag.hide_short_help(false));
+    let mut program = shown(parser()).mut_subcommands(shown);
     program.build();
-    let commands: Vec<clap::Command> =
-        program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
-    let mut page = Vec::new();
-    Man::new(program.clone()).render(&mut page).map_err(printing)?;
-    // clap_mangen calls the text after the program's help `EXTRA`; it is the list of exit codes.
-    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n");
-    print_as_is(|out| {
-        out.write_all(page.as_bytes())?;
-        commands.into_iter().try_for_each(|command| Man::new(command).render(out))
-    })?;
+    let commands = program.get_subcommands().filter(|command| command.get_name() != "help").cloned();
+    let mut pages = Vec::new();
+    for command in std::iter::once(program.clone()).chain(commands) {
+        Man::new(command).render(&mut pages).map_err(printing)?;
+    }
+    // clap_mangen calls the text after a help `EXTRA`: the list of exit codes, or examples.
+    let pages = String::from_utf8_lossy(&pages)
+        .replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n")
+        .replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n")
+        .replace(".SH EXTRA\nExample:\n", ".SH EXAMPLES\n");
+    print_as_is(|out| out.write_all(pages.as_bytes()))?;
     Ok(Done::Whole)
 }
 

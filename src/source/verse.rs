@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::cast::cast;
 use super::error::{damaged, holds_no_text, no_column};
 use super::{Batch, Documents, Identity, ReadConfig, RowRange, Source, SourceSpec, Unit};
-use crate::base::int::{to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
+use crate::base::int::{parse_count, to_f64, to_u64, truncate_to_u32, truncate_to_u64, u64_to_usize};
 use crate::base::random::{SeededRandom, mix};
 use crate::error::{Error, Result};
 
@@ -200,9 +200,8 @@ fn parse(uri: &str) -> Result<(DemoKind, u64, u64)> {
     let mut given = BTreeMap::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let number = value.replace('_', "").parse::<u64>();
-        let number =
-            number.map_err(|_| demo_error(uri, format!("{key:?} needs a whole number, not {value:?}")))?;
+        let number = parse_count(value)
+            .ok_or_else(|| demo_error(uri, format!("{key:?} needs a whole number, not {value:?}")))?;
         if given.insert(key, number).is_some() {
             return Err(demo_error(uri, format!("{key:?} is given twice")));
         }

@@ -244,6 +244,8 @@ fn counts_are_read_with_units() {
         assert!(code == Some(0) || said.contains("nothing to train on"), "{flags:?}: {said}");
     }
     assert!(printed(&folder, &["inspect", "made", "--merges", "1k"]).contains("261"));
+    let counted = printed(&folder, &["count", "demo:verse?lines=1k", "-o", "c.parquet", "--json"]);
+    assert!(counted.contains("\"documents\":1000"), "{counted}");
     let unit = "32k (k = 1000)";
     for flags in
         [["--vocab-size", "32,000"], ["--vocab-size", "k"], ["--merges", "32,000"], ["--take", "1e3"]]

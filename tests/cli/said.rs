@@ -37,7 +37,9 @@ fn help_completions_and_the_manual_go_to_standard_output() {
         (&["completions", "zsh"], "#compdef tokenmill"),
         (&["man"], ".TH tokenmill 1"),
         (&["--help"], "  4         verification found a difference\n"),
-        (&["man"], "  4         verification found a difference\n"),
+        (&["man"], ".SH \"EXIT STATUS\"\n  0         done\n"),
+        (&["man"], ".SH EXAMPLES\n  tokenmill"),
+        (&["man"], "Print more about what is done"),
     ] {
         let output = tokenmill(&folder).args(arguments).output().expect("a run");
         assert!(output.status.success(), "{arguments:?}");
