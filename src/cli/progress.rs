@@ -580,15 +580,17 @@ pub(super) fn duration(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A stage with these amounts and works, a second between each two.
-    fn running(stage: Stage, total: Option<u64>, amounts: &[(u64, Option<(f64, f64)>)]) -> Running {
+    /// An amount, and the work done and left, if it is estimated.
+    type Amounts = (u64, Option<(f64, f64)>);
+
+    /// A stage with these amounts, a second between each two.
+    fn running(stage: Stage, total: Option<u64>, amounts: &[Amounts]) -> Running {
         let start = Instant::now();
-        let sample = |(number, &(done, work)): (u32, &(u64, Option<(f64, f64)>))| Sample {
-            at: start + SAMPLE_PERIOD * number,
-            done,
-            work: work.map(|(done, left)| Work { done, left }),
+        let sample = |number: u32, (done, work): Amounts| {
+            let work = work.map(|(done, left)| Work { done, left });
+            Sample { at: start + SAMPLE_PERIOD * number, done, work }
         };
-        let mut samples = (0..).zip(amounts).map(sample);
+        let mut samples = (0..).zip(amounts).map(|(number, &amounts)| sample(number, amounts));
         let mut running = Running::new(stage, total, samples.next().expect("a start"), ProgressBar::hidden());
         samples.for_each(|sample| running.take(sample));
         running

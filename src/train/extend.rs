@@ -201,11 +201,7 @@ pub(super) fn replay<'a>(
         log.push(Merge { count: Count::new(count), ..*merge }, live, corpus.tokens);
         log.report(observer);
     }
-    // The text is laid out again; what follows counts its pairs and lists them.
-    log.progress.prepare(3 * corpus.cells.len(), observer);
-    let before = corpus.cells.len();
     corpus.compact();
-    observer.advanced(Stage::Prepare, to_u64(before));
     Ok((corpus, log))
 }
 
