@@ -509,12 +509,12 @@ impl LineTexts {
 /// sees only one row.
 fn problem(error: &serde_json::Error) -> String {
     let problem = json_problem(error);
-    let remedy = match () {
-        () if problem.starts_with("half of a surrogate pair") => "; --on-bad-input replace puts U+FFFD there",
-        () if problem.ends_with("not UTF-8") => {
-            "; --on-bad-input replace puts U+FFFD in place of invalid bytes"
-        }
-        () => "",
+    let remedy = if problem.starts_with("half of a surrogate pair") {
+        "; --on-bad-input replace puts U+FFFD there"
+    } else if problem.ends_with("not UTF-8") {
+        "; --on-bad-input replace puts U+FFFD in place of invalid bytes"
+    } else {
+        ""
     };
     let place = match (error.line(), error.column()) {
         (..=1, column) => format!("column {column}"),
