@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ class Text:
     def documents(self):
         if self.paragraphs:
             text = self.path.read_bytes().decode("utf-8")
-            yield from (paragraph for paragraph in text.split("\n\n") if paragraph)
+            yield from (paragraph for paragraph in re.split(r"(?:\r?\n){2}", text) if paragraph)
             return
         if self.column is None:
             yield self.path.read_bytes().decode("utf-8")
