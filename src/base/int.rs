@@ -171,6 +171,15 @@ pub const fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { to_f64(part) / to_f64(whole) }
 }
 
+/// Bytes of text per token. Of the `tokens` that were written, the `added_tokens`, which are BOS and EOS, do not count:
+/// they stand for no text. The result is 0 if no token counts.
+///
+/// All figures of bytes per token come from here, so they agree wherever they appear.
+#[doc(hidden)]
+pub const fn bytes_per_token(text_bytes: u64, tokens: u64, added_tokens: u64) -> f64 {
+    ratio(text_bytes, tokens.saturating_sub(added_tokens))
+}
+
 /// A number of bytes. It is parsed and printed with a decimal unit, such as `8GB` or `1.5 MB`. Parsing also accepts
 /// binary units, such as `8GiB`.
 ///

@@ -536,9 +536,18 @@ pub(super) struct CompareArgs {
     /// The text to compare them on: files, folders, globs, or addresses
     #[arg(long, required = true, value_name = "INPUT", num_args = 1.., long_help = inputs_help!("The text to compare the tokenizers on"))]
     pub(super) on: Vec<String>,
+    /// Measure the number of tokens against this tokenizer; it is compared, too, if it is not among the others
+    #[arg(long, value_name = "TOKENIZER")]
+    pub(super) baseline: Option<String>,
     /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(super) html: Option<String>,
+    /// Also write the figures as CSV, a line for each part of the text and each tokenizer
+    #[arg(long, value_name = "FILE.csv", value_parser = writable)]
+    pub(super) csv: Option<String>,
+    /// Also write the comparison as Markdown, with tables
+    #[arg(long, value_name = "FILE.md", value_parser = writable)]
+    pub(super) markdown: Option<String>,
     /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,

@@ -1,6 +1,6 @@
 //! `verify`, `verify-merges`, `compare` and `bench`: these commands check, compare and measure results.
 //!
-//! The only file that they leave is a page that `--html` asks for. `verify` and `verify-merges` end with exit code 4
+//! The only files that they leave are those that `compare` is asked for. `verify` and `verify-merges` end with exit code 4
 //! if they find a difference. The difference is a result, so `--json` prints it as an object on standard output too.
 
 use std::io::{self, Write};
@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokenmill::base::int::{ByteCount, to_f64, to_u64, to_usize, u64_to_usize};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
-use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
+use tokenmill::report::{
+    ComparedText, Comparison, comparison_to_csv, comparison_to_html, comparison_to_json,
+    comparison_to_markdown,
+};
 use tokenmill::run::recipe::Command;
 use tokenmill::run::{
     self, CheckedMerges, Inputs, Plan, Verification, Verified, complete_from_training, peak_memory,
@@ -205,29 +208,64 @@ fn not_best(
 }
 
 /// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
-/// that are split most differently. `--html` also writes a page.
+/// that are cut most differently. `--html`, `--csv` and `--markdown` also write files with the same figures.
 ///
-/// All tokenizers get the same documents. Before any text is read, `--html` is checked: it may replace a page, but no
-/// other file.
+/// All tokenizers get the same documents. Before any text is read, these files are checked: each may replace a file of
+/// its kind, but no other.
 ///
 /// # Errors
-/// A tokenizer or an input cannot be read, a byte has no token and `--missing-bytes` does not allow that, or the page
+/// A tokenizer or an input cannot be read, a byte has no token and `--missing-bytes` does not allow that, or a file
 /// cannot be written.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    session::check(args.html.as_deref())?;
+    check_files(args)?;
     let plan = session.plan(flags::reading(Command::Read, &args.on, &args.read))?;
-    let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
+    let (tokenizers, baseline) = with_baseline(args);
     let progress = session.progress();
     let (missing_bytes, options) = (args.missing_bytes.unwrap_or_default(), args.split.options());
-    let compared =
+    let mut compared =
         run::compare(&plan, &tokenizers, &options, missing_bytes, &open_context(&plan, &progress))?;
     drop(progress);
+    compared.comparison.baseline = baseline;
     let comparison = &compared.comparison;
-    session.print_result(|| comparison, |out| write(comparison, out))?;
+    session.print_result(|| comparison_to_json(comparison), |out| write(comparison, out))?;
     if let Some(path) = &args.html {
         session::write(path, &comparison_to_html(comparison))?;
     }
+    if let Some(path) = &args.csv {
+        session::write(path, &comparison_to_csv(comparison))?;
+    }
+    if let Some(path) = &args.markdown {
+        session::write(path, &comparison_to_markdown(comparison))?;
+    }
     Ok(session.done(compared.skipped))
+}
+
+/// Checks, before any work is done, that the files of a comparison have different names, and that each would replace
+/// nothing but a file of its kind.
+///
+/// # Errors
+/// Two files have the same name, or one exists and is of another kind.
+fn check_files(args: &CompareArgs) -> Result<()> {
+    let names: Vec<&String> = [&args.html, &args.csv, &args.markdown].into_iter().flatten().collect();
+    if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return Err(Error::usage(format!("{} is to be written twice", twice.1))
+            .with_help("name a file of its own for each of `--html`, `--csv` and `--markdown`"));
+    }
+    session::check(args.html.as_deref())?;
+    session::check_kind(args.csv.as_deref(), "comparison as CSV", b"part,name,documents,")?;
+    session::check_kind(args.markdown.as_deref(), "comparison as Markdown", b"# Tokenizers compared\n")
+}
+
+/// Returns the tokenizers to compare and the index of the baseline. A baseline that is not among the others is
+/// the first.
+fn with_baseline(args: &CompareArgs) -> (Vec<PathBuf>, Option<usize>) {
+    let mut tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
+    let Some(baseline) = args.baseline.as_ref().map(PathBuf::from) else { return (tokenizers, None) };
+    let found = tokenizers.iter().position(|tokenizer| *tokenizer == baseline);
+    if found.is_none() {
+        tokenizers.insert(0, baseline);
+    }
+    (tokenizers, Some(found.unwrap_or(0)))
 }
 
 /// Writes the comparison for people.
@@ -236,7 +274,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
 /// there are several, at most ten words, and three of the longest tokens of each tokenizer. JSON and the page have
 /// more.
 fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let Comparison { tokenizers, text, sources, scripts, words } = comparison;
+    let Comparison { tokenizers, text, words, .. } = comparison;
     let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
     writeln!(
         out,
@@ -245,17 +283,26 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         ByteCount(text.text_bytes),
         with_unit(text.words, "word")
     )?;
+    let against =
+        |cell: &str| if comparison.baseline.is_some() { format!("  {cell:>10}") } else { String::new() };
     writeln!(
         out,
-        "\n{:width$}  {:>12}  {:>11}  {:>11}  {:>11}  {:>18}",
-        "tokenizer", "tokens", "bytes/token", "chars/token", "tokens/word", "vocabulary used"
+        "\n{:width$}  {:>12}{}  {:>11}  {:>11}  {:>11}  {:>18}",
+        "tokenizer",
+        "tokens",
+        against("against"),
+        "bytes/token",
+        "chars/token",
+        "tokens/word",
+        "vocabulary used"
     )?;
     for (number, tokenizer) in tokenizers.iter().enumerate() {
         writeln!(
             out,
-            "{:width$}  {:>12}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
+            "{:width$}  {:>12}{}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
             on_one_line(&tokenizer.path),
             text.tokens[number],
+            against(&comparison.shown_against_baseline(text, number)),
             text.bytes_per_token(number),
             text.characters_per_token(number),
             text.tokens_per_word(number),
@@ -263,13 +310,19 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             100.0 * tokenizer.share_used(),
         )?;
     }
-    for (title, parts) in [("source", sources), ("main script", scripts)] {
-        if parts.len() > 1 {
-            write_parts(title, parts, comparison, out)?;
+    for (title, parts) in comparison.groups() {
+        let bytes_per_token = |part: &ComparedText, number| format!("{:>8.3}", part.bytes_per_token(number));
+        write_parts(&format!("bytes per token by {title}"), parts, comparison, bytes_per_token, out)?;
+        if let Some(baseline) = comparison.baseline {
+            let against = on_one_line(&tokenizers[baseline].path);
+            let change = |part: &ComparedText, number| {
+                format!("{:>9}", comparison.shown_against_baseline(part, number))
+            };
+            write_parts(&format!("tokens against {against} by {title}"), parts, comparison, change, out)?;
         }
     }
     if !words.is_empty() {
-        writeln!(out, "\nwords tokenized most differently")?;
+        writeln!(out, "\nwords cut most differently")?;
     }
     for word in words.iter().take(10) {
         writeln!(out, "  {} × {}", word.count, visible(word.word.as_bytes()))?;
@@ -286,21 +339,21 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the bytes per token of each tokenizer, one line for each part of the text.
+/// Writes a figure of each tokenizer, one line for each part of the text.
 ///
-/// `title` names the kind of part: source or main script. The columns have the order of the tokenizers in the
-/// heading.
+/// `title` names the figure and the kind of part: source or main script. The columns have the order of the tokenizers
+/// in the heading.
 fn write_parts(
     title: &str,
     parts: &[ComparedText],
     comparison: &Comparison,
+    figure: impl Fn(&ComparedText, usize) -> String,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
-    writeln!(out, "\nbytes per token by {title}: {}", paths(comparison).join(", "))?;
+    writeln!(out, "\n{title}: {}", paths(comparison).join(", "))?;
     for part in parts {
-        let figures: Vec<String> =
-            (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();
+        let figures: Vec<String> = (0..part.tokens.len()).map(|number| figure(part, number)).collect();
         let text = format!("{}, {}", with_unit(part.documents, "document"), ByteCount(part.text_bytes));
         writeln!(out, "  {:width$}  {}  {text}", on_one_line(&part.name), figures.join(" "))?;
     }

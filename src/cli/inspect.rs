@@ -399,17 +399,18 @@ impl Output<'_> {
     }
 
     /// Writes totals: rows, tokens, bytes of text, and bytes on disk, with the ratios that people compare. If the
-    /// files declare BOS or EOS tokens, the number of tokens includes them and the line says so.
+    /// files declare BOS or EOS tokens, the number of tokens includes them, and the bytes of each are those of the others.
     fn write_data(&self, out: &mut dyn Write) -> io::Result<()> {
         let (rows, tokens) = (self.manifest.rows(), self.manifest.tokens());
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
-        let added = self.declaration.as_ref().is_some_and(Declaration::adds_tokens);
-        let with = if added { ", BOS/EOS counted" } else { "" };
-        writeln!(out, "tokens        {tokens}, {:.2} bytes each{with}", ratio(text, tokens))?;
+        let added = self.declaration.as_ref().map_or(0, Declaration::added_per_document);
+        let without = if added > 0 { " without BOS/EOS" } else { "" };
+        let each = self.manifest.bytes_per_token();
+        writeln!(out, "tokens        {tokens}, {each:.2} bytes of text each{without}")?;
         writeln!(out, "text          {}", ByteCount(text))?;
         let size = ByteCount(bytes);
-        writeln!(out, "on disk       {size}, {:.2} bytes per token", ratio(bytes, tokens))?;
+        writeln!(out, "on disk       {size}, {:.2} bytes per id", ratio(bytes, tokens))?;
         self.write_splits(out)?;
         self.write_tokenizer(out)?;
         self.write_declared(out)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokenmill::Error;
-use tokenmill::base::int::{ByteCount, ratio, to_u64};
+use tokenmill::base::int::{ByteCount, to_u64};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
     DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan, SourcePreview,
@@ -186,17 +186,17 @@ fn print_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     session.say(&format!("wrote {}", plan.output.display()));
 }
 
-/// Describes an encoding in one line. The bytes per token are computed from the numbers in this line, so BOS and EOS
-/// tokens are counted, and the line says so.
+/// Describes an encoding in one line. The number of tokens includes BOS and EOS; the bytes per token do not, and the
+/// line says so.
 fn describe_encoding(encoding: &EncodingFacts) -> String {
     let nulls = match encoding.null_documents {
         0 => String::new(),
         nulls => format!(" and {}", with_unit(nulls, "null row")),
     };
-    let with = if encoding.added_tokens > 0 { ", BOS/EOS counted" } else { "" };
-    let each = match encoding.tokens {
-        0 => String::new(),
-        tokens => format!(" ({:.2} bytes per token{with})", ratio(encoding.text_bytes, tokens)),
+    let without = if encoding.added_tokens > 0 { " without BOS/EOS" } else { "" };
+    let each = match encoding.bytes_per_token() {
+        None => String::new(),
+        Some(each) => format!(" ({each:.2} bytes per token{without})"),
     };
     format!(
         "encoded {}{nulls}, {}, to {}{each}",

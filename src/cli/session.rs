@@ -302,22 +302,29 @@ const BEGINNING: &[u8] = b"<!doctype html";
 /// # Errors
 /// The file exists and is not a page, or its folder is missing or cannot be written to.
 pub(super) fn check(path: Option<&str>) -> Result<()> {
-    path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), "page", is_page))
+    check_kind(path, "page", BEGINNING)
 }
 
-/// Returns whether a file begins like a page. A file that cannot be read is none.
-fn is_page(path: &Path) -> bool {
-    let mut beginning = [0; BEGINNING.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
-    read.is_ok() && beginning.eq_ignore_ascii_case(BEGINNING)
-}
-
-/// Writes a page completely or not at all.
+/// Checks, before any work is done, that writing a file would replace nothing but a file that begins with these bytes,
+/// in any case. `kind` names such a file in the error. `None` is no file and always allowed.
 ///
 /// # Errors
-/// The file cannot be written. An earlier page is then unchanged.
-pub(super) fn write(path: &str, page: &str) -> Result<()> {
-    atomic_file::publish_bytes(Path::new(path), page.as_bytes())
+/// The file exists and begins differently, or its folder is missing or cannot be written to.
+pub(super) fn check_kind(path: Option<&str>, kind: &str, beginning: &[u8]) -> Result<()> {
+    let begins = |path: &Path| {
+        let mut bytes = vec![0; beginning.len()];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+        read.is_ok() && bytes.eq_ignore_ascii_case(beginning)
+    };
+    path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), kind, begins))
+}
+
+/// Writes a page or another text completely or not at all.
+///
+/// # Errors
+/// The file cannot be written. An earlier file is then unchanged.
+pub(super) fn write(path: &str, text: &str) -> Result<()> {
+    atomic_file::publish_bytes(Path::new(path), text.as_bytes())
 }
 
 /// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.

@@ -65,7 +65,7 @@ impl CorpusFacts {
 }
 
 /// Number of bins of a [`Histogram`] of 64-bit lengths.
-const BINS: usize = 256;
+const BINS: usize = 480;
 
 /// Collects [`CorpusFacts`].
 pub(super) struct FactCollector {
@@ -178,21 +178,21 @@ pub(crate) fn count_characters(text: &[u8]) -> u64 {
 }
 
 /// Smallest length that shares a bin with others. From here on, each doubling of the length has [`STEPS`] bins.
-const FINE: u64 = 16;
+const FINE: u64 = 256;
 
 /// Number of bins per doubling of the length.
 const STEPS: u64 = 4;
 
-/// A histogram of lengths with at most 256 bins.
+/// A histogram of lengths with at most 480 bins.
 ///
-/// Lengths below 16 have a bin each. From there on, each doubling of the length has four bins of equal width.
+/// Lengths below 256 have a bin each. From there on, each doubling of the length has four bins of equal width.
 ///
 /// ```
 /// use tokenmill::count::{Bin, Histogram};
 ///
 /// let mut lengths = Histogram::default();
-/// [3, 41, 45].into_iter().for_each(|length| lengths.add(length));
-/// assert_eq!(lengths.bins(), [Bin { from: 3, to: 3, count: 1 }, Bin { from: 40, to: 47, count: 2 }]);
+/// [3, 641, 645].into_iter().for_each(|length| lengths.add(length));
+/// assert_eq!(lengths.bins(), [Bin { from: 3, to: 3, count: 1 }, Bin { from: 640, to: 767, count: 2 }]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -247,7 +247,7 @@ impl Histogram {
     }
 
     /// Returns the number of the bin of a length, from 0 on.
-    pub(crate) fn bin_number(length: u64) -> usize {
+    fn bin_number(length: u64) -> usize {
         if length < FINE {
             return u64_to_usize(length);
         }
@@ -257,7 +257,7 @@ impl Histogram {
     }
 
     /// Returns the smallest and the largest length of a bin.
-    pub(crate) fn bounds(number: usize) -> (u64, u64) {
+    fn bounds(number: usize) -> (u64, u64) {
         let number = to_u64(number);
         if number < FINE {
             return (number, number);
@@ -286,12 +286,12 @@ mod tests {
     #[test]
     fn things_of_nearly_equal_length_share_a_bin() {
         let mut histogram = Histogram::default();
-        [45, 3, 41, 48].into_iter().for_each(|length| histogram.add(length));
+        [700, 3, 641, 768].into_iter().for_each(|length| histogram.add(length));
         let bin = |from, to, count| Bin { from, to, count };
-        assert_eq!(histogram.bins(), [bin(3, 3, 1), bin(40, 47, 2), bin(48, 55, 1)]);
+        assert_eq!(histogram.bins(), [bin(3, 3, 1), bin(640, 767, 2), bin(768, 895, 1)]);
         let mut sum = Histogram::default();
         [3, 9].into_iter().for_each(|length| sum.add(length));
         sum.add_all(&histogram);
-        assert_eq!(sum.bins(), [bin(3, 3, 2), bin(9, 9, 1), bin(40, 47, 2), bin(48, 55, 1)]);
+        assert_eq!(sum.bins(), [bin(3, 3, 2), bin(9, 9, 1), bin(640, 767, 2), bin(768, 895, 1)]);
     }
 }

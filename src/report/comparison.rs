@@ -1,15 +1,12 @@
-//! Comparisons of tokenizers on the same text: the figures, and the page that shows them.
+//! Comparisons of tokenizers on the same text.
 //!
 //! The figures are sums, so parts of the text can be counted apart and [added](ComparedText::add). Ratios are
 //! computed from the sums when they are shown.
 
-use askama::Template;
 use serde::{Deserialize, Serialize};
 
 use super::ShownToken;
-use super::figures::plain;
-use super::html::grouped;
-use crate::base::int::{ByteCount, ratio, to_f64};
+use crate::base::int::{bytes_per_token, ratio};
 
 /// Several tokenizers compared on the same text.
 ///
@@ -19,6 +16,9 @@ use crate::base::int::{ByteCount, ratio, to_f64};
 pub struct Comparison {
     /// The tokenizers. Figures by tokenizer are listed in this order everywhere.
     pub tokenizers: Vec<ComparedTokenizer>,
+    /// The index of the tokenizer that the others are measured against.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub baseline: Option<usize>,
     /// The figures of all text.
     pub text: ComparedText,
     /// The figures of each source.
@@ -70,34 +70,47 @@ pub struct ComparedWord {
     pub tokens: Vec<Vec<ShownToken>>,
 }
 
-impl ComparedTokenizer {
-    /// Returns the path for the page, with control and invisible characters escaped.
-    fn shown(&self) -> String {
-        plain(&self.path)
+impl Comparison {
+    /// The groups of parts that are shown, with the name of a part: sources and main scripts. A group with a single
+    /// part would repeat the figures of all text, so it is left out.
+    pub fn groups(&self) -> impl Iterator<Item = (&'static str, &[ComparedText])> {
+        let groups = [("source", &self.sources[..]), ("main script", &self.scripts)];
+        groups.into_iter().filter(|(_, parts)| parts.len() > 1)
     }
 
+    /// The tokens of a part by the tokenizer with this index, measured against the baseline: −0.38 are 38 % fewer.
+    /// `None` without a baseline, for the baseline itself, and if the baseline has no tokens.
+    ///
+    /// ```
+    /// use tokenmill::report::{ComparedText, Comparison};
+    ///
+    /// let text = ComparedText { tokens: vec![62, 100], ..ComparedText::default() };
+    /// let comparison = Comparison { baseline: Some(1), text, ..Comparison::default() };
+    /// let against = comparison.against_baseline(&comparison.text, 0).unwrap();
+    /// assert!((against + 0.38).abs() < 1e-9);
+    /// ```
+    pub fn against_baseline(&self, part: &ComparedText, tokenizer: usize) -> Option<f64> {
+        let tokens = part.tokens_of(self.baseline.filter(|&baseline| baseline != tokenizer)?);
+        (tokens > 0).then(|| ratio(part.tokens_of(tokenizer), tokens) - 1.0)
+    }
+
+    /// The text for [`against_baseline`](Comparison::against_baseline): a percentage, or `baseline` for `None`.
+    pub fn shown_against_baseline(&self, part: &ComparedText, tokenizer: usize) -> String {
+        self.against_baseline(part, tokenizer).map_or("baseline".to_owned(), percent_of_change)
+    }
+}
+
+impl ComparedTokenizer {
     /// Share of the vocabulary that occurs in the text, from 0 to 1. 0 for an empty vocabulary.
     pub fn share_used(&self) -> f64 {
         ratio(self.used, self.vocabulary)
     }
 }
 
-impl ComparedWord {
-    /// Returns the word for the page, with control and invisible characters escaped.
-    fn shown(&self) -> String {
-        plain(&self.word)
-    }
-
-    /// Returns the count for the page, in groups of three digits.
-    fn shown_count(&self) -> String {
-        grouped(self.count)
-    }
-}
-
 impl ComparedText {
-    /// Bytes of text per token of the tokenizer with this index; 0 if there are no tokens.
+    /// Bytes of text per token of the tokenizer with this index; 0 if there are no tokens. No BOS or EOS is added.
     pub fn bytes_per_token(&self, tokenizer: usize) -> f64 {
-        ratio(self.text_bytes, self.tokens_of(tokenizer))
+        bytes_per_token(self.text_bytes, self.tokens_of(tokenizer), 0)
     }
 
     /// Characters per token of the tokenizer with this index. 0 if there are no tokens.
@@ -111,7 +124,7 @@ impl ComparedText {
     }
 
     /// Number of tokens; 0 for an index beyond the list.
-    fn tokens_of(&self, tokenizer: usize) -> u64 {
+    pub(super) fn tokens_of(&self, tokenizer: usize) -> u64 {
         self.tokens.get(tokenizer).copied().unwrap_or(0)
     }
 
@@ -127,135 +140,17 @@ impl ComparedText {
     }
 }
 
-/// The comparison as an HTML page that needs no other file and no network. All text from the corpus is escaped.
+/// A change as a percentage with its sign, such as `−38.0 %`, with a real minus sign.
 ///
-/// Groups of bars by source and by main script appear only if they have several parts. All bars have the same scale,
-/// on which the longest bar has the full width.
-pub fn comparison_to_html(comparison: &Comparison) -> String {
-    let all = ("All", std::slice::from_ref(&comparison.text));
-    let parts = [("By source", &comparison.sources[..]), ("By main script", &comparison.scripts)];
-    let groups = std::iter::once(all).chain(parts.into_iter().filter(|(_, parts)| parts.len() > 1));
-    let longest = comparison.parts().map(best).fold(1.0, f64::max);
-    let bar = |part: &ComparedText, tokenizer: usize| {
-        let bytes = part.bytes_per_token(tokenizer);
-        Bar { value: format!("{bytes:.2}"), percent: format!("{:.1}", 100.0 * bytes / longest) }
-    };
-    let drawn = |part: &ComparedText| BarGroup {
-        name: plain(&part.name),
-        note: format!(
-            "{} document{}, {}",
-            grouped(part.documents),
-            if part.documents == 1 { "" } else { "s" },
-            ByteCount(part.text_bytes)
-        ),
-        bars: (0..comparison.tokenizers.len()).map(|tokenizer| bar(part, tokenizer)).collect(),
-    };
-    let figures = |(number, tokenizer): (usize, &ComparedTokenizer)| {
-        let text = &comparison.text;
-        vec![
-            grouped(text.tokens_of(number)),
-            format!("{:.2}", text.bytes_per_token(number)),
-            format!("{:.2}", text.characters_per_token(number)),
-            format!("{:.2}", text.tokens_per_word(number)),
-            grouped(tokenizer.vocabulary),
-            format!("{:.1} %", 100.0 * tokenizer.share_used()),
-        ]
-    };
-    let page = Page {
-        comparison,
-        figures: comparison.tokenizers.iter().enumerate().map(figures).collect(),
-        groups: groups.map(|(title, parts)| (title, parts.iter().map(drawn).collect())).collect(),
-    };
-    page.render().expect("a page is rendered into memory")
-}
-
-impl Comparison {
-    /// All texts of the comparison. The page finds the longest bar among them.
-    fn parts(&self) -> impl Iterator<Item = &ComparedText> {
-        std::iter::once(&self.text).chain(&self.sources).chain(&self.scripts)
-    }
-}
-
-/// The maximum of the bytes per token of the tokenizers on this text.
-fn best(part: &ComparedText) -> f64 {
-    part.tokens.iter().map(|&tokens| to_f64(part.text_bytes) / to_f64(tokens.max(1))).fold(0.0, f64::max)
-}
-
-/// The data that the template lays out.
-#[derive(Template)]
-#[template(path = "comparison.html")]
-struct Page<'a> {
-    /// For paths, words and longest tokens, which the template shows as they are.
-    comparison: &'a Comparison,
-    /// The figures of all text, by tokenizer.
-    figures: Vec<Vec<String>>,
-    /// Parts of the text under a title.
-    groups: Vec<(&'static str, Vec<BarGroup>)>,
-}
-
-/// A part of the text, as a group of bars.
-struct BarGroup {
-    /// The name of the source or script, escaped.
-    name: String,
-    /// Number of documents and amount of text.
-    note: String,
-    /// One bar for each tokenizer.
-    bars: Vec<Bar>,
-}
-
-/// A bar: its label, and its length in percent of the longest.
-struct Bar {
-    value: String,
-    percent: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::int::TokenId;
-    use crate::report::is_invisible;
-
-    /// The page has the figures, and escapes all text.
-    #[test]
-    fn the_page_has_the_figures_and_nothing_from_the_text_leaves_its_place() {
-        let hostile = "</td><script>alert(1)</script>\u{202E}\u{1B}\u{7}";
-        let text = ComparedText {
-            name: hostile.to_owned(),
-            documents: 3,
-            text_bytes: 1_000,
-            characters: 900,
-            words: 150,
-            tokens: vec![250, 400],
-        };
-        let tokenizer = |path: &str| ComparedTokenizer {
-            path: path.to_owned(),
-            vocabulary: 300,
-            used: 200,
-            longest: vec![ShownToken::new(TokenId::new(7), hostile.as_bytes())],
-        };
-        let word = ComparedWord {
-            word: hostile.to_owned(),
-            count: 5,
-            tokens: vec![vec![ShownToken::new(TokenId::new(7), hostile.as_bytes())], Vec::new()],
-        };
-        let mut sum = ComparedText::default();
-        sum.add(&text);
-        sum.add(&text);
-        assert_eq!((sum.tokens.as_slice(), sum.words), (&[500, 800][..], 300));
-        let comparison = Comparison {
-            tokenizers: vec![tokenizer("one"), tokenizer(hostile)],
-            sources: vec![text.clone(), text],
-            scripts: Vec::new(),
-            text: sum,
-            words: vec![word],
-        };
-        let page = comparison_to_html(&comparison);
-        assert!(!page.contains("<script"), "{page}");
-        assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)), "{page}");
-        for figure in ["4.00", "2.50", "1.67", "66.7", "width:100.0%", "width:62.5%"] {
-            assert!(page.contains(figure), "{figure}");
-        }
-        // Figures that were read from a file may be incomplete.
-        comparison_to_html(&Comparison { text: ComparedText::default(), ..comparison });
+/// ```
+/// use tokenmill::report::percent_of_change;
+///
+/// assert_eq!(percent_of_change(-0.38), "−38.0 %");
+/// assert_eq!(percent_of_change(-0.0001), "0.0 %");
+/// ```
+pub fn percent_of_change(change: f64) -> String {
+    match format!("{:+.1} %", 100.0 * change).as_str() {
+        "+0.0 %" | "-0.0 %" => "0.0 %".to_owned(),
+        text => text.replace('-', "\u{2212}"),
     }
 }

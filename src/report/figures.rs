@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::int::{TokenId, ratio, to_u64};
+use crate::base::int::{TokenId, bytes_per_token, ratio, to_u64};
 use crate::count::Histogram;
 use crate::train::HistoryPoint;
 
@@ -208,6 +208,14 @@ pub struct EncodingFacts {
     pub samples: Vec<SampleDocument>,
 }
 
+impl EncodingFacts {
+    /// Bytes of text per token, without BOS and EOS; `None` if there are no other tokens.
+    pub fn bytes_per_token(&self) -> Option<f64> {
+        (self.tokens > self.added_tokens)
+            .then(|| bytes_per_token(self.text_bytes, self.tokens, self.added_tokens))
+    }
+}
+
 /// The contribution of one source to the encoded text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EncodedSource {
@@ -328,7 +336,7 @@ impl Ratios {
         Ratios {
             bytes_per_character: corpus.characters.and_then(|characters| of(corpus.text_bytes, characters)),
             training_compression: training.and_then(|t| of(t.tokens_before, t.tokens_after)),
-            bytes_per_token: encoding.and_then(|e| of(e.text_bytes, e.tokens.saturating_sub(e.added_tokens))),
+            bytes_per_token: encoding.and_then(EncodingFacts::bytes_per_token),
             tokens_per_document: encoding.and_then(|e| of(e.tokens, e.documents)),
             packing_utilisation: packing
                 .and_then(|(tokens, packing)| of(tokens, packing.rows.saturating_mul(packing.length))),
@@ -341,10 +349,24 @@ fn of(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| ratio(part, whole))
 }
 
-/// For each point of the history: merges learned, and tokens at the first point divided by tokens at this one.
-pub(super) fn compression(history: &[HistoryPoint]) -> Vec<(u64, f64)> {
-    let before = history.first().map_or(0, |point| point.tokens);
-    history.iter().map(|point| (point.merges, ratio(before, point.tokens))).collect()
+/// For each point of the history: merges learned, and bytes per token at that point. Before the first merge, every
+/// byte is a token.
+pub(super) fn bytes_per_token_by_merges(history: &[HistoryPoint]) -> Vec<(u64, f64)> {
+    let text_bytes = history.first().map_or(0, |point| point.tokens);
+    history.iter().map(|point| (point.merges, bytes_per_token(text_bytes, point.tokens, 0))).collect()
+}
+
+/// A number in groups of three digits, separated by narrow no-break spaces.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push('\u{202F}');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// Bytes of a token that a report displays. Without a split, a token can be as long as a document.

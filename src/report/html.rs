@@ -5,15 +5,17 @@
 
 use askama::Template;
 
+use super::figures::grouped;
 use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
     ShownToken, StageCost, charts,
 };
 use crate::base::int::with_unit;
 use crate::base::integrity::HTML_CHECKSUM;
+use crate::count::Histogram;
 
-/// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
-/// Longer documents are shown by doublings of length.
+/// Length in bytes below which all documents must be to be shown length by length, as for lines. Longer documents are
+/// shown by doublings of length. Histograms keep all lengths below it apart.
 const SHORT_DOCUMENT: u64 = 256;
 
 /// The content of `report.html`: one page that needs no other file and no network, with a checksum at its end. All
@@ -72,7 +74,7 @@ struct BySource<'a> {
 struct Chart {
     title: &'static str,
     /// What the axes show.
-    note: &'static str,
+    note: String,
     /// A complete element, which the template inserts without escaping.
     svg: String,
 }
@@ -346,29 +348,49 @@ fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> 
 /// The charts for which the report has data.
 fn draw_charts(report: &RunReport) -> Vec<Chart> {
     let mut charts = Vec::new();
-    let mut add = |title, note, svg| charts.push(Chart { title, note, svg });
+    let mut add = |title, note: String, svg| charts.push(Chart { title, note, svg });
     if let Some(training) = &report.training {
-        let by_merges = "against merges learned";
-        add("Tokens in the corpus", by_merges, charts::tokens_by_merges(training));
-        add("Compression: bytes per token", by_merges, charts::compression_by_merges(training));
+        let by_merges = || "against merges learned".to_owned();
+        add("Bytes per token in training", by_merges(), charts::bytes_per_token(training));
+        add("Tokens in the training text", by_merges(), charts::tokens_by_merges(training));
         if !training.merge_counts.is_empty() {
-            let note = "against the merge's rank, both axes logarithmic";
+            let note = "against its rank, axes logarithmic".to_owned();
             add("Count of each merge", note, charts::counts_by_rank(&training.merge_counts));
         }
     }
     if let Some(vocabulary) = &report.vocabulary {
-        let svg = charts::of_each_length(&vocabulary.token_lengths);
-        add("Length of tokens", "tokens of each length in bytes", svg);
+        let lengths = &vocabulary.token_lengths;
+        let longest = longest_bar(lengths);
+        let rest = match lengths.bins().last() {
+            Some(last) if last.to > longest => format!("; the last bar is {longest} and more"),
+            _ => String::new(),
+        };
+        let svg = charts::of_each_length(lengths, longest, "token");
+        add("Length of tokens", format!("tokens of each length in bytes{rest}"), svg);
     }
     if let Some(lengths) = &report.corpus.document_lengths {
         if lengths.bins().iter().all(|bin| bin.to < SHORT_DOCUMENT) {
-            add("Length of documents", "documents of each length in bytes", charts::of_each_length(lengths));
+            let svg = charts::of_each_length(lengths, SHORT_DOCUMENT, "document");
+            add("Length of documents", "documents of each length in bytes".to_owned(), svg);
         } else {
-            let note = "documents by length in bytes, one bar per doubling";
-            add("Length of documents", note, charts::of_each_doubling(lengths));
+            let note = "documents by length in bytes, one bar per doubling".to_owned();
+            add("Length of documents", note, charts::of_each_doubling(lengths, "document"));
         }
     }
     charts
+}
+
+/// The length from which on tokens have one bar together: at most one in a hundred does, since a few very long ones
+/// would leave no width for the others. At least 16 and at most 64 bytes.
+fn longest_bar(lengths: &Histogram) -> u64 {
+    let mut longer: u64 = lengths.bins().iter().map(|bin| bin.count).sum();
+    let most = longer / 100;
+    let mut bins = lengths.bins().iter();
+    let found = bins.find(|bin| {
+        longer -= bin.count;
+        longer <= most
+    });
+    found.map_or(64, |bin| bin.to + 1).clamp(16, 64)
 }
 
 /// A source's URI, and its figures with their names in `report.json`.
@@ -442,19 +464,6 @@ fn files(report: &RunReport) -> Vec<File<'_>> {
     };
     let files = report.files.iter().enumerate();
     files.map(|(at, file)| File { path: &file.path, figures: row((at, file)) }).collect()
-}
-
-/// A number in groups of three digits, separated by narrow no-break spaces.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push('\u{202F}');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A rounded number in groups of three digits.

@@ -37,7 +37,7 @@ pub struct Compared {
 
 /// Encodes a plan's documents with several tokenizers and compares the results. Each tokenizer is named by a path, or
 /// as [`tokenizer_path`] describes. `options` give settings that the files of some tokenizers lack, and
-/// `missing_bytes` says how bytes without a token are encoded.
+/// `missing_bytes` says how bytes without a token are encoded. The comparison has no baseline; the caller may set one.
 ///
 /// **Memory:** the tokenizers, and two batches per thread. Words take about 10 MB, and up to 10 MB more per thread if
 /// there are many distinct ones.
@@ -271,7 +271,7 @@ impl ComparisonSums {
         scripts.sort_by_key(|script| std::cmp::Reverse(script.text_bytes));
         "all".clone_into(&mut text.name);
         let tokenizers = known.iter().zip(&used).map(|(known, used)| known.compared(used)).collect();
-        Ok(Comparison { tokenizers, text, sources, scripts, words: different(words, known)? })
+        Ok(Comparison { tokenizers, baseline: None, text, sources, scripts, words: different(words, known)? })
     }
 }
 

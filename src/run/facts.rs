@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::recipe::word;
 use super::resources::Costs;
 use super::training::Trained;
-use crate::base::int::{ratio, to_f64, to_u64};
+use crate::base::int::{bytes_per_token, to_f64, to_u64};
 use crate::count::{Histogram, SourceFacts};
 use crate::encode::MissingBytes;
 use crate::error::Result;
@@ -178,7 +178,7 @@ impl ReportParts<'_> {
             null_documents: facts.null_documents,
             text_bytes: facts.text_bytes,
             tokens: facts.tokens,
-            added_tokens: documents * to_u64(a_document),
+            added_tokens: facts.added_tokens(to_u64(a_document)),
             bos: added.bos.map(|token| shown_token(self.vocabulary, token.id)),
             eos: added.eos.map(|token| shown_token(self.vocabulary, token.id)),
             special: encode.special.name().to_owned(),
@@ -198,7 +198,7 @@ impl ReportParts<'_> {
     /// not count in the bytes per token.
     fn encoded_source(&self, share: &SourceShare, added_a_document: u64) -> EncodedSource {
         let &SourceShare { source, documents, text_bytes, tokens } = share;
-        let bytes_per_token = ratio(text_bytes, tokens.saturating_sub(documents * added_a_document));
+        let bytes_per_token = bytes_per_token(text_bytes, tokens, documents * added_a_document);
         let uri = shown_uri(&self.plan.sources[source].uri);
         EncodedSource { uri, documents, text_bytes, tokens, bytes_per_token }
     }

@@ -8,7 +8,7 @@ use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
 use super::schema::{Declaration, DeclaredToken, FileSpec, OWN_COLUMNS, OutputFormat};
 use crate::base::atomic_file;
-use crate::base::int::{ByteCount, ratio, with_unit};
+use crate::base::int::{ByteCount, bytes_per_token, with_unit};
 use crate::encode::MissingBytes;
 use crate::error::Result;
 
@@ -216,7 +216,7 @@ configs:
 
 # Token ids
 
-{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes per token{counted}).
+{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes per token{without}).
 {of_splits}{left_out}
 | column | |
 | --- | --- |
@@ -225,8 +225,8 @@ configs:
 {others}
 {ending}"#,
         text = ByteCount(text_bytes),
-        per_token = ratio(text_bytes, tokens),
-        counted = if declaration.adds_tokens() { ", BOS/EOS counted" } else { "" },
+        per_token = bytes_per_token(text_bytes, tokens, sum(|file| file.added_tokens)),
+        without = if declaration.added_per_document() > 0 { " without BOS/EOS" } else { "" },
         left_out = left_out(skipped),
         ending = ending(declaration, &code),
     )

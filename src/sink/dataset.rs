@@ -386,6 +386,7 @@ impl<'a> DatasetWriter<'a> {
             name,
             rows: done.totals.rows,
             tokens: done.totals.tokens,
+            added_tokens: done.totals.added_tokens(self.config.declaration.added_per_document()),
             text_bytes: done.totals.text_bytes,
             bytes: done.bytes,
             sha256: done.sha256,

@@ -16,7 +16,7 @@ use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, spli
 use super::schema::Declaration;
 use super::state_folder::recorded_files;
 use crate::base::hash::Set;
-use crate::base::int::to_u64;
+use crate::base::int::{bytes_per_token, to_u64};
 use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of, update_from};
 use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result, json_problem_at};
@@ -124,6 +124,9 @@ pub struct OutputFile {
     pub rows: u64,
     /// Number of token ids in all rows.
     pub tokens: u64,
+    /// How many of these are BOS or EOS tokens that encoding added.
+    #[serde(default)]
+    pub added_tokens: u64,
     /// Bytes of the text that was encoded.
     pub text_bytes: u64,
     /// Size of the file in bytes.
@@ -231,6 +234,12 @@ impl Manifest {
     /// Number of token ids in all files.
     pub fn tokens(&self) -> u64 {
         self.files.iter().map(|file| file.tokens).sum()
+    }
+
+    /// Bytes of text per token, without BOS and EOS; 0 if there are no other tokens.
+    pub fn bytes_per_token(&self) -> f64 {
+        let added_tokens = self.files.iter().map(|file| file.added_tokens).sum();
+        bytes_per_token(self.text_bytes(), self.tokens(), added_tokens)
     }
 
     /// Bytes of the text that was encoded into all files.
@@ -485,8 +494,13 @@ impl Manifest {
         if !self.files.iter().flat_map(OutputFile::names).all(|name| names.insert(name)) {
             return Some("names a file twice");
         }
-        let counts: [fn(&OutputFile) -> u64; 4] =
-            [|file| file.rows, |file| file.tokens, |file| file.text_bytes, |file| file.bytes];
+        let counts: [fn(&OutputFile) -> u64; 5] = [
+            |file| file.rows,
+            |file| file.tokens,
+            |file| file.added_tokens,
+            |file| file.text_bytes,
+            |file| file.bytes,
+        ];
         let fits = |count| self.files.iter().map(count).try_fold(0, u64::checked_add).is_some();
         (!counts.into_iter().all(fits)).then_some("its totals exceed 64 bits")
     }

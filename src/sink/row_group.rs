@@ -394,6 +394,11 @@ impl RowTotals {
         RowTotals { next, ..RowTotals::default() }
     }
 
+    /// How many of the tokens are BOS or EOS, if encoding adds `per_document` of them to each document.
+    pub fn added_tokens(&self, per_document: u64) -> u64 {
+        (self.documents - self.null_documents) * per_document
+    }
+
     /// Adds the totals of rows that follow these in the input. All counts are sums, and [`next`](RowTotals::next) is
     /// that of the later rows.
     pub(super) fn add(&mut self, other: &RowTotals) {

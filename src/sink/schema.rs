@@ -154,9 +154,9 @@ impl Declaration {
         }
     }
 
-    /// Whether encoding puts tokens before or after documents. They are no part of the text.
-    pub fn adds_tokens(&self) -> bool {
-        self.bos.is_some() || self.eos.is_some()
+    /// How many tokens encoding puts before and after each document. They are no part of the text.
+    pub fn added_per_document(&self) -> u64 {
+        u64::from(self.bos.is_some()) + u64::from(self.eos.is_some())
     }
 }
 

@@ -1141,6 +1141,7 @@ fn output(folder: &Path) -> Manifest {
         name: "data/train-00000.parquet".to_owned(),
         rows: facts.rows,
         tokens: facts.tokens,
+        added_tokens: 0,
         text_bytes: 1,
         bytes: facts.bytes,
         sha256: facts.sha256,

@@ -23,7 +23,7 @@ fn tokenizers_are_compared_on_the_same_text() {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
-    assert!(page.contains("By main script") && !page.contains("<script"), "{page}");
+    assert!(page.contains("by main script") && !page.contains("<script"), "{page}");
 
     // The figures equal those of `bench`, for any number of threads.
     let (_, json, _) = run(&[&compare[..], &["--json", "--threads", "1"]].concat());
@@ -45,6 +45,103 @@ fn tokenizers_are_compared_on_the_same_text() {
 
     assert_eq!(run(&["compare", "one", "--on", "missing.txt"]).0, Some(1));
     assert_eq!(run(&["compare", "missing", "--on", "latin.txt"]).0, Some(1));
+}
+
+/// CSV, Markdown and the terminal have the figures of `--json`, measured against the baseline. Files of other kinds are
+/// not replaced.
+#[test]
+fn all_forms_of_a_comparison_have_the_same_figures() {
+    let folder = folder();
+    write(&folder, "latin.txt", "the same words again and again, the same\n".repeat(30));
+    write(&folder, "greek.txt", "οι ίδιες λέξεις ξανά και ξανά\n".repeat(20));
+    let run = |arguments: &[&str]| {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for (name, split) in [("one", "gpt2"), ("two", "none")] {
+        run(&["train", "latin.txt", "-o", name, "--vocab-size", "290", "--split", split, "--quiet"]);
+    }
+    let on = ["--on", "latin.txt", "greek.txt", "--documents", "line", "--baseline", "two"];
+    let compare = |more: &[&str]| run(&[&["compare", "one", "two"], &on[..], more].concat());
+    let json: serde_json::Value = serde_json::from_str(&compare(&["--json"])).expect("JSON");
+    assert_eq!(json["baseline"], 1);
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    // Reading a number from JSON may change its last bit.
+    let equal = |one: f64, other: f64| (one - other).abs() < 1e-12;
+    let text = &json["text"];
+    let against = number(&text["against_baseline"][0]);
+    assert!(equal(against, number(&text["tokens"][0]) / number(&text["tokens"][1]) - 1.0));
+    assert!(against != 0.0 && text["against_baseline"][1].is_null());
+
+    // Each file is written twice: a comparison may be replaced.
+    let files = ["--csv", "c.csv", "--markdown", "c.md", "--html", "c.html"];
+    compare(&files);
+    let printed = compare(&files);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let percent =
+        |change: f64| format!("{:+.1} %", 100.0 * change).replace('-', "−").replace("+0.0 %", "0.0 %");
+
+    let csv = read("c.csv");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|&column| column == name).expect(name);
+    for row in &rows[1..] {
+        let parts = match row[0] {
+            "all" => std::slice::from_ref(text),
+            "source" => json["sources"].as_array().expect("a list"),
+            _ => json["scripts"].as_array().expect("a list"),
+        };
+        let part = parts.iter().find(|part| part["name"] == row[1]).expect("the part");
+        let tokenizer =
+            ["one", "two"].iter().position(|name| *name == row[column("tokenizer")]).expect("one");
+        for name in ["documents", "text_bytes", "characters", "words"] {
+            assert_eq!(row[column(name)], part[name].to_string(), "{name} of {row:?}");
+        }
+        for name in ["tokens", "bytes_per_token", "characters_per_token", "tokens_per_word"] {
+            let shown: f64 = row[column(name)].parse().expect("a number");
+            assert!(equal(shown, number(&part[name][tokenizer])), "{name} of {row:?}");
+        }
+        let known = part["against_baseline"][tokenizer].as_f64();
+        match known {
+            Some(known) => {
+                let shown = row[column("against_baseline")].parse().expect("a number");
+                assert!(equal(shown, known), "{row:?}");
+            }
+            None => assert_eq!(row[column("against_baseline")], ""),
+        }
+    }
+    assert_eq!(rows.len(), 1 + 2 * (1 + 2 + 2));
+
+    let bytes = format!("{:.3}", number(&text["bytes_per_token"][0]));
+    let tokens = text["tokens"][0].to_string();
+    let row = format!("| one | {tokens} | {} | {bytes} |", percent(against));
+    let markdown = read("c.md");
+    assert!(markdown.contains(&row), "{row}: {markdown}");
+    for part in json["sources"].as_array().into_iter().chain(json["scripts"].as_array()).flatten() {
+        let [one, two] = [0, 1].map(|at| format!("{:.3}", number(&part["bytes_per_token"][at])));
+        let change = percent(number(&part["against_baseline"][0]));
+        let name = part["name"].as_str().expect("a name");
+        assert!(markdown.contains(&format!("| {one} ({change}) | {two} |")), "{name}: {markdown}");
+        let line = |figure: &str| printed.lines().any(|line| line.contains(name) && line.contains(figure));
+        assert!(line(&one) && line(&two) && line(&change), "{name}: {printed}");
+    }
+    let line = printed.lines().find(|line| line.starts_with("one ")).expect("a line");
+    for figure in [tokens, bytes, percent(against)] {
+        assert!(line.contains(&figure), "{figure}: {line}");
+    }
+
+    // A baseline that is not among the others is compared, too, as the first.
+    let alone = run(&[&["compare", "one"], &on[..], &["--json"]].concat());
+    let alone: serde_json::Value = serde_json::from_str(&alone).expect("JSON");
+    assert_eq!((&alone["baseline"], &alone["tokenizers"][0]["path"]), (&0.into(), &"two".into()));
+    assert_eq!(alone["text"]["against_baseline"][1], text["against_baseline"][0]);
+
+    for (flag, kind) in [("--csv", "CSV"), ("--markdown", "Markdown"), ("--html", "page")] {
+        let refused = [&["compare", "one"], &on[..], &[flag, "latin.txt"]].concat();
+        refuses(&folder, &refused, 2, &["latin.txt exists and is not a", kind, "not replaced"]);
+    }
+    let twice = [&["compare", "one"], &on[..], &["--csv", "new", "--html", "new"]].concat();
+    refuses(&folder, &twice, 2, &["new is to be written twice", "`--markdown`"]);
 }
 
 /// `tokens --html` writes a page and escapes the text in it.

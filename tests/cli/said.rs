@@ -65,12 +65,13 @@ fn figures_of_an_encoding_agree() {
     // 7 bytes give 7 tokens, and 9 with the EOS token of each document.
     let (said, _) = both(&folder, &[&encode[..], &["-o", "ids", "--eos", "<end>"]].concat(), 0);
     let line =
-        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes per token, BOS/EOS counted)";
+        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (1.00 bytes per token without BOS/EOS)";
     assert!(said.lines().any(|said| said == line), "{said}");
     let (_, shown) = both(&folder, &["inspect", "ids"], 0);
-    assert!(shown.contains("9, 0.78 bytes each, BOS/EOS counted"), "{shown}");
+    assert!(shown.contains("9, 1.00 bytes of text each without BOS/EOS"), "{shown}");
     let card = content(&folder, "ids/README.md");
     assert!(card.contains("4 rows with 7 bytes of text"), "{card}");
+    assert!(card.contains("9 tokens (1.00 bytes per token without BOS/EOS)"), "{card}");
     // Four bytes for each of 9 ids, 4 offsets and 4 lengths.
     assert!(card.contains("\n    num_bytes: 68\n") && card.contains("\n  dataset_size: 68\n"), "{card}");
     both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);
@@ -259,12 +260,14 @@ fn results_go_to_no_pipe_and_have_a_name() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 7] = [
         &["train", "a.txt", "--merges", "3", "-o"],
         &["count", "a.txt", "--split", "gpt2", "-o"],
         &["encode", "a.txt", "-t", "made", "-o"],
         &["convert", "made", "--to", "minbpe", "-o"],
         &["compare", "made", "--on", "a.txt", "--html"],
+        &["compare", "made", "--on", "a.txt", "--csv"],
+        &["compare", "made", "--on", "a.txt", "--markdown"],
     ];
     for command in commands {
         refuses(&folder, &[command, &["-"]].concat(), 2, &["standard output", "`./-`"]);
