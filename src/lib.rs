@@ -6,7 +6,8 @@
 //! documents. So one merge loop, one tie rule and one encoder serve both.
 //!
 //! To encode and decode text in a program, start with [`Tokenizer`]. To train a tokenizer on texts that the
-//! program holds, use [`run::learn`]. To run whole jobs, as the command line does, use [`run::job`].
+//! program holds, use [`run::learn`], which needs the feature `pipeline`; with the core alone, use
+//! [`count::count_texts`] and [`train::learn_merges`]. To run whole jobs, as the command line does, use [`run::job`].
 //!
 //! ```
 //! use tokenmill::encode::EncodeConfig;
@@ -20,6 +21,27 @@
 //! let ids = tokenizer.encode("would a woodchuck chuck?")?;
 //! assert_eq!(tokenizer.decode(&ids)?, b"would a woodchuck chuck?");
 //! # Ok::<(), tokenmill::Error>(())
+//! ```
+//!
+//! The same with the core alone, which saves the files that [`vocab::render`] returns:
+//!
+//! ```
+//! use tokenmill::count::count_texts;
+//! use tokenmill::observer::Silent;
+//! use tokenmill::split::{SplitPattern, splitter};
+//! use tokenmill::train::{TrainConfig, learn_merges};
+//! use tokenmill::vocab::{Format, SpecialTokensAt, Vocabulary, WriteOptions, render};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! let texts = ["how much wood would a woodchuck chuck", "if a woodchuck could chuck wood?"];
+//! let split: SplitPattern = "gpt4".parse()?;
+//! let learned = learn_merges(count_texts(&texts, &*splitter(&split)?)?, &TrainConfig::new(20), &Silent)?;
+//! let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split)?;
+//! for (name, bytes) in render(&vocabulary, Format::Hf, &WriteOptions::default())? {
+//!     std::fs::write(folder.join(name), bytes)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Data passes through the modules in this order. Each module uses only those before it that it needs:

@@ -71,7 +71,9 @@ impl Stage {
 /// assert_eq!(flag.checkpoint().unwrap_err().kind(), ErrorKind::Interrupted);
 /// ```
 pub trait Observer: Sync {
-    /// A stage begins. `total` is its expected amount, in the unit of the stage; `None` if that is unknown.
+    /// A stage begins. `total` is its expected amount, in the unit of the stage; `None` if that is unknown. It is an
+    /// estimate: the sum of [`advanced`](Observer::advanced) may end below or above it, so take
+    /// [`finished`](Observer::finished) as 100 %.
     fn started(&self, _stage: Stage, _total: Option<u64>) {}
 
     /// `amount` more of the stage is done: an increment, not a sum.

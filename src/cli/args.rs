@@ -63,7 +63,7 @@ Exit codes:
   1         failed: missing, unreadable or damaged input, output not writable
   2         wrong usage or recipe
   3         done, but inputs were left out
-  4         verification found a difference
+  4         verification found a difference, or ids are of another tokenizer
   5, 6      network; authorisation
   7, 8      disk full; memory limit
   130, 143  interrupted";

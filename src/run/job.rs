@@ -67,7 +67,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// - The output folder holds the result of another job and `force` is not set, or files of others
-///   ([`ErrorKind::Usage`]).
+///   ([`ErrorKind::Usage`]). The help of this error, as of others, names the program's flag: `--force` is `force`.
 /// - Errors of the stages: the input cannot be read or changed during the run, memory or disk space does not suffice,
 ///   the observer asks to stop.
 pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {

@@ -7,6 +7,7 @@
 //! ```
 //! use tokenmill::observer::Silent;
 //! use tokenmill::run::recipe::{self, Given};
+//! use tokenmill::report::RecipeFacts;
 //! use tokenmill::run::{JobOptions, Environment, job, plan};
 //! use tokenmill::source::OpenContext;
 //! use tokenmill::base::int::ByteCount;
@@ -22,7 +23,10 @@
 //! recipe.output.dir = Some(Given::flag(dir.display().to_string()));
 //! let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 //! let plan = plan(&recipe, &environment)?;
-//! let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent))?;
+//! // The report shows the recipe.
+//! let facts = RecipeFacts { name: "verse.toml".into(), text: text.into(), sha256: plan.recipe_hash.clone() };
+//! let options = JobOptions { recipe: facts, ..JobOptions::default() };
+//! let outcome = job(&plan, &options, &OpenContext::new(&Silent))?;
 //! assert!(outcome.manifest.is_some() && dir.join("tokenizer/tokenizer.json").is_file());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

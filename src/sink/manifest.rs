@@ -27,6 +27,10 @@ use crate::{FORMAT_VERSION, VERSION};
 /// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
+/// The remedy for a manifest that cannot be used.
+const REMOVE_MANIFEST: &str =
+    "remove it, then give the same `run` or `encode` command again: complete files are kept";
+
 /// Bytes of a file that are verified between two reports of progress (1 MiB).
 const BYTES_PER_REPORT: u64 = 1 << 20;
 
@@ -209,9 +213,7 @@ impl Manifest {
             return Ok(Some(manifest));
         }
         let problem = format!("{}: not as it was written: its checksum differs", path.display());
-        Err(Error::message(ErrorKind::Mismatch, problem).with_help(
-            "remove it, then give the same `run` or `encode` command again: complete files are kept",
-        ))
+        Err(Error::message(ErrorKind::Mismatch, problem).with_help(REMOVE_MANIFEST))
     }
 
     /// Writes the manifest to an output folder. Call it after everything else is written. The file appears complete
@@ -468,7 +470,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 fn parse(path: &Path, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause: serde_json::Error| {
         Error::failed(format!("{}: not a manifest: {}", path.display(), json_problem_at(&cause)))
-            .with_help("remove it to write the output again")
+            .with_help(REMOVE_MANIFEST)
     };
     integrity::check_format_version(path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;

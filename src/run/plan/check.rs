@@ -33,7 +33,8 @@ pub const MAX_THREADS: u64 = 1024;
 /// ```
 ///
 /// # Errors
-/// All mistakes of the recipe, including those that were found when it was read.
+/// All mistakes of the recipe, including those that were found when it was read. `?` turns them into an
+/// [`Error`](crate::Error) of kind [`Usage`](crate::ErrorKind::Usage).
 pub fn plan(recipe: &Recipe, environment: &Environment<'_>) -> Result<Plan, Mistakes> {
     let mut check = Check { origin: &recipe.origin, environment, mistakes: recipe.mistakes.clone() };
     let plan = check.recipe(recipe);

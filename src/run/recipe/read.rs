@@ -36,7 +36,8 @@ const MAX_TOML_ERRORS: usize = 10;
 /// ```
 ///
 /// # Errors
-/// The text is no valid TOML. The first ten places are returned, and the number of further ones.
+/// The text is no valid TOML. The first ten places are returned, and the number of further ones. `?` turns the
+/// mistakes into an [`Error`](crate::Error) of kind [`Usage`](crate::ErrorKind::Usage).
 pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
     let mut recipe = Recipe::empty(Origin::File { path: path.to_owned(), text: text.to_owned() });
     let (table, errors) = DeTable::parse_recoverable(text);

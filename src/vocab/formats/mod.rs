@@ -168,6 +168,8 @@ pub fn compatibility_notes(vocabulary: &Vocabulary, format: Format) -> Vec<Strin
 /// An existing tokenizer with the same file names is replaced. The record of a training in the folder is not touched,
 /// so the caller must replace or remove it.
 ///
+/// Needs the feature `data`. The core has [`render`], which returns the contents of the files.
+///
 /// # Errors
 /// Those of [`render`], or a file cannot be written.
 #[cfg(feature = "data")]
@@ -187,7 +189,7 @@ pub fn write(
 /// Writes a vocabulary into a folder as [`write()`] does, unless that would replace another tokenizer of the same
 /// format. A folder that holds the same tokenizer, by equal files or an equal fingerprint, gets the new files.
 ///
-/// Settings for `transformers` that are replaced by other values are reported to `observer`.
+/// Settings for `transformers` that are replaced by other values are reported to `observer`. Needs the feature `data`.
 ///
 /// ```
 /// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
