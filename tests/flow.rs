@@ -13,17 +13,28 @@ use tokenmill::run::{Environment, JobOptions, Outcome, job, plan, recipe};
 use tokenmill::sink::TokenReader;
 use tokenmill::source::{OpenContext, ReadConfig};
 use tokenmill::vocab::{LoadOptions, load};
-use tokenmill::{ErrorKind, Result, TokenId};
+use tokenmill::{ErrorKind, Observer, Result, Stage, TokenId};
 
 use output::files;
 
 /// Runs a recipe into a folder. Documents are read in batches of about `batch_bytes`.
 fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool) -> Result<Outcome> {
+    run_observed(text, folder, threads, batch_bytes, force, &Silent)
+}
+
+fn run_observed(
+    text: &str,
+    folder: &Path,
+    threads: usize,
+    batch_bytes: u64,
+    force: bool,
+    observer: &dyn Observer,
+) -> Result<Outcome> {
     let recipe = format!("{text}\n[output]\ndir = {:?}\n", folder.to_str().expect("a plain path"));
     let environment = Environment { variable: &|_| None, threads, memory: ByteCount(1 << 30) };
     let recipe = recipe::read("flow.toml", &recipe).expect("the recipe can be read");
     let plan = plan(&recipe, &environment).expect("the recipe is right");
-    let mut context = OpenContext::new(&Silent);
+    let mut context = OpenContext::new(observer);
     context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes, ..ReadConfig::default() };
     job(&plan, &JobOptions { force, ..JobOptions::default() }, &context)
 }
@@ -142,6 +153,33 @@ fn what_another_job_made_or_began_is_replaced_only_when_asked() {
         assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
         assert_ne!(before, files(folder.path()));
     }
+}
+
+/// Appends a line to a file when encoding begins.
+struct Appending<'a>(&'a Path);
+
+impl Observer for Appending<'_> {
+    fn started(&self, stage: Stage, _: Option<u64>) {
+        if stage == Stage::Encode {
+            let text = std::fs::read_to_string(self.0).unwrap();
+            std::fs::write(self.0, text + "one more\n").unwrap();
+        }
+    }
+}
+
+/// After a run whose input changed, the same command starts anew, and needs no `force` for it.
+#[test]
+fn the_same_command_succeeds_once_nothing_writes_to_the_input() {
+    let (folder, input) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = input.path().join("a.txt");
+    std::fs::write(&file, "the cat sat on the mat\n".repeat(200)).unwrap();
+    let text =
+        format!("[source]\nuri = {file:?}\ndocuments = \"line\"\n[train]\nmerges = 5\n[encode]\neos = false");
+    let changed = run_observed(&text, folder.path(), 2, 1 << 20, false, &Appending(&file)).unwrap_err();
+    assert_eq!(changed.kind(), ErrorKind::InputChanged);
+    assert!(changed.help().unwrap().contains("starts anew"), "{changed:?}");
+    let manifest = run(&text, folder.path(), 2, 1 << 20, false).unwrap().manifest.unwrap();
+    assert_eq!(manifest.rows(), 201);
 }
 
 /// The ids of each row decode to the text of the document, followed by EOS.

@@ -160,7 +160,8 @@ pub(super) fn of_another_run(plan: &Plan, changed: &str, held: &str) -> Error {
         Err(error) => return error,
     };
     let (folder, keys) = (plan.output.display(), changed_keys(plan));
-    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since{keys}")).with_help(help)
+    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since{keys}"))
+        .with_help(help)
 }
 
 /// The settings that differ from those of the job whose result is in the output folder, for the end of a message.
@@ -401,8 +402,11 @@ impl<'a> Job<'a> {
         let learned = trained.as_ref().map(|trained| &trained.vocabulary);
         let vocabulary = self.given.as_ref().or(learned).expect("a plan trains or names a tokenizer");
         let encoded = self.encode(vocabulary, &mut costs)?;
-        if encoded.is_none() {
-            self.inputs.check_unchanged()?;
+        if encoded.is_none()
+            && let Err(error) = self.inputs.check_unchanged()
+        {
+            self.forget_changed(&error)?;
+            return Err(error);
         }
         let report = ReportParts {
             plan: self.plan,
@@ -466,7 +470,7 @@ impl<'a> Job<'a> {
     /// The cost of the stage counts only the text that this run encoded.
     ///
     /// # Errors
-    /// Encoding fails. If the input changed meanwhile, the data files are removed.
+    /// Encoding fails. If the input changed meanwhile, the data files and the stored merges are removed.
     fn encode(&self, vocabulary: &Arc<Vocabulary>, costs: &mut Costs) -> Result<Option<Encoded>> {
         let Some(settings) = &self.plan.encode else { return Ok(None) };
         let encoded = costs.stage("encode", || {
@@ -483,7 +487,7 @@ impl<'a> Job<'a> {
             let encoded = match encoded {
                 Ok(encoded) => encoded,
                 Err(error) => {
-                    self.remove_changed_data(&error)?;
+                    self.forget_changed(&error)?;
                     return Err(error);
                 }
             };
@@ -493,14 +497,18 @@ impl<'a> Job<'a> {
         Ok(Some(encoded))
     }
 
-    /// Removes the output if the input changed during the run. Otherwise, once the input is back in its former state,
-    /// another run would resume from there and keep data of the changed input.
+    /// Removes the output and the stored merges if the input changed during the run. Otherwise, once the input is back
+    /// in its former state, another run would resume from there and keep data of the changed input. If the input stays
+    /// as it is, the same command would find the beginning of another job.
     ///
     /// # Errors
     /// A file cannot be removed.
-    fn remove_changed_data(&self, error: &Error) -> Result<()> {
-        let changed = error.kind() == ErrorKind::InputChanged || self.inputs.check_stamps().is_err();
-        if changed { self.folder.clear_data() } else { Ok(()) }
+    fn forget_changed(&self, error: &Error) -> Result<()> {
+        if error.kind() != ErrorKind::InputChanged && self.inputs.check_stamps().is_ok() {
+            return Ok(());
+        }
+        self.folder.clear_data()?;
+        forget_learned(&self.folder)
     }
 
     /// Compares the disk space for the data files with the free space. Existing data files are kept or replaced, so

@@ -1256,5 +1256,7 @@ fn hostile_manifests_are_errors() {
         assert_eq!(error.kind(), ErrorKind::Failed);
         assert!(error.to_string().contains(says), "{says}: {error}");
         assert!(error.to_string().contains("manifest.json"), "{error}");
+        let keeps_files = error.help().is_some_and(|help| help.ends_with("complete files are kept"));
+        assert_eq!(keeps_files, says == "not a manifest", "{error:?}");
     }
 }

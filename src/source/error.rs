@@ -65,7 +65,7 @@ pub(super) fn over_memory_limit(what: &str, bytes: u64, limit: u64) -> io::Error
 /// The error that a file is no longer the one that was listed.
 pub(crate) fn changed(file: &str) -> Error {
     Error::message(ErrorKind::InputChanged, format!("{file} changed while it was read"))
-        .with_help("run it again when nothing writes to the input any more")
+        .with_help("give the same command again when nothing writes to the input any more; it starts anew")
 }
 
 /// The cause of an error if a decoder panicked with this message.
