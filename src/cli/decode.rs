@@ -12,7 +12,7 @@ use tokenmill::base::int::to_u64;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::run::Inputs;
 use tokenmill::run::recipe::Command;
-use tokenmill::sink::{Declaration, Manifest, TokenReader};
+use tokenmill::sink::{Declaration, Manifest, STATE_FOLDER, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
@@ -41,6 +41,7 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
         load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.split.options(), &progress)?;
     let split = args.split_name.as_deref();
     args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
+    args.files.iter().try_for_each(|file| note_if_incomplete(file, &progress))?;
     let fingerprint = vocabulary.fingerprint();
     let rows = TokenRows { files: &args.files, split, fingerprint, vocabulary: vocabulary.into() };
     match &args.verify[..] {
@@ -125,6 +126,20 @@ fn has_one_split(file: &str) -> Result<()> {
     if names.len() > 1 {
         return Err(Error::usage(format!("{file} has several splits: {}", names.join(", ")))
             .with_help("name one with --split-name"));
+    }
+    Ok(())
+}
+
+/// Tells that an output folder is not complete, so that the rows of its finished files are not taken for all rows.
+///
+/// # Errors
+/// The manifest cannot be read.
+fn note_if_incomplete(file: &str, observer: &dyn Observer) -> Result<()> {
+    let folder = Path::new(file);
+    if folder.join(STATE_FOLDER).is_dir() && Manifest::read(folder)?.is_none() {
+        observer.noted(&format!(
+            "{file} is not complete: only its finished files are read; the same `run` or `encode` command finishes it"
+        ));
     }
     Ok(())
 }

@@ -112,3 +112,20 @@ fn weights_are_offered_where_something_is_counted() {
         assert_eq!(printed(&folder, &[command, "--help"]).contains("--weight"), counts, "{command}");
     }
 }
+
+/// `decode` says that an output is not complete, and still reads its finished files.
+#[test]
+fn documents_of_an_output_that_is_not_complete_are_told_to_be_a_part() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    assert_eq!(ended(&folder, &["encode", "a.txt", "-t", "made", "-o", "ids"]).0, Some(0));
+    let told = |arguments: &[&str]| {
+        let (code, said) = ended(&folder, &[&["decode", "ids", "-t", "made"][..], arguments].concat());
+        assert_eq!(code, Some(0), "{said}");
+        said.contains("ids is not complete: only its finished files are read")
+    };
+    assert!(!told(&[]));
+    fs::remove_file(folder.path().join("ids/manifest.json")).expect("it goes");
+    assert!(told(&[]) && told(&["--verify", "a.txt"]));
+}
