@@ -16,7 +16,7 @@ use super::layout::{CARD_FILE, MANIFEST, data_files, data_name, read_up_to, spli
 use super::schema::Declaration;
 use super::state_folder::recorded_files;
 use crate::base::hash::Set;
-use crate::base::int::{bytes_per_token, to_u64};
+use crate::base::int::{bytes_per_token, to_u64, with_unit};
 use crate::base::integrity::{JSON_CHECKSUM, hex, sha256, sha256_of, update_from};
 use crate::base::{atomic_file, integrity};
 use crate::error::{Error, ErrorKind, Result, json_problem_at};
@@ -261,7 +261,7 @@ impl Manifest {
     /// Progress is reported as [`Stage::Verify`]. All threads of the current rayon pool read, one file each.
     ///
     /// # Errors
-    /// - A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]). Of several, the first is reported.
+    /// - Files are missing, differ, or are not listed ([`ErrorKind::Mismatch`]). The message names the first 20.
     /// - A file cannot be read.
     /// - The observer asks to stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
@@ -279,13 +279,15 @@ impl Manifest {
         folder: &Path,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let mut told = Set::default();
-        let mut pass_over_other = |name: &str, damage: Error| {
+        let (mut told, mut differences) = (Set::default(), Vec::new());
+        let mut collect = |name: &str, damage: Error| {
             let of = split_of(name);
-            if damage.kind() != ErrorKind::Mismatch || split.is_none_or(|own| own == of) {
+            if damage.kind() != ErrorKind::Mismatch {
                 return Err(damage);
             }
-            if told.insert(of.to_owned()) {
+            if split.is_none_or(|own| own == of) {
+                differences.push(damage);
+            } else if told.insert(of.to_owned()) {
                 observer.noted(&format!(
                     "{damage}. It is of the split {of:?}: give the command of that split again"
                 ));
@@ -296,9 +298,8 @@ impl Manifest {
         let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
         observer.started(Stage::Verify, Some(bytes));
         let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
-        // If several files differ, report the first.
         for (file, compared) in self.files.iter().zip(compared.collect::<Vec<_>>()) {
-            compared.or_else(|damage| pass_over_other(&file.name, damage))?;
+            compared.or_else(|damage| collect(&file.name, damage))?;
         }
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
@@ -307,17 +308,26 @@ impl Manifest {
                 true => {
                     "its split is not complete: give the same `run` or `encode` command again, which continues"
                 }
-                false => "remove it: readers of the folder take it for part of the data",
+                false => {
+                    "remove files that are not listed: readers of the folder take them for part of the data"
+                }
             };
             let problem = format!("{}: not listed in the manifest", path.display());
             let error = Error::message(ErrorKind::Mismatch, problem).with_help(help);
-            pass_over_other(&data_name(&path), error)?;
+            collect(&data_name(&path), error)?;
         }
-        let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
-        if let Some(path) = tokenizer.find(|path| !path.is_file()) {
-            return Err(file_missing(&path));
+        // Earlier versions list the tokenizer's files without their hashes.
+        let hashed: Set<&String> = others.clone().map(|file| &file.name).collect();
+        let unhashed = self.tokenizer_files.iter().filter(|name| !hashed.contains(name));
+        let missing = unhashed.map(|name| folder.join(name)).filter(|path| !path.is_file());
+        differences.extend(missing.map(|path| file_missing(&path)));
+        for file in others {
+            match file.verify(folder, observer) {
+                Err(damage) if damage.kind() == ErrorKind::Mismatch => differences.push(damage),
+                compared => compared?,
+            }
         }
-        others.into_iter().try_for_each(|file| file.verify(folder, observer))?;
+        no_difference(&differences)?;
         observer.finished(Stage::Verify);
         Ok(())
     }
@@ -410,10 +420,37 @@ impl HashedFile {
     }
 }
 
+/// The remedy for files of an output that are missing or differ.
+const WRITE_AGAIN: &str =
+    "give the same `run` or `encode` command again, which writes missing and damaged files again";
+
 /// The error for a file that is not as the manifest says. `what` names the property.
 fn differs(path: &Path, what: &str, found: impl fmt::Display, expected: impl fmt::Display) -> Error {
     let problem = format!("{}: {what} is {found}, the manifest says {expected}", path.display());
-    Error::message(ErrorKind::Mismatch, problem)
+    Error::message(ErrorKind::Mismatch, problem).with_help(WRITE_AGAIN)
+}
+
+/// Joins the differences of an output and their remedies to one error.
+///
+/// # Errors
+/// There is a difference ([`ErrorKind::Mismatch`]).
+fn no_difference(differences: &[Error]) -> Result<()> {
+    /// Differences that the message names, at most.
+    const NAMED: usize = 20;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let mut problems: Vec<String> = differences.iter().take(NAMED).map(Error::to_string).collect();
+    if differences.len() > NAMED {
+        problems.push(format!("and {}", with_unit(to_u64(differences.len() - NAMED), "other file")));
+    }
+    let mut remedies: Vec<&str> = Vec::new();
+    for remedy in differences.iter().filter_map(Error::help) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
+        }
+    }
+    Err(Error::message(ErrorKind::Mismatch, problems.join("; ")).with_help(remedies.join("; ")))
 }
 
 /// Compares the size and the hash of a file.
@@ -619,5 +656,5 @@ fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
 /// The error that a file of the manifest is missing.
 fn file_missing(path: &Path) -> Error {
     let problem = format!("{}: listed in the manifest, but missing", path.display());
-    Error::message(ErrorKind::Mismatch, problem)
+    Error::message(ErrorKind::Mismatch, problem).with_help(WRITE_AGAIN)
 }

@@ -1214,6 +1214,24 @@ fn any_change_to_a_file_is_noticed() {
 }
 
 #[test]
+fn all_files_that_differ_are_named_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let manifest = output(folder.path());
+    fs::write(folder.path().join("data/train-00000.parquet"), "x").expect("a file");
+    fs::write(folder.path().join("data/stray.parquet"), "x").expect("a file");
+    fs::remove_file(folder.path().join("tokenizer/tokenizer.json")).expect("removed");
+    let error = manifest.verify(folder.path(), &Silent).expect_err("three files");
+    let said = error.to_string();
+    for part in ["train-00000.parquet: the size is 1,", "stray.parquet: not listed", "tokenizer.json: listed"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let help = error.help().expect("remedies");
+    assert_eq!(help.matches("writes missing and damaged files again").count(), 1, "{help}");
+    assert!(help.contains("remove files that are not listed"), "{help}");
+}
+
+#[test]
 fn verifying_stops_when_asked() {
     struct Stop;
     impl Observer for Stop {
