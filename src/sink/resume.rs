@@ -27,6 +27,7 @@ use super::manifest::OutputFile;
 use super::row_group::{Position, RowTotals};
 use super::state_folder::Journal;
 use crate::base::atomic_file;
+use crate::base::int::{to_u64, with_unit};
 use crate::base::integrity::{HashingWriter, hex, update_from};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -241,6 +242,16 @@ impl CompletedFiles {
             publish_if_complete(folder, last, observer)?;
         }
         files.damaged = damaged_files(folder.path(), &files.records, observer)?;
+        if let Some(&first) = files.damaged.first() {
+            let name = &files.records[first].file.name;
+            observer.noted(&match files.damaged.len() {
+                1 => format!("{name} is missing or differs from its record: encoding it again"),
+                many => format!(
+                    "{name} and {} are missing or differ from their records: encoding them again",
+                    with_unit(to_u64(many - 1), "other data file")
+                ),
+            });
+        }
         Ok(files)
     }
 
