@@ -30,6 +30,7 @@ use super::args::{BenchArgs, CompareArgs, VerifyArgs, VerifyMergesArgs};
 use super::environment::processor_time;
 use super::failure::Failure;
 use super::flags;
+use super::inspect::{incomplete, is_incomplete};
 use super::progress::Progress;
 use super::session::{self, Done, Session, open_context, tokenizer};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
@@ -52,11 +53,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     }
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
     let verified = session.or_told(verify(&session.progress()), "verified")?;
-    let Verified { manifest, edited, formats } = verified.ok_or_else(|| {
-        Error::failed(format!("{} has no manifest.json", args.dir)).with_help(
-            "name the output folder of `run` or `encode`; without a manifest the output is not complete",
-        )
-    })?;
+    let Verified { manifest, edited, formats } = verified.ok_or_else(|| without_manifest(folder))?;
     let (files, rows, tokens) = (manifest.files.len(), manifest.rows(), manifest.tokens());
     let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
     if session.json() {
@@ -68,6 +65,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
             "bytes": manifest.bytes(),
             "tokenizer": formats,
             "edited": edited,
+            "skipped_inputs": manifest.skipped_inputs,
         }))?;
     }
     for name in &edited {
@@ -80,7 +78,23 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
     let found: Vec<String> = data.into_iter().chain(tokenizer).collect();
     session.say(&format!("matches the manifest: {}", found.join(", and ")));
+    if manifest.skipped_inputs > 0 {
+        let skipped = manifest.skipped_inputs;
+        session.say(&format!("left out when it was written: {skipped} of the input's rows or files"));
+    }
     Ok(Done::Whole)
+}
+
+/// The error for a path without a manifest: nothing is there, or an output that is not complete, or something else.
+fn without_manifest(folder: &Path) -> Error {
+    const NAME: &str = "name the output folder of `run` or `encode`";
+    if let Err(cause) = folder.metadata() {
+        return Error::io("read", folder, cause).with_help(NAME);
+    }
+    if is_incomplete(folder).unwrap_or(false) {
+        return incomplete(folder);
+    }
+    Error::failed(format!("{} has no manifest.json", folder.display())).with_help(NAME)
 }
 
 /// Runs `verify-merges`: applies the merges of a tokenizer to data one by one and checks that each was the best of

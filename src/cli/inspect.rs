@@ -14,7 +14,8 @@ use tokenmill::count::{Boundary, CountsInfo, read_counts_info, read_counts_len};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
 use tokenmill::run::counted_units;
 use tokenmill::sink::{
-    Declaration, DeclaredToken, Manifest, ManifestInput, STATE_FOLDER, TOKENIZER_FOLDER, TokenReader,
+    Declaration, DeclaredToken, Manifest, ManifestInput, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER,
+    TokenReader,
 };
 use tokenmill::source::RowRange;
 use tokenmill::vocab::{
@@ -41,14 +42,7 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
     let manifest = if path.is_dir() { Manifest::read(path)? } else { None };
     match manifest {
         Some(manifest) => inspect_output(path, manifest, session),
-        None if path.join(STATE_FOLDER).is_dir() && formats_in(path)?.is_empty() => {
-            let folder = &args.path;
-            Err(Error::failed(format!("the output in {folder} is not complete: it has no manifest.json yet"))
-                .with_help(
-                    "give the same `run` or `encode` command again: it continues from what is finished",
-                )
-                .into())
-        }
+        None if is_incomplete(path)? => Err(incomplete(path).into()),
         None if path.extension().is_some_and(|extension| extension == "parquet") => {
             inspect_counts(path, session)
         }
@@ -58,6 +52,24 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
             inspect_tokenizer(&path, args, session, &progress)
         }
     }
+}
+
+/// Whether a folder without a manifest is an output that is not complete. The folder of a tokenizer is none.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(super) fn is_incomplete(folder: &Path) -> Result<bool> {
+    Ok(folder.join(STATE_FOLDER).is_dir() && formats_in(folder)?.is_empty())
+}
+
+/// The error for an output that is not complete. It names the process that writes it, if one does.
+pub(super) fn incomplete(folder: &Path) -> Error {
+    if let Err(held) = OutputFolder::check_unheld(folder) {
+        return held;
+    }
+    let folder = folder.display();
+    Error::failed(format!("the output in {folder} is not complete: it has no manifest.json yet"))
+        .with_help("give the same `run` or `encode` command again: it continues from what is finished")
 }
 
 /// Number of merges that are shown by default (20). With `--json`, all merges are shown by default.

@@ -385,13 +385,14 @@ fn print_recipe(recipe: Recipe, session: &Session<'_>) -> Result<Done, Failure> 
 
 /// Returns the preview as the object that `--json` prints.
 ///
-/// `held` is one of `nothing`, `tokenizer`, `done`, `other` and `begun`. `changed` names what differs from the result in the
+/// `held` is one of `nothing`, `tokenizer`, `done`, `damaged`, `other` and `begun`. `changed` names what differs from the result in the
 /// folder; it is null if nothing does. Unknown sizes are null.
 fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     let (held, changed) = match preview.existing_output {
         ExistingOutput::Nothing => ("nothing", None),
         ExistingOutput::Tokenizer => ("tokenizer", None),
         ExistingOutput::Done => ("done", None),
+        ExistingOutput::Damaged(_) => ("damaged", None),
         ExistingOutput::Other(changed) => ("other", Some(changed)),
         ExistingOutput::Incomplete(changed) => ("begun", changed),
     };
@@ -462,6 +463,13 @@ fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Res
         ExistingOutput::Tokenizer => writeln!(out, "output   {folder}: holds a tokenizer, which is replaced"),
         ExistingOutput::Done => {
             writeln!(out, "output   {folder}: the result is complete; run only checks it")
+        }
+        ExistingOutput::Damaged(files) => {
+            let files = with_unit(files, "file");
+            writeln!(
+                out,
+                "output   {folder}: complete but for {files}, missing or of another size; run writes such files again"
+            )
         }
         ExistingOutput::Other(changed) => {
             writeln!(

@@ -68,6 +68,9 @@ pub enum ExistingOutput {
     Tokenizer,
     /// The result of this plan. Running the job only checks it.
     Done,
+    /// The result of this plan, but this number of files is missing or has another size. Running the job writes them
+    /// again.
+    Damaged(u64),
     /// The result of another job. The text names what differs.
     Other(&'static str),
     /// A partial result. Running the job resumes from it, unless the text names a difference, in which case it
@@ -113,6 +116,10 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let tokenizer = named.map(|(name, options)| load_named(name, options, context)).transpose()?;
     let tokenizer = tokenizer.map(Arc::new);
     check_place(plan)?;
+    OutputFolder::check_files(&plan.output)?;
+    if let Err(held) = OutputFolder::check_unheld(&plan.output) {
+        context.observer.noted(&held.to_string());
+    }
     let inputs = Inputs::open_without_download(plan, context)?;
     // Files that cannot be opened. Later, rows of the excerpts that are read would count too.
     inputs.skipped(context.observer);
@@ -272,7 +279,12 @@ fn compare_output(
         JobState::read(&plan.output, plan.split_name()).and_then(|earlier| state.difference(&earlier));
     Ok(match manifest {
         None => ExistingOutput::Incomplete(changed),
-        Some(manifest) if manifest.job == state.fingerprint() => ExistingOutput::Done,
+        Some(manifest) if manifest.job == state.fingerprint() => {
+            match manifest.files_of_other_size(&plan.output) {
+                0 => ExistingOutput::Done,
+                damaged => ExistingOutput::Damaged(damaged),
+            }
+        }
         Some(_) => ExistingOutput::Other(changed.unwrap_or("something")),
     })
 }

@@ -141,14 +141,37 @@ impl OutputFolder {
     /// # Errors
     /// Those of [`open`](OutputFolder::open).
     pub fn check(path: &Path) -> Result<()> {
-        refuse_links(path)?;
-        refuse_foreign(path)?;
+        OutputFolder::check_files(path)?;
         let state = path.join(STATE_FOLDER);
         let lock_path = state.join("lock");
         if !lock_path.exists() {
             return atomic_file::check_writable(path);
         }
         let (_lock, locked) = lock(path, &lock_path)?;
+        Claim::check(&state, locked)
+    }
+
+    /// Checks for files of others that would make [`open`](OutputFolder::open) fail. Writes nothing.
+    ///
+    /// # Errors
+    /// Those of [`open`](OutputFolder::open) about symbolic links, and about a folder to which no run has written.
+    pub(crate) fn check_files(path: &Path) -> Result<()> {
+        refuse_links(path)?;
+        refuse_foreign(path)
+    }
+
+    /// Checks that no process is writing the output, as far as this process can see. Writes nothing.
+    ///
+    /// # Errors
+    /// A process is writing it, or its state cannot be read.
+    pub fn check_unheld(path: &Path) -> Result<()> {
+        let state = path.join(STATE_FOLDER);
+        let lock_path = state.join("lock");
+        if !lock_path.symlink_metadata().is_ok_and(|file| file.is_file()) {
+            return Ok(());
+        }
+        let lock = File::open(&lock_path).map_err(|cause| Error::io("read", &lock_path, cause))?;
+        let locked = try_lock(&lock, path)?;
         Claim::check(&state, locked)
     }
 
@@ -373,19 +396,28 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
     let mut options = OpenOptions::new();
     let options = atomic_file::without_links(options.read(true).write(true).create(true).truncate(false));
     let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
+    let locked = try_lock(&file, folder)?;
+    Ok((file, locked))
+}
+
+/// Locks the open lock file of a folder. Returns false if the file system has no locks.
+///
+/// # Errors
+/// Another process holds the lock.
+fn try_lock(file: &File, folder: &Path) -> Result<bool> {
     match file.try_lock() {
-        Ok(()) => Ok((file, true)),
+        Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             // Read only digits: the file may contain anything.
-            let _ = (&file).take(20).read_to_string(&mut holder);
+            let _ = file.take(20).read_to_string(&mut holder);
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
             let folder = folder.display();
             Err(Error::failed(format!("{folder} is being written by another process{holder}"))
                 .with_help("wait until it has ended, or choose another folder"))
         }
-        Err(TryLockError::Error(_)) => Ok((file, false)),
+        Err(TryLockError::Error(_)) => Ok(false),
     }
 }
 

@@ -332,6 +332,19 @@ impl Manifest {
         Ok(())
     }
 
+    /// Number of files that are missing or have another size than listed, without those that the manifest lists without
+    /// a size, and without the dataset card, which people edit. No file is read.
+    pub(crate) fn files_of_other_size(&self, folder: &Path) -> u64 {
+        let data = self.files.iter().map(|file| (&file.name, file.bytes));
+        let others = self.other_files.iter().filter(|file| file.name != CARD_FILE);
+        let others = others.chain(self.files.iter().filter_map(|file| file.index.as_ref()));
+        let is_as_listed = |(name, bytes): &(&String, u64)| {
+            folder.join(name).metadata().is_ok_and(|file| file.is_file() && file.len() == *bytes)
+        };
+        let listed = data.chain(others.map(|file| (&file.name, file.bytes)));
+        to_u64(listed.filter(|file| !is_as_listed(file)).count())
+    }
+
     /// Whether the dataset card differs from the one that was written. People add to it what a program cannot know.
     ///
     /// # Errors

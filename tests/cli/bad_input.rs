@@ -47,6 +47,9 @@ fn what_was_left_out_gives_a_code_of_its_own() {
     let inspected = tokenmill(&folder).args(["inspect", "ids"]).output().expect("a run");
     let shown = String::from_utf8_lossy(&inspected.stdout);
     assert!(shown.contains("left out      1 of the input's rows or files"), "{shown}");
+    let (code, said) = ended(&folder, &["verify", "ids"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("left out when it was written: 1 of the input's rows or files"), "{said}");
     fs::write(folder.path().join("b.txt"), TEXT).expect("a file");
     let add = ["encode", "b.txt", "-t", "out", "-o", "ids", "--split-name", "test"];
     assert_eq!(ended(&folder, &add).0, Some(0));

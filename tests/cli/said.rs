@@ -188,6 +188,44 @@ fn an_output_that_is_not_complete_is_called_so() {
         1,
         &["out is not complete", "same `run` or `encode` command again"],
     );
+    refuses_beside(&folder, &["verify", "out"], 1, &["out is not complete"]);
+    refuses_beside(&folder, &["verify", "ou"], 1, &["cannot read ou", "name the output folder"]);
+
+    let held = tokenmill::sink::OutputFolder::open(folder.path().join("out")).expect("a folder");
+    let process = format!("out is being written by another process (process {}", std::process::id());
+    for command in ["inspect", "verify"] {
+        refuses_beside(&folder, &[command, "out"], 1, &[&process]);
+    }
+    assert!(both(&folder, &["plan", "r.toml"], 0).0.contains(&process));
+    drop(held);
+    assert!(!both(&folder, &["plan", "r.toml"], 0).0.contains("being written"));
+}
+
+/// `plan` says which files of a complete output `run` would write again, and refuses what `run` refuses.
+#[test]
+fn a_plan_says_what_the_run_would_do_about_files_that_are_missing() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "r.toml", RECIPE.replace("${WHERE}", "."));
+    both(&folder, &["run", "r.toml"], 0);
+    let data = folder.path().join("out/data");
+    let file = fs::read_dir(&data).expect("a folder").next().expect("a file").expect("a file").path();
+    fs::remove_file(&file).expect("it goes");
+    let (_, shown) = both(&folder, &["plan", "r.toml"], 0);
+    assert!(shown.contains("out: complete but for 1 file, missing or of another size"), "{shown}");
+    assert_eq!(json_of(&folder, &["plan", "r.toml"], 0)["held"], "damaged");
+
+    fs::remove_file(folder.path().join("out/manifest.json")).expect("it goes");
+    let (said, _) = both(&folder, &["run", "r.toml"], 0);
+    let name = file.file_name().expect("a name").to_string_lossy();
+    let told = format!("data/{name} is missing or differs from its record: encoding it again");
+    assert!(said.contains(&told), "{said}");
+
+    fs::remove_file(folder.path().join("out/manifest.json")).expect("it goes");
+    fs::remove_dir_all(folder.path().join("out/.tokenmill")).expect("it goes");
+    for command in ["plan", "run"] {
+        refuses_beside(&folder, &[command, "r.toml"], 2, &["out holds", "has no record of"]);
+    }
 }
 
 /// Like [`refuses`], where an output exists already.
