@@ -180,6 +180,11 @@ fn the_same_command_succeeds_once_nothing_writes_to_the_input() {
     assert!(changed.help().unwrap().contains("starts anew"), "{changed:?}");
     let manifest = run(&text, folder.path(), 2, 1 << 20, false).unwrap().manifest.unwrap();
     assert_eq!(manifest.rows(), 201);
+
+    // The result is then that of another text, and the file that changed is named.
+    std::fs::write(&file, "another text\n").unwrap();
+    let refused = run(&text, folder.path(), 2, 1 << 20, false).unwrap_err();
+    assert!(refused.to_string().contains("a.txt) changed since"), "{refused}");
 }
 
 /// The ids of each row decode to the text of the document, followed by EOS.

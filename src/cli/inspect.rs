@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokenmill::base::int::{ByteCount, ratio, to_u64, u64_to_usize};
 use tokenmill::count::{Boundary, CountsInfo, read_counts_info, read_counts_len};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
-use tokenmill::run::counted_units;
+use tokenmill::run::{counted_units, started_as};
 use tokenmill::sink::{
     Declaration, DeclaredToken, Manifest, ManifestInput, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER,
     TokenReader,
@@ -67,9 +67,12 @@ pub(super) fn incomplete(folder: &Path) -> Error {
     if let Err(held) = OutputFolder::check_unheld(folder) {
         return held;
     }
+    let command =
+        started_as(folder).map_or_else(String::new, |command| format!("; it was started as: {command}"));
     let folder = folder.display();
-    Error::failed(format!("the output in {folder} is not complete: it has no manifest.json yet"))
-        .with_help("give the same `run` or `encode` command again: it continues from what is finished")
+    Error::failed(format!("the output in {folder} is not complete: it has no manifest.json yet")).with_help(
+        format!("give the same `run` or `encode` command again: it continues from what is finished{command}"),
+    )
 }
 
 /// Number of merges that are shown by default (20). With `--json`, all merges are shown by default.

@@ -18,7 +18,7 @@ use super::training::{
     Trained, forget_learned, has_begun, has_learned, restore_learned, store_learned, train,
 };
 use crate::base::folder_lock;
-use crate::base::int::{to_u64, with_unit};
+use crate::base::int::{ByteCount, to_u64, with_unit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport, SkippedInput};
@@ -159,9 +159,14 @@ pub(super) fn of_another_run(plan: &Plan, changed: &str, held: &str) -> Error {
         Ok(None) => "choose another output folder, or replace the existing result with --force".to_owned(),
         Err(error) => return error,
     };
-    let (folder, keys) = (plan.output.display(), changed_keys(plan));
+    let earlier = StoredSettings::read(&plan.output, plan.split_name());
+    let keys = StoredSettings::of(plan).changed_keys(&earlier);
+    let command = earlier
+        .command
+        .map_or_else(String::new, |command| format!("; the other run was started as: {command}"));
+    let folder = plan.output.display();
     Error::usage(format!("{folder} holds {held} of another run: {changed} changed since{keys}"))
-        .with_help(help)
+        .with_help(help + &command)
 }
 
 /// The settings that differ from those of the job whose result is in the output folder, for the end of a message.
@@ -248,8 +253,25 @@ impl<'a> Job<'a> {
         }
         let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
         let changed = changed.unwrap_or(unknown);
-        self.replace(changed, "the result")?;
+        let file = if changed == "the input" && !self.inputs.read_once() {
+            self.first_changed_input(&manifest)?
+        } else {
+            None
+        };
+        let changed = file.map_or_else(|| changed.to_owned(), |file| format!("{changed} ({file})"));
+        self.replace(&changed, "the result")?;
         Ok(None)
+    }
+
+    /// The name of the first input that differs from those in a manifest, or else of the first that is no longer there.
+    ///
+    /// # Errors
+    /// An input cannot be read.
+    fn first_changed_input(&self, manifest: &Manifest) -> Result<Option<String>> {
+        let inputs = self.inputs.listed()?;
+        let new = inputs.iter().find(|input| !manifest.inputs.contains(input));
+        let gone = || manifest.inputs.iter().find(|input| !inputs.contains(input));
+        Ok(new.or_else(gone).map(|input| input.name.clone()))
     }
 
     /// Handles an error from checking the existing result. If it is about damage ([`ErrorKind::Mismatch`]), tells the
@@ -396,7 +418,7 @@ impl<'a> Job<'a> {
             }
             forget_learned(&self.folder)?;
         }
-        self.state.write(&self.folder, self.plan)?;
+        self.state.write(&self.folder, self.plan, &self.options.recipe)?;
         let mut costs = Costs::default();
         let trained = self.learn(&mut costs)?;
         let learned = trained.as_ref().map(|trained| &trained.vocabulary);
@@ -521,15 +543,23 @@ impl<'a> Job<'a> {
             note_free_space(train, self.observer);
         }
         let Some(settings) = &self.plan.encode else { return Ok(()) };
-        let names = split_files(self.folder.path(), self.plan.split_name())?;
-        let existing =
-            names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.incomplete_file()]);
-        let occupied =
-            existing.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add);
+        let occupied = self.data_bytes()?;
         check_free(self.plan, settings, &self.inputs, self.given.as_ref(), occupied, self.observer)
     }
 
-    /// Adds the estimated size of the output to an error about a full disk, if it can be estimated.
+    /// Bytes of the data files, with the one that is being written.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    fn data_bytes(&self) -> Result<u64> {
+        let names = split_files(self.folder.path(), self.plan.split_name())?;
+        let existing =
+            names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.incomplete_file()]);
+        Ok(existing.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add))
+    }
+
+    /// Adds to an error about a full disk the estimated size of the output, and how much of it is missing, if that can
+    /// be estimated.
     fn with_need(&self, error: Error, vocabulary: &Arc<Vocabulary>) -> Error {
         let Some(settings) = self.plan.encode.as_ref().filter(|_| error.kind() == ErrorKind::DiskFull) else {
             return error;
@@ -538,7 +568,12 @@ impl<'a> Job<'a> {
         let need = disk_need(self.plan, settings, &self.inputs, given, text_bytes, self.observer);
         match (need, error.help()) {
             (Ok(Some(need)), Some(help)) => {
-                let help = format!("the token ids need about {}: {help}", need.bytes);
+                let missing = need.bytes.0.saturating_sub(self.data_bytes().unwrap_or(0));
+                let missing = ByteCount(missing);
+                let help = format!(
+                    "the token ids need about {}, {missing} more than is written: {help}",
+                    need.bytes
+                );
                 error.with_help(help)
             }
             _ => error,

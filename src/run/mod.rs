@@ -71,6 +71,8 @@ pub use preview::{ExistingOutput, Preview, SourcePreview, preview, preview_count
 pub use recipe::{Mistakes, Recipe};
 #[doc(hidden)]
 pub use resources::peak_memory;
+#[doc(hidden)]
+pub use state::started_as;
 pub use training::{LearnConfig, learn};
 #[doc(hidden)]
 pub use verify::complete_from_training;

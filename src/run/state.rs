@@ -10,6 +10,7 @@ use super::plan::{EncodedDocuments, Plan};
 use crate::VERSION;
 use crate::base::integrity::sha256;
 use crate::error::Result;
+use crate::report::RecipeFacts;
 use crate::sample::SampleConfig;
 use crate::sink::{self, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
@@ -69,12 +70,13 @@ impl JobState {
         }
     }
 
-    /// Stores the state, and the settings of the plan, in the folder that will hold the result.
+    /// Stores the state, the settings of the plan, and the command that gave the recipe, in the folder that will hold
+    /// the result.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn write(&self, folder: &OutputFolder, plan: &Plan) -> Result<()> {
-        let settings = StoredSettings::of(plan);
+    pub(super) fn write(&self, folder: &OutputFolder, plan: &Plan, recipe: &RecipeFacts) -> Result<()> {
+        let settings = StoredSettings { command: command_of(recipe), ..StoredSettings::of(plan) };
         sink::write_job(&folder.state(), &StoredState { state: self, split: folder.split(), settings })
     }
 
@@ -84,6 +86,23 @@ impl JobState {
     pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<JobState> {
         sink::read_job(&state_of(folder, split))
     }
+}
+
+/// The command that gave a recipe, for messages; `None` if a program ran the job and says nothing of its recipe.
+fn command_of(recipe: &RecipeFacts) -> Option<String> {
+    /// Characters that are kept, so that the names of many inputs do not make the job file too long to be read.
+    const KEPT: usize = 2_000;
+    let RecipeFacts { name, text, .. } = recipe;
+    let command = if name.is_empty() { text.clone() } else { format!("tokenmill run {name}") };
+    match command.char_indices().nth(KEPT) {
+        Some((end, _)) => Some(format!("{}…", &command[..end])),
+        None => Some(command).filter(|command| !command.is_empty()),
+    }
+}
+
+/// The command that began the job of an output folder, with secrets hidden. `None` if it is not known.
+pub fn started_as(folder: &Path) -> Option<String> {
+    StoredSettings::read(folder, None).command
 }
 
 /// The stored form of a state. It names the split if the output may have several.
@@ -105,6 +124,8 @@ pub(super) struct StoredSettings {
     setting_hashes: BTreeMap<String, String>,
     /// The sample that is encoded; `None` if nothing is, or if a source has a limit of its own.
     sample: Option<SampleConfig>,
+    /// The command that began the job. It does not decide whether a result is kept.
+    pub(super) command: Option<String>,
 }
 
 /// Settings that decide which documents a file holds.
@@ -120,7 +141,7 @@ impl StoredSettings {
                 plan.source_samples.iter().all(SampleConfig::is_everything).then_some(plan.sample)
             }
         });
-        StoredSettings { setting_hashes: plan.setting_hashes.clone(), sample }
+        StoredSettings { setting_hashes: plan.setting_hashes.clone(), sample, command: None }
     }
 
     /// The settings that are stored in a folder, for a split if one is named. There are none if the file cannot be
@@ -245,7 +266,7 @@ mod tests {
     fn settings_that_differ_are_named_by_their_keys() {
         let stored = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(key, hash)| ((*key).to_owned(), (*hash).to_owned()));
-            StoredSettings { setting_hashes: pairs.collect(), sample: None }
+            StoredSettings { setting_hashes: pairs.collect(), ..StoredSettings::default() }
         };
         let now = stored(&[("sample.seed", "a"), ("sources.take", "b"), ("train.merges", "c")]);
         for (earlier, named) in [

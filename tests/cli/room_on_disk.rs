@@ -142,3 +142,23 @@ fn what_cannot_fit_is_refused_before_the_first_byte() {
         &["out: the token ids need about"],
     );
 }
+
+/// If there is no room for the rest of the ids, the message says how much is missing.
+#[cfg(unix)]
+#[test]
+fn what_is_missing_for_the_rest_is_told() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT.repeat(4_000));
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "0"]).0, Some(0));
+    let script = "ulimit -f 100; exec \"$0\" encode a.txt -t made -o ids --output-format bin --quiet";
+    let limited = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_tokenmill")])
+        .current_dir(folder.path())
+        .output()
+        .expect("a run");
+    let said = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(7), "{said}");
+    for part in ["the token ids need about", "more than is written: raise the limit on file size"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

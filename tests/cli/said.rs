@@ -188,7 +188,13 @@ fn an_output_that_is_not_complete_is_called_so() {
         1,
         &["out is not complete", "same `run` or `encode` command again"],
     );
-    refuses_beside(&folder, &["verify", "out"], 1, &["out is not complete"]);
+    refuses_beside(&folder, &["verify", "out"], 1, &["out is not complete", "as: tokenmill run r.toml"]);
+    write(&folder, "other.toml", RECIPE.replace("${WHERE}", ".").replace("merges = 7", "merges = 5"));
+    let told = ["unfinished result of another run", "the other run was started as: tokenmill run r.toml"];
+    refuses_beside(&folder, &["run", "other.toml"], 2, &told);
+    both(&folder, &["encode", "a.txt", "-t", "out/tokenizer", "-o", "ids"], 0);
+    fs::remove_file(folder.path().join("ids/manifest.json")).expect("it goes");
+    refuses_beside(&folder, &["inspect", "ids"], 1, &["encode a.txt -t out/tokenizer -o ids"]);
     refuses_beside(&folder, &["verify", "ou"], 1, &["cannot read ou", "name the output folder"]);
 
     let held = tokenmill::sink::OutputFolder::open(folder.path().join("out")).expect("a folder");
