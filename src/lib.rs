@@ -36,7 +36,7 @@
 //! # let folder = folder.path();
 //! let texts = ["how much wood would a woodchuck chuck", "if a woodchuck could chuck wood?"];
 //! let split: SplitPattern = "gpt4".parse()?;
-//! let learned = learn_merges(count_texts(&texts, &*splitter(&split)?)?, &TrainConfig::new(20), &Silent)?;
+//! let learned = learn_merges(count_texts(&texts, &*splitter(&split)?)?, &TrainConfig::new(10), &Silent)?;
 //! let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split)?;
 //! for (name, bytes) in render(&vocabulary, Format::Hf, &WriteOptions::default())? {
 //!     std::fs::write(folder.join(name), bytes)?;
