@@ -385,8 +385,8 @@ fn print_recipe(recipe: Recipe, session: &Session<'_>) -> Result<Done, Failure> 
 
 /// Returns the preview as the object that `--json` prints.
 ///
-/// `held` is one of `nothing`, `tokenizer`, `done`, `damaged`, `other` and `begun`. `changed` names what differs from the result in the
-/// folder; it is null if nothing does. Unknown sizes are null.
+/// `held` is one of `nothing`, `tokenizer`, `done`, `damaged`, `other` and `begun`. `changed` names what differs from
+/// the result in the folder; it is null if nothing does. Unknown sizes are null.
 fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     let (held, changed) = match preview.existing_output {
         ExistingOutput::Nothing => ("nothing", None),
