@@ -17,7 +17,6 @@ mod charts;
 mod html;
 mod comparison;
 mod comparison_page;
-mod comparison_tables;
 
 use std::io;
 use std::path::Path;
@@ -29,9 +28,11 @@ use super::base::atomic_file::publish_bytes_within;
 use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM, check_format_version};
 use super::error::{Error, ErrorKind, Result, json_problem_at};
 
-pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, percent_of_change};
+pub use comparison::{
+    ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_csv, comparison_to_json,
+    comparison_to_markdown, percent_of_change,
+};
 pub use comparison_page::comparison_to_html;
-pub use comparison_tables::{comparison_to_csv, comparison_to_json, comparison_to_markdown};
 pub use figures::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios,
     RecipeFacts, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost, TokenizerFacts,

@@ -4,8 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::error::{of_other_kind, unknown_format};
-use super::format::{Format, TOKENIZER};
+use super::format::{Format, TOKENIZER, of_other_kind, unknown_format};
 use super::formats::transformers::WriteOptions;
 use super::formats::{gpt2, tiktoken};
 use super::io::BYTE_ORDER_MARK;

@@ -9,8 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::error::{not_json, not_text, of_other_kind, too_long};
-use super::format::Format;
+use super::format::{Format, not_json, not_text, of_other_kind, too_long};
 use super::{SpecialToken, other_files};
 use crate::base::int::{TokenId, to_u64};
 use crate::error::{Error, Result};

@@ -68,7 +68,6 @@
 //! tokens.
 
 mod derivation;
-mod error;
 #[cfg(feature = "data")]
 mod fingerprint;
 mod folder;

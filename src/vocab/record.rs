@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::not_json;
-use super::format::Format;
+use super::format::{Format, not_json};
 use super::formats::transformers::WriteOptions;
 use super::io::{bytes_if_there, pretty};
 use super::vocabulary::Vocabulary;

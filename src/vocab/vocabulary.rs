@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::error::{id_twice, only_hf_holds, unknown_id};
-use super::format::Format;
+use super::format::{Format, id_twice, only_hf_holds, unknown_id};
 use super::text_rules::{AddedToken, BosEosTemplate, Normalizer, TextRules};
 use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};

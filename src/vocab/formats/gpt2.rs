@@ -19,11 +19,10 @@ use crate::error::{Error, Result, excerpt};
 use crate::observer::Observer;
 use crate::split::{NamedPattern, SplitPattern, byte_alphabet};
 use crate::vocab::derivation::check;
-use crate::vocab::error::{
-    EQUAL_RANKS, IGNORES_MERGES, cannot_hold, expected, id_twice, not_json, only_hf_holds, token_twice,
-    unsupported,
+use crate::vocab::format::{
+    EQUAL_RANKS, Format, IGNORES_MERGES, MERGES, TOKENIZER_CONFIG, VOCABULARY, cannot_hold, expected,
+    id_twice, not_json, only_hf_holds, token_twice, unsupported,
 };
-use crate::vocab::format::{Format, MERGES, TOKENIZER_CONFIG, VOCABULARY};
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
 use crate::vocab::text_rules::{AddedToken, BosEosTemplate, Normalizer, SpecialToken, TextRules};
 use crate::vocab::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};

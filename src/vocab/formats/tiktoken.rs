@@ -18,8 +18,9 @@ use crate::base::int::{TokenId, to_usize};
 use crate::error::{Error, Result};
 use crate::split::{NamedPattern, SplitPattern};
 use crate::vocab::derivation::{BpeMerger, Decompositions, EqualTokens, TokenDerivation, check};
-use crate::vocab::error::{cannot_hold, expected, not_json, only_hf_holds, token_twice, unsupported};
-use crate::vocab::format::Format;
+use crate::vocab::format::{
+    Format, cannot_hold, expected, not_json, only_hf_holds, token_twice, unsupported,
+};
 use crate::vocab::io::{LoadOptions, Rendered, VocabularyEntries, pretty, read_bytes, read_json, read_text};
 use crate::vocab::text_rules::{AddedToken, SpecialToken};
 use crate::vocab::vocabulary::{RankedMerge, TokenList, Vocabulary, VocabularyParts, check_holes};

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::base::int::to_u64;
 use crate::error::{Error, Result, excerpt};
 use crate::observer::{Observer, Silent};
-use crate::vocab::error::{not_text, too_long};
-use crate::vocab::format::TOKENIZER_CONFIG;
+use crate::vocab::format::{TOKENIZER_CONFIG, not_text, too_long};
 use crate::vocab::io::{read_bytes_up_to, read_json};
 use crate::vocab::vocabulary::Vocabulary;
 

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use crate::base::int::TokenId;
 use crate::error::{ErrorKind, Result};
 use crate::split::{Matcher, NamedPattern, SplitBehavior, SplitPattern, SplitStep};
-use crate::vocab::error::{cannot_hold, not_json, unsupported};
-use crate::vocab::format::Format;
+use crate::vocab::format::{Format, cannot_hold, not_json, unsupported};
 use crate::vocab::text_rules::{BosEosTemplate, Normalizer, ReplacePattern};
 use crate::vocab::vocabulary::{ADDS_SPACE, Vocabulary};
 
