@@ -31,7 +31,7 @@ const SAMPLES_PER_LINE: u32 = 10;
 /// Time (10 s) over which rates are averaged: long enough for a steady number, short enough for the present one.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Time (1 s) that a stage runs before its rate says how long it will take.
+/// Time (1 s) over which a rate is measured at least before it says how long a stage will take.
 const FIRST_ESTIMATE: Duration = Duration::from_secs(1);
 
 /// Time (1 s) below which [`Stage::Prepare`] has no summary for people.
@@ -285,7 +285,12 @@ impl Shared {
         let ended = {
             let mut state = self.lock();
             let place = state.running.iter().position(|running| running.stage == stage);
-            place.map(|place| state.running.remove(place))
+            let ended = place.map(|place| state.running.remove(place));
+            if stage == Stage::Prepare {
+                let paused = state.running.iter_mut().filter(|running| is_paused_by_preparing(running.stage));
+                paused.for_each(|running| running.restart(self.counters[kind(running.stage)].sample()));
+            }
+            ended
         };
         if let Some(ended) = ended {
             ended.bar.finish_and_clear();
@@ -337,7 +342,11 @@ impl Shared {
                 state.running.drain(..).for_each(|running| running.bar.finish_and_clear());
                 return;
             }
+            let is_preparing = state.running.iter().any(|running| running.stage == Stage::Prepare);
             for running in &mut state.running {
+                if is_preparing && is_paused_by_preparing(running.stage) {
+                    continue;
+                }
                 running.take(self.counters[kind(running.stage)].sample());
                 if self.bars.is_some() {
                     let report = running.report();
@@ -376,6 +385,12 @@ impl Running {
         }
     }
 
+    /// Forgets the samples so far after a pause, which would lower the rate.
+    fn restart(&mut self, sample: Sample) {
+        self.samples = VecDeque::from([sample]);
+        self.moved = sample.at;
+    }
+
     /// Describes how far the stage is at its last sample. Rates, and the time left that follows from them, are those of
     /// the last [`WINDOW`].
     fn report(&self) -> Report {
@@ -395,7 +410,7 @@ impl Running {
                 (to_f64(last.done - first.done), total.map(|total| to_f64(total.saturating_sub(last.done))))
             }
         };
-        let is_known = advanced > 0.0 && last.at.duration_since(self.since) >= FIRST_ESTIMATE;
+        let is_known = advanced > 0.0 && last.at.duration_since(first.at) >= FIRST_ESTIMATE;
         Report {
             stage: self.stage,
             state: if is_complete || stands { StageState::Finishing } else { StageState::Running },
@@ -519,6 +534,11 @@ impl Report {
     fn bar_position(&self) -> u64 {
         truncate_to_u64(self.share.unwrap_or_default() * to_f64(BAR_UNITS))
     }
+}
+
+/// Returns whether a stage pauses while [`Stage::Prepare`] runs.
+fn is_paused_by_preparing(stage: Stage) -> bool {
+    matches!(stage, Stage::Train | Stage::Replay)
 }
 
 /// Returns the index of a stage's counters. Below [`KINDS`]. Stages that this program does not know share the last
@@ -645,6 +665,18 @@ mod tests {
         let fields = report.fields();
         assert_eq!((&fields["seconds_left"], &fields["share"]), (&json!(1.0), &json!(0.667)));
         assert_eq!((&fields["unit"], &fields["total"]), (&json!("merges"), &json!(32_000)));
+    }
+
+    /// A pause does not count as slowness.
+    #[test]
+    fn rates_start_again_after_a_pause() {
+        let mut training = running(Stage::Train, Some(900), &[(0, None), (300, None)]);
+        let last = *training.samples.back().expect("a sample");
+        let later = |seconds| Sample { at: last.at + SAMPLE_PERIOD * seconds, ..last };
+        training.restart(later(9));
+        training.take(Sample { done: 500, ..later(11) });
+        let report = Report { memory: None, ..training.report() };
+        assert_eq!(report.text(), "500 merges of 900 merges (55 %), 100/s, 4.0 s left");
     }
 
     /// Positions of the text are not shown, but they are in JSON.

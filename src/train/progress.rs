@@ -87,11 +87,13 @@ impl TrainProgress {
 
     /// Preparing `positions` positions has ended. The first time, the stage of the merges starts.
     pub(super) fn prepared(&mut self, positions: usize, observer: &dyn Observer) {
-        observer.finished(Stage::Prepare);
         self.is_preparing = false;
         if self.is_started {
             self.work.prepared(positions);
-        } else {
+            observer.estimated(self.stage, self.work.done, self.work.left);
+        }
+        observer.finished(Stage::Prepare);
+        if !self.is_started {
             observer.started(self.stage, Some(self.merges));
             self.is_started = true;
         }
@@ -119,8 +121,11 @@ impl TrainProgress {
 /// Work per merge besides that for its occurrences: taking the pair from the queue, and filing the new pairs.
 const PER_MERGE: f64 = 50.0;
 
-/// Work of preparing a position for merging with lists.
-const PER_POSITION: f64 = 0.1;
+/// Work of preparing a position for merging with lists: it is laid out, counted and listed in new memory.
+const PER_POSITION: f64 = 2.0;
+
+/// Codes that are scanned in the time of merging one occurrence with lists.
+const CODES_PER_OCCURRENCE: f64 = 40.0;
 
 /// Share of the mergeable occurrences that are merged at most. Even large vocabularies leave some tokens per word.
 const MERGED_SHARE: f64 = 0.85;
@@ -197,10 +202,10 @@ impl MergeWork {
         }
     }
 
-    /// A pass over the text merges `merges` pairs and reads `codes` codes, of which `codes_per_merge` take as long as
-    /// merging one occurrence with lists. Scanning ends after `limit` merges at the latest.
-    pub(super) fn scanned(&mut self, merges: usize, codes: u64, codes_per_merge: u64, limit: usize) {
-        let per_merge = to_f64(codes) / to_f64(codes_per_merge) / to_f64(to_u64(merges));
+    /// A pass over the text merges `merges` pairs and reads `codes` codes. Scanning ends after `limit` merges at the
+    /// latest.
+    pub(super) fn scanned(&mut self, merges: usize, codes: u64, limit: usize) {
+        let per_merge = to_f64(codes) / CODES_PER_OCCURRENCE / to_f64(to_u64(merges));
         let preparing = PER_POSITION * to_f64(codes);
         self.scan = Some(Scan { per_merge, limit: to_f64(to_u64(limit)), preparing });
     }
@@ -440,7 +445,7 @@ mod tests {
         // Passes merge more and more pairs, until lists are cheaper.
         for pass in 0..70 {
             let batch = 1 + pass / 8;
-            work.scanned(batch, left, 400, 1_000);
+            work.scanned(batch, left, 1_000);
             for &count in merges.by_ref().take(batch) {
                 work.merged(count, u64_to_usize(count));
                 left -= count;

@@ -325,7 +325,7 @@ impl<'a> Scanner<'a> {
         let rules = BatchRules::new(batch);
         let merges = rules.list.len();
         let limit = self.log.merges.len() + merges + self.free.len() + self.codes_to_come();
-        self.log.progress.work.scanned(merges, self.token_count, self.tuning.codes_per_merge, limit);
+        self.log.progress.work.scanned(merges, self.token_count, limit);
         apply(&rules, &mut self.text, &mut self.counts, self.tuning.engine, self.observer)?;
         for rule in &rules.list {
             self.note(rule);
