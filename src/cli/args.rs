@@ -276,6 +276,7 @@ pub(super) struct TrainArgs {
 
 /// What a command does instead of its job.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "In place of the job")]
 pub(super) struct InsteadFlags {
     /// Check everything and show what would be read and written, without writing anything
     #[arg(long, hide_short_help = true)]
@@ -428,7 +429,7 @@ pub(super) struct TokensArgs {
     /// the last line the tokens.
     #[arg(long, conflicts_with = "decode")]
     pub(super) steps: bool,
-    /// Print the text of these ids, such as '12 7 99', instead of the tokens of a text
+    /// Print the text of these ids, such as '12 7 99', or of those on standard input with -
     #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     pub(super) decode: Option<String>,
     /// The text between two tokens, such as 🍔 [default: | without colours]
@@ -439,8 +440,10 @@ pub(super) struct TokensArgs {
     /// With --json, the tokens are also printed.
     #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with_all = ["ids", "with_ids", "steps", "decode"])]
     pub(super) html: Option<String>,
-    /// How to encode text that looks like a special token
-    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>(), hide_short_help = true)]
+    /// What to do with text that looks like a special token [default: text]
+    ///
+    /// `text` encodes it as other text, `allow` as the special token, and `forbid` is an error.
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(super) special: Option<SpecialPolicy>,
     /// How to treat a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]

@@ -163,7 +163,7 @@ fn print_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             let by_flags = report.recipe.name.is_empty();
             let setting = if by_flags { "`--min-frequency 1`" } else { "`min_frequency = 1` in `[train]`" };
             let least = training.min_frequency;
-            session.say(&format!("to merge also pairs that occur less than {least} times, use {setting}"));
+            session.say(&format!("to merge also pairs that occur fewer than {least} times, use {setting}"));
         }
     }
     if let Some(encoding) = &report.encoding {

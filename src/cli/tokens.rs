@@ -3,7 +3,7 @@
 //! The command is for people, so it escapes what would not be visible. Only the text of `--decode` is printed byte for
 //! byte.
 
-use std::io::{self, Read, Write, stdout};
+use std::io::{self, IsTerminal, Read, Write, stdout};
 use std::path::Path;
 
 use anstyle::{AnsiColor, Color, Style};
@@ -24,8 +24,13 @@ use super::terminal::{self, Input, columns, visible, with_unit};
 
 /// The background colours of tokens, in turn. Neighbouring tokens have different colours, so no separator is needed.
 /// Red is left for special tokens.
-const COLOURS: [AnsiColor; 5] =
-    [AnsiColor::Blue, AnsiColor::Green, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Cyan];
+const COLOURS: [AnsiColor; 5] = [
+    AnsiColor::BrightBlue,
+    AnsiColor::BrightGreen,
+    AnsiColor::BrightYellow,
+    AnsiColor::BrightMagenta,
+    AnsiColor::BrightCyan,
+];
 
 /// The text between tokens if there are no colours and no `--separator`. Tokens that contain it are not escaped, so
 /// only `--json` shows every border.
@@ -83,14 +88,23 @@ fn text(args: &TokensArgs, session: &Session<'_>) -> Result<Vec<u8>> {
             Ok(text.as_bytes().to_vec())
         }
         (_, Some(path)) if path != "-" => read_file(path, u64::MAX, &session.interrupt()),
-        _ => {
-            let mut text = Vec::new();
-            Input::new(session.interrupt())
-                .read_to_end(&mut text)
-                .map_err(|cause| Error::io("read", "standard input", cause))?;
-            Ok(text)
-        }
+        _ => standard_input(session),
     }
+}
+
+/// Returns all of standard input. A message says so if a person has to type it.
+///
+/// # Errors
+/// It cannot be read, or the program was asked to stop.
+fn standard_input(session: &Session<'_>) -> Result<Vec<u8>> {
+    if io::stdin().is_terminal() {
+        session.say("reading from the terminal; Ctrl-D at the start of a line ends the text");
+    }
+    let mut text = Vec::new();
+    Input::new(session.interrupt())
+        .read_to_end(&mut text)
+        .map_err(|cause| Error::io("read", "standard input", cause))?;
+    Ok(text)
 }
 
 /// Prints the tokens of a text in the form that the flags ask for.
@@ -106,6 +120,7 @@ fn print_tokens(
     if let Some(path) = &args.html {
         let shown: Vec<_> = ids.iter().map(|&id| shown_token(vocabulary, id)).collect();
         session::write(path, &tokens_to_html(&shown))?;
+        session.say(&format!("wrote {path}"));
     }
     let look = Look::of(vocabulary, args);
     if session.json() {
@@ -156,12 +171,17 @@ fn say_totals(ids: &[TokenId], text: &[u8], more: &str, session: &Session<'_>) {
     session.say(&format!("{}, {}{more}", with_unit(tokens, "token"), with_unit(bytes, "byte")));
 }
 
-/// Prints the text of ids, byte for byte and with a line break after it, or as a JSON object.
+/// Prints the text of ids, byte for byte and with a line break after it, or as a JSON object. The ids are read from
+/// standard input if they are given as `-`.
 ///
 /// # Errors
-/// A word is no id of the vocabulary, or standard output cannot be written to.
+/// A word is no id of the vocabulary, standard input cannot be read, or standard output cannot be written to.
 fn print_decoded(vocabulary: &Vocabulary, ids: &str, session: &Session<'_>) -> Result<()> {
-    let ids = read_ids(ids, vocabulary.id_limit())?;
+    let ids = match ids {
+        "-" => String::from_utf8_lossy(&standard_input(session)?).into_owned(),
+        ids => ids.to_owned(),
+    };
+    let ids = read_ids(&ids, vocabulary.id_limit())?;
     let mut text = Vec::new();
     vocabulary.decode(&ids, &mut text)?;
     let line = if session.json() { json_line(Some(&text)) } else { text };
@@ -322,7 +342,7 @@ fn rows(
 /// Returns the style of a token: special tokens are red, others alternate. Black on a coloured background is readable
 /// on dark and light terminals.
 fn style(number: usize, special: bool) -> Style {
-    let background = if special { AnsiColor::Red } else { COLOURS[number % COLOURS.len()] };
+    let background = if special { AnsiColor::BrightRed } else { COLOURS[number % COLOURS.len()] };
     Style::new().fg_color(Some(Color::Ansi(AnsiColor::Black))).bg_color(Some(Color::Ansi(background)))
 }
 

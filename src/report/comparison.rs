@@ -290,7 +290,7 @@ pub fn comparison_to_markdown(comparison: &Comparison) -> String {
         }
     }
     if !words.is_empty() {
-        out.push_str("\n## Words cut most differently\n\n");
+        out.push_str("\n## Words cut most differently\n\nEach as it is cut after a space.\n\n");
         let columns: Vec<&str> =
             ["word", "count"].into_iter().chain(names.iter().map(String::as_str)).collect();
         push_head(&mut out, &columns, columns.len());

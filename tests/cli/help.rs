@@ -264,7 +264,7 @@ fn the_minimum_frequency_is_named_where_it_ends_training() {
     let folder = folder();
     write(&folder, "a.txt", "the cat the cat on a mat");
     let train = ["train", "a.txt", "-o", "made", "--merges", "900"];
-    let remark = "to merge also pairs that occur less than 2 times, use ";
+    let remark = "to merge also pairs that occur fewer than 2 times, use ";
     let (_, said) = ended(&folder, &train);
     assert!(said.contains(&format!("{remark}`--min-frequency 1`\n")), "{said}");
     let (_, said) = ended(&folder, &[&train[..], &["--min-frequency", "1"]].concat());

@@ -56,6 +56,9 @@ fn ids_are_decoded() {
     let text = "the cat\u{e9} \n";
     let ids = tokens(&folder, &["--ids", "-q", text]).0;
     assert_eq!(tokens(&folder, &["--decode", &ids]).0, format!("{text}\n"));
+    let mut piped = tokenmill(&folder);
+    piped.args(["tokens", "-t", "made", "--decode", "-"]).write_stdin(ids.clone());
+    assert_eq!(piped.output().expect("a run").stdout, format!("{text}\n").as_bytes());
     let listed = format!("[{}]", ids.trim().replace(' ', ", "));
     let (printed, said) = tokens(&folder, &["--json", "--decode", &listed]);
     assert_eq!(serde_json::from_str::<Value>(&printed).expect("JSON"), json!({ "text": text }));
