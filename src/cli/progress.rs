@@ -479,11 +479,13 @@ enum StageState {
 }
 
 impl Report {
-    /// The text for people. Percentages are rounded down, so that 100 % means all.
+    /// The text for people. Percentages are rounded down, so that 100 % means all. An estimate of the work can be too low,
+    /// so it is at most 99 % while the stage runs.
     fn text(&self) -> String {
         let mut parts = Vec::new();
         let amount = shown(self.stage, self.done);
-        let percent = self.share.map(|share| format!("{:.0} %", (100.0 * share).floor()));
+        let most = if self.is_by_work && self.state == StageState::Running { 99.0 } else { 100.0 };
+        let percent = self.share.map(|share| format!("{:.0} %", (100.0 * share).floor().min(most)));
         match (self.state, amount, self.total, percent) {
             (StageState::Finished, None, ..) => parts.push(format!("done in {}", duration(self.seconds))),
             (StageState::Finished, Some(amount), ..) => {
@@ -501,6 +503,7 @@ impl Report {
         parts.extend(self.memory.map(|memory| format!("memory {memory}")));
         match (self.state, self.seconds_left) {
             (StageState::Finishing, _) => parts.push("finishing".to_owned()),
+            (StageState::Running, Some(left)) if left < 1.0 => parts.push("less than 1 s left".to_owned()),
             (StageState::Running, Some(left)) => parts.push(format!("{} left", duration(left))),
             _ => {}
         }
