@@ -242,16 +242,14 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     compared.comparison.baseline = baseline;
     let comparison = &compared.comparison;
     session.print_result(|| comparison_to_json(comparison), |out| write(comparison, out))?;
-    let files: [(_, fn(&Comparison) -> String); 3] = [
-        (&args.html, comparison_to_html),
-        (&args.csv, comparison_to_csv),
-        (&args.markdown, comparison_to_markdown),
-    ];
-    for (path, render) in files {
-        if let Some(path) = path {
-            session::write(path, &render(comparison))?;
-            session.say(&format!("wrote {path}"));
-        }
+    if let Some(path) = &args.html {
+        session.write(path, &comparison_to_html(comparison))?;
+    }
+    if let Some(path) = &args.csv {
+        session.write(path, &comparison_to_csv(comparison))?;
+    }
+    if let Some(path) = &args.markdown {
+        session.write(path, &comparison_to_markdown(comparison))?;
     }
     Ok(session.done(compared.skipped))
 }

@@ -147,6 +147,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Writes a page or another text completely or not at all, and says so.
+    ///
+    /// # Errors
+    /// The file cannot be written. An earlier file is then unchanged.
+    pub(super) fn write(&self, path: &str, text: &str) -> Result<()> {
+        atomic_file::publish_bytes(Path::new(path), text.as_bytes())?;
+        self.say(&format!("wrote {path}"));
+        Ok(())
+    }
+
     /// Prints a result: as JSON with `--json`, otherwise as `write` writes it.
     ///
     /// # Errors
@@ -317,14 +327,6 @@ pub(super) fn check_kind(path: Option<&str>, kind: &str, beginning: &[u8]) -> Re
         read.is_ok() && bytes.eq_ignore_ascii_case(beginning)
     };
     path.map_or(Ok(()), |path| atomic_file::check_replaced(Path::new(path), kind, begins))
-}
-
-/// Writes a page or another text completely or not at all.
-///
-/// # Errors
-/// The file cannot be written. An earlier file is then unchanged.
-pub(super) fn write(path: &str, text: &str) -> Result<()> {
-    atomic_file::publish_bytes(Path::new(path), text.as_bytes())
 }
 
 /// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.

@@ -119,8 +119,7 @@ fn print_tokens(
 ) -> Result<()> {
     if let Some(path) = &args.html {
         let shown: Vec<_> = ids.iter().map(|&id| shown_token(vocabulary, id)).collect();
-        session::write(path, &tokens_to_html(&shown))?;
-        session.say(&format!("wrote {path}"));
+        session.write(path, &tokens_to_html(&shown))?;
     }
     let look = Look::of(vocabulary, args);
     if session.json() {
