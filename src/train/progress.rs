@@ -125,7 +125,7 @@ const PER_MERGE: f64 = 50.0;
 const PER_POSITION: f64 = 2.0;
 
 /// Codes that are scanned in the time of merging one occurrence with lists.
-const CODES_PER_OCCURRENCE: f64 = 40.0;
+const CODES_PER_OCCURRENCE: f64 = 75.0;
 
 /// Share of the mergeable occurrences that are merged at most. Even large vocabularies leave some tokens per word.
 const MERGED_SHARE: f64 = 0.85;
