@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
             summary: format!(
                 "{}, {}, {}",
                 counted(text.documents, "document"),
-                ByteCount(text.text_bytes),
+                ByteCount(text.text_bytes).to_string().replace(' ', "\u{a0}"),
                 counted(text.words, "word")
             ),
             baseline: comparison.baseline.and_then(|at| keys.get(at)).map(|key| key.name.clone()),

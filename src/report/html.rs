@@ -165,9 +165,13 @@ impl Fact {
         Fact { label, key: key.into(), value: grouped(value) }
     }
 
-    /// A number with three decimal places.
+    /// A number: whole and in groups of three digits from 1 000 on, else with three decimal places.
     fn number(label: &'static str, key: impl Into<String>, value: f64) -> Fact {
-        Fact { label, key: key.into(), value: format!("{value:.3}") }
+        let value = match format!("{value:.0}").parse() {
+            Ok(whole) if whole >= 1_000 => grouped(whole),
+            _ => format!("{value:.3}"),
+        };
+        Fact { label, key: key.into(), value }
     }
 
     /// A ratio, which may be undefined.
