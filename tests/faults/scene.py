@@ -169,7 +169,9 @@ class Scene:
 
     def names_something(self, said):
         """Whether the error messages name an input, an output or another thing of the job."""
-        errors = "\n".join(line for line in said.splitlines() if line.startswith("error:"))
+        # With --json, an error is a JSON object.
+        messages = [json.loads(line)["message"] for line in said.splitlines() if line.startswith('{"time":')]
+        errors = "\n".join([line for line in said.splitlines() if line.startswith("error:")] + messages)
         names = [path.name for path in self.folder.iterdir()] + NAMES
         return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", errors) for name in names)
 
