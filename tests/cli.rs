@@ -366,6 +366,15 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     }
 }
 
+/// Runs a command that must end with this code. Returns standard error and standard output.
+#[track_caller]
+fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} said\n{said}");
+    (said.into_owned(), printed.into_owned())
+}
+
 /// Runs a command. Returns its exit code and standard error.
 fn ended(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let output = tokenmill(folder).args(arguments).output().expect("a run");

@@ -167,7 +167,7 @@ impl Observer for Appending<'_> {
     }
 }
 
-/// After a run whose input changed, the same command starts anew, and needs no `force` for it.
+/// After a run whose input changed, the same command starts from the beginning and needs no `force`.
 #[test]
 fn the_same_command_succeeds_once_nothing_writes_to_the_input() {
     let (folder, input) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -177,7 +177,7 @@ fn the_same_command_succeeds_once_nothing_writes_to_the_input() {
         format!("[source]\nuri = {file:?}\ndocuments = \"line\"\n[train]\nmerges = 5\n[encode]\neos = false");
     let changed = run_observed(&text, folder.path(), 2, 1 << 20, false, &Appending(&file)).unwrap_err();
     assert_eq!(changed.kind(), ErrorKind::InputChanged);
-    assert!(changed.help().unwrap().contains("starts anew"), "{changed:?}");
+    assert!(changed.help().unwrap().contains("starts from the beginning"), "{changed:?}");
     let manifest = run(&text, folder.path(), 2, 1 << 20, false).unwrap().manifest.unwrap();
     assert_eq!(manifest.rows(), 201);
 

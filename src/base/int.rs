@@ -172,7 +172,7 @@ pub const fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// Bytes of text per token. Of the `tokens` that were written, the `added_tokens`, which are BOS and EOS, do not count:
-/// they stand for no text. The result is 0 if no token counts.
+/// they have no text. The result is 0 if there are no other tokens.
 ///
 /// All figures of bytes per token come from here, so they agree wherever they appear.
 #[doc(hidden)]

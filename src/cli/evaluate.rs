@@ -85,7 +85,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
-/// The error for a path without a manifest: nothing is there, or an output that is not complete, or something else.
+/// The error for a path without a manifest. It says whether nothing is there, an incomplete output, or something else.
 fn without_manifest(folder: &Path) -> Error {
     const NAME: &str = "name the output folder of `run` or `encode`";
     if let Err(cause) = folder.metadata() {

@@ -204,8 +204,8 @@ fn say(message: &str) {
 
 /// Returns the message after an interruption: how to continue.
 ///
-/// `run` and `encode` keep a journal and continue. The other commands keep no partial result, but what they have
-/// downloaded is kept, also a part of a file. The command line is shown with secrets hidden, so a user may have to fill
+/// `run` and `encode` keep a journal and continue. The other commands keep no partial result, but they keep
+/// downloads, even parts of files. The command line is shown with secrets hidden, so a user may have to fill
 /// them in again.
 fn interrupted(command: &Command, has_downloaded: bool) -> String {
     let to = match command {

@@ -138,7 +138,7 @@ struct Running {
     since: Instant,
     /// When the amount was last seen to change.
     moved: Instant,
-    /// Samples of the last [`WINDOW`], the first of which may be older.
+    /// Samples of the last [`WINDOW`], and the one before them.
     samples: VecDeque<Sample>,
     /// Hidden if there are no bars.
     bar: ProgressBar,
@@ -401,7 +401,7 @@ impl Running {
             (None, total) => total.map(|total| ratio(last.done, total).min(1.0)),
         };
         let is_complete = self.total.is_some_and(|total| last.done >= total);
-        // What is left of it was overestimated, or its results are being written.
+        // The work left was overestimated, or the stage is writing its results.
         let stands =
             share.is_some_and(|share| share >= 0.99) && last.at.duration_since(self.moved) > FIRST_ESTIMATE;
         let (advanced, left) = match (last.work, self.total) {
@@ -560,7 +560,7 @@ fn kind(stage: Stage) -> usize {
 }
 
 /// Returns a bar if the total is known, and a spinner otherwise. The name has eight columns, so that the bars of
-/// several stages begin below each other. A thin line shows what is missing.
+/// several stages are aligned. A thin line is the part that is not done.
 fn bar_style(total: Option<u64>) -> ProgressStyle {
     let template = match total {
         Some(_) => "{prefix:>8} {bar:24} {msg}",

@@ -81,7 +81,7 @@ struct TokenizerInner {
     encoder: Encoder,
     /// Memory of workers that no call is using.
     unused: Mutex<Vec<WorkerMemory>>,
-    /// What the files of the tokenizer say beside the vocabulary, such as which token ends a document.
+    /// What the files of the tokenizer say apart from the vocabulary. An example is the token that ends a document.
     settings: Arc<WriteOptions>,
     /// The ids in the order of their tokens' bytes, then by number. Built by the first look-up.
     by_bytes: Arc<OnceLock<Vec<TokenId>>>,
@@ -529,7 +529,7 @@ impl Tokenizer {
     }
 }
 
-/// The error for a text whose tokens are not the text from this byte on.
+/// The error if the tokens of a text differ from the text itself, first at this byte.
 fn changed_text(byte: usize) -> Error {
     let problem = format!(
         "byte {byte} of the text: the tokenizer changes the text here, so its tokens have no offsets"

@@ -120,7 +120,7 @@ fn extremes(counts: &[u64]) -> [usize; 4] {
     [0, counts.len() - 1, least, most]
 }
 
-/// A bar: the lengths that it stands for, and how many things have them.
+/// A bar: a range of lengths, and the number of things with such a length.
 struct Bar {
     from: u64,
     to: u64,

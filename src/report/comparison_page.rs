@@ -60,7 +60,7 @@ struct Cell {
     value: String,
     /// Whether no tokenizer has a better one.
     best: bool,
-    /// What it is against the baseline, with its key in the JSON. The baseline itself has no key.
+    /// The change from the baseline, with its key in the JSON. The baseline itself has no key.
     change: Option<(Option<String>, String)>,
 }
 

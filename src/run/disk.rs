@@ -226,7 +226,7 @@ pub(super) fn check_free(
     }
 }
 
-/// Refuses a need of which half exceeds the free space of a folder's disk: no measured estimate is that wrong.
+/// Refuses a job if half of its estimated need exceeds the free space of the disk. No measured estimate was that wrong.
 ///
 /// # Errors
 /// It does ([`ErrorKind::DiskFull`]).

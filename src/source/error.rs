@@ -64,8 +64,9 @@ pub(super) fn over_memory_limit(what: &str, bytes: u64, limit: u64) -> io::Error
 
 /// The error that a file is no longer the one that was listed.
 pub(crate) fn changed(file: &str) -> Error {
-    Error::message(ErrorKind::InputChanged, format!("{file} changed while it was read"))
-        .with_help("give the same command again when nothing writes to the input any more; it starts anew")
+    Error::message(ErrorKind::InputChanged, format!("{file} changed while it was read")).with_help(
+        "give the same command again when nothing writes to the input any more; it starts from the beginning",
+    )
 }
 
 /// The cause of an error if a decoder panicked with this message.

@@ -505,8 +505,7 @@ impl LineTexts {
     }
 }
 
-/// What is wrong with a row, and its column. The line is that of the whole file, which the caller knows: the parser
-/// sees only one row.
+/// Says what is wrong with a row, and at which column. The caller adds the line, because the parser sees only one row.
 fn problem(error: &serde_json::Error) -> String {
     let problem = json_problem(error);
     let remedy = if problem.starts_with("half of a surrogate pair") {

@@ -217,7 +217,7 @@ impl MergeWork {
         self.left = self.estimate();
     }
 
-    /// Merges whose work is unknown were taken over.
+    /// Adds merges of an earlier training, whose work is unknown.
     pub(super) fn took_over(&mut self, merges: usize) {
         self.made += to_f64(to_u64(merges));
     }

@@ -4,15 +4,6 @@ use serde_json::Value;
 
 use super::*;
 
-/// Runs a command that must end with this code. Returns standard error and standard output.
-#[track_caller]
-fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
-    let output = tokenmill(folder).args(arguments).output().expect("a run");
-    let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?} said\n{said}");
-    (said.into_owned(), printed.into_owned())
-}
-
 /// A folder with texts, a chat template and a tokenizer.
 fn prepared() -> TempDir {
     let folder = folder();
@@ -41,11 +32,26 @@ fn contents(folder: &TempDir, name: &str) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// Checks that the recipe which flags print writes nothing when it is printed, and then the same files as the flags do.
+/// The recipe's are in the folder `made`.
+#[track_caller]
+fn same_by_printed_recipe(folder: &TempDir, flags: &[&str], made: &str) {
+    let (_, recipe) = both(folder, &[flags, &["--print-recipe"]].concat(), 0);
+    assert!(!folder.path().join("out").exists(), "nothing is written");
+    write(folder, "printed.toml", &recipe);
+    both(folder, flags, 0);
+    let by_flags = contents(folder, "out");
+    fs::remove_dir_all(folder.path().join("out")).expect("it goes");
+    both(folder, &["run", "printed.toml"], 0);
+    assert_eq!(contents(folder, made), by_flags, "{recipe}");
+    fs::remove_dir_all(folder.path().join("out")).expect("it goes");
+}
+
 /// The printed recipe of `encode` writes the same bytes as the flags.
 #[test]
 fn a_printed_recipe_encodes_as_its_flags() {
     let folder = prepared();
-    for (number, flags) in [
+    for flags in [
         &["--eos", "<end>", "--documents", "line", "--seed", "3", "--shuffle-buffer", "9", "--skip", "1"][..],
         &["--separator", "\nth", "--split-name", "test", "--pack", "best-fit", "--length", "16"],
         &["--output-format", "bin", "--one-file", "--special", "forbid", "--threads", "2", "--memory", "1GB"],
@@ -59,21 +65,10 @@ fn a_printed_recipe_encodes_as_its_flags() {
             "--max-bytes",
             "1MB",
         ],
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ] {
         let inputs = ["encode", "a.txt", "b.txt", "-t", "made", "-o", "out"];
         let flags = [&inputs, flags].concat();
-        let (_, recipe) = both(&folder, &[&flags[..], &["--print-recipe"]].concat(), 0);
-        assert!(!folder.path().join("out").exists(), "nothing is written");
-        write(&folder, "printed.toml", &recipe);
-        both(&folder, &flags, 0);
-        let by_flags = contents(&folder, "out");
-        fs::remove_dir_all(folder.path().join("out")).expect("it goes");
-        both(&folder, &["run", "printed.toml"], 0);
-        assert_eq!(contents(&folder, "out"), by_flags, "{number}: {recipe}");
-        fs::remove_dir_all(folder.path().join("out")).expect("it goes");
+        same_by_printed_recipe(&folder, &flags, "out");
     }
 }
 
@@ -98,14 +93,7 @@ fn a_printed_recipe_trains_as_its_flags() {
         &["--merges", "4", "--chat-template", "chat.jinja", "--pad", "<pad>", "--model-max-length", "64"],
     ] {
         let flags = [&["train", "a.txt", "b.txt", "-o", "out"], flags].concat();
-        let (_, recipe) = both(&folder, &[&flags[..], &["--print-recipe"]].concat(), 0);
-        write(&folder, "printed.toml", &recipe);
-        both(&folder, &flags, 0);
-        let by_flags = contents(&folder, "out");
-        fs::remove_dir_all(folder.path().join("out")).expect("it goes");
-        both(&folder, &["run", "printed.toml"], 0);
-        assert_eq!(contents(&folder, "out/tokenizer"), by_flags, "{recipe}");
-        fs::remove_dir_all(folder.path().join("out")).expect("it goes");
+        same_by_printed_recipe(&folder, &flags, "out/tokenizer");
     }
     both(&folder, &["count", "a.txt", "-o", "counts.parquet"], 0);
     for (flags, said) in [

@@ -5,15 +5,6 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Runs a command that must end with this code. Returns standard error and standard output.
-#[track_caller]
-fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
-    let output = tokenmill(folder).args(arguments).output().expect("a run");
-    let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?} said\n{said}");
-    (said.into_owned(), printed.into_owned())
-}
-
 /// Runs a command with `--json` that must end with this code, and returns the JSON.
 #[track_caller]
 fn json_of(folder: &TempDir, arguments: &[&str], code: i32) -> Value {
