@@ -9,6 +9,8 @@ COPY . .
 RUN cargo build --release --locked --bin tokenmill
 
 FROM debian:trixie-slim
+# The certificates that connections trust.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/target/release/tokenmill /usr/local/bin/tokenmill
 COPY pipelines/demo.toml /data/pipelines/demo.toml
 WORKDIR /data

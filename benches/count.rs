@@ -2,7 +2,7 @@
 
 mod support;
 
-use arrow_array::BinaryViewArray;
+use arrow::array::BinaryViewArray;
 use divan::Bencher;
 use divan::counter::BytesCount;
 use tokenmill::count::{CorpusCounts, CountConfig, count_pretokens, count_whole_documents};

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use fake::{COMMIT, FakeHub, Part};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;

@@ -68,9 +68,8 @@
 //! | --- | --- | --- |
 //! | `data` | [`source`], [`sample`], [`sink`], counts files, batches of documents: all that needs Arrow | yes |
 //! | `pipeline` | [`report`] and [`run`]: whole jobs by recipes | yes |
-//! | `hub` | datasets and tokenizers of the Hugging Face hub and of web servers | yes |
+//! | `hub` | datasets and tokenizers of the Hugging Face hub, web servers, and object stores | yes |
 //! | `cli` | the program | yes |
-//! | `remote` | object stores: `s3://`, `gs://`, `az://` | no |
 
 // Some helpers of the lower stages are called by the higher ones alone.
 #![cfg_attr(not(feature = "pipeline"), allow(dead_code, unused_imports, unfulfilled_lint_expectations))]
@@ -118,9 +117,9 @@ pub use self::report::RunReport;
 #[cfg(feature = "data")]
 pub use self::{encode::TokenBatch, source::Batch};
 
-// Documents and columns are made of their types: see `source::Batch` and `encode::TokenBatch`.
+// Documents and columns are made of its types: see `source::Batch` and `encode::TokenBatch`.
 #[cfg(feature = "data")]
-pub use {arrow_array, arrow_schema};
+pub use arrow;
 
 #[cfg(all(doctest, feature = "pipeline"))]
 #[doc = include_str!("../README.md")]

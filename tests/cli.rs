@@ -45,7 +45,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use assert_cmd::Command;
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;

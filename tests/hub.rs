@@ -175,7 +175,7 @@ fn verse(home: &Path, seed: usize) -> Vec<u8> {
 }
 
 fn verse_file(uri: &str, out: &Path) {
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use arrow::array::{ArrayRef, RecordBatch, StringArray};
     use std::sync::Arc;
     use tokenmill::observer::Silent;
     use tokenmill::source::{OpenContext, SourceSpec, open};
@@ -243,6 +243,32 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
     well(&run("1"));
     assert!(hub.asked().is_empty(), "offline asks nobody");
     assert_eq!(fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap(), manifest);
+}
+
+/// A program that gives the library no token sends none, even where the environment has one.
+#[test]
+fn without_a_token_none_is_sent() {
+    use tokenmill::observer::Silent;
+    use tokenmill::source::{HubSettings, OpenContext, SourceSpec, open};
+
+    const ENDPOINT: &str = "TOKENMILL_ENDPOINT_OF_THIS_TEST";
+    let folder = tempfile::tempdir().unwrap();
+    // This test runs itself again, since only a new process can have another environment.
+    if let Ok(endpoint) = std::env::var(ENDPOINT) {
+        let hub = HubSettings { endpoint, cache: folder.path().to_owned(), ..HubSettings::default() };
+        let uri = format!("hf://datasets/{NAME}/a.txt");
+        let spec = SourceSpec { uri, ..SourceSpec::default() };
+        open(&spec, 0, &OpenContext { hub, ..OpenContext::new(&Silent) }).unwrap();
+        return;
+    }
+    let hub = FakeHub::start(NAME);
+    hub.put(COMMIT, "a.txt", "a line of verse", true);
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "without_a_token_none_is_sent"]).env(ENDPOINT, &hub.endpoint);
+    well(&again.env("HF_TOKEN", "secret").output().unwrap());
+    let asked = hub.asked();
+    assert!(asked.iter().any(|asked| asked.part == Part::Files));
+    assert!(asked.iter().all(|asked| !asked.token), "{asked:?}");
 }
 
 /// Numbered names such as `train-00000-of-00002` contain the number of files in a folder. With other names, an

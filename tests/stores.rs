@@ -1,6 +1,6 @@
 //! The program with files in object stores.
 
-#![cfg(feature = "remote")]
+#![cfg(feature = "hub")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/hub.rs"]
@@ -53,7 +53,7 @@ fn fill(store: &Bucket, home: &Path) {
 fn write_verse(file: &Path, seed: &str) {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use arrow::array::{ArrayRef, RecordBatch, StringArray};
     use parquet::arrow::ArrowWriter;
 
     let lines: Vec<String> = (0..3000_u32)

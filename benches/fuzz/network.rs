@@ -1,7 +1,6 @@
 //! Damaged answers of a hub, a web server and an object store. The servers are those of the tests, on the
 //! loopback interface.
 
-#[cfg(feature = "remote")]
 #[path = "../../tests/support/bucket.rs"]
 mod bucket;
 #[path = "../../tests/support/hub.rs"]
@@ -13,7 +12,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use tokenmill::observer::Silent;
 use tokenmill::source::{DocumentRule, HubSettings, OpenContext, Patience, SourceSpec};
@@ -38,7 +37,6 @@ const REDIRECT: &str = "HTTP/1.1 302 x\r\nLocation: /resolve-cache/0123456789abc
 pub(crate) fn targets(scratch: &Path) -> Result<Vec<Target>> {
     let mut targets = hub_targets(scratch)?;
     targets.extend(web_targets(scratch)?);
-    #[cfg(feature = "remote")]
     targets.extend(store::targets(scratch)?);
     Ok(targets)
 }
@@ -135,9 +133,12 @@ fn hub_targets(scratch: &Path) -> Result<Vec<Target>> {
         ("hub revision", [revision, refusals.clone()].concat(), vec![], Part::Api, down),
         ("hub tree", pages.clone(), vec![right(Part::Api)], Part::Api, down),
         ("hub tree again", pages, vec![right(Part::Api), right(Part::Api)], Part::Api, down),
-        ("hub resolve", [leads.clone(), refusals].concat(), vec![], Part::Resolve, down),
+        // The first request for a large file asks for its entity tag, the second for its content.
+        ("hub tag", [leads.clone(), refusals.clone()].concat(), vec![], Part::Resolve, down),
+        ("hub resolve", [leads, refusals].concat(), vec![right(Part::Resolve)], Part::Resolve, down),
         ("hub file", whole, vec![], Part::Files, down),
-        ("hub stream resolve", resolve("rows/a.parquet")?, vec![], Part::Resolve, rows),
+        ("hub stream tag", resolve("rows/a.parquet")?, vec![], Part::Resolve, rows),
+        ("hub stream resolve", resolve("rows/a.parquet")?, vec![right(Part::Resolve)], Part::Resolve, rows),
         ("hub stream range", ranges, vec![], Part::Files, rows),
     ];
     type Case = (&'static str, Vec<Vec<u8>>, Vec<(Part, Fault)>, Part, (&'static str, bool));
@@ -215,7 +216,6 @@ fn web_targets(scratch: &Path) -> Result<Vec<Target>> {
     cases.into_iter().map(target).collect()
 }
 
-#[cfg(feature = "remote")]
 mod store {
     use super::bucket::{BUCKET, Bucket};
     use super::*;

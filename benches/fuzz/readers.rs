@@ -5,12 +5,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{
+use arrow::array::{
     ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, StringViewArray, StructArray,
 };
-use arrow_ipc::CompressionType;
-use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrow_schema::{DataType, Field};
+use arrow::datatypes::{DataType, Field};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -162,7 +162,7 @@ fn columns() -> Result<RecordBatch> {
         (0..60).map(|row| (row % 7 > 0).then(|| format!("{row} {}", "goes on ".repeat(row % 5)))).collect();
     let views: ArrayRef = Arc::new(StringViewArray::from_iter(lines.iter().map(Option::as_deref)));
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60));
-    let words: DictionaryArray<arrow_array::types::Int32Type> =
+    let words: DictionaryArray<arrow::datatypes::Int32Type> =
         lines.iter().map(|line| line.as_ref().map(|line| &line[..1])).collect();
     let line: ArrayRef = Arc::new(StringArray::from(lines));
     let below =

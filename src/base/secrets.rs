@@ -31,7 +31,7 @@ static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
     let alternatives = [
         &format!(r#"(?:^|[?&\s;,(\["'`]){name}=([^\s&"'`<>,;…]+)"#),
         r"\b(?:bearer|basic)\s+([a-z0-9._~+/=-]{8,})",
-        r"\b((?:hf_|gh[pousr]_)[a-z0-9]{8,})",
+        r"\b((?-i:hf_|gh[pousr]_)[a-z0-9]{8,})",
         r"\b((?-i:AKIA|ASIA)(?-i:[0-9A-Z]){12,})",
         r#"(?:^|[\s/:("'`])([^\s/:@"'`<>…]+:[^\s/@"'`<>…]+)@"#,
     ];
@@ -249,6 +249,7 @@ mod tests {
     fn credentials_that_a_server_repeats_are_left_out() {
         for (said, shown) in [
             ("token hf_abcdefgh1234 is wrong", "token … is wrong"),
+            ("check HF_ENDPOINT, then run", "check HF_ENDPOINT, then run"),
             ("Authorization: Bearer abc.def-123", "Authorization: Bearer …"),
             ("<AWSAccessKeyId>AKIAIOSFODNN7EXAMPLE</AWSAccessKeyId>", "<AWSAccessKeyId>…</AWSAccessKeyId>"),
             ("no object a?X-Amz-Signature=0ab&part=1", "no object a?X-Amz-Signature=…&part=1"),

@@ -38,8 +38,8 @@ macro_rules! inputs_help {
         concat!(
             $purpose,
             "\n\nAn input is a file, a folder, a glob, a pipe, a dataset of the hub (hf://datasets/NAMESPACE/NAME), a file of ",
-            "a web server (https://…), generated text (demo:verse?lines=1000&seed=1), or - for standard input. A program that ",
-            "was built with the feature remote also reads s3://…, gs://… and az://….",
+            "a web server (https://…), objects of a store (s3://…, gs://…, az://…), generated text ",
+            "(demo:verse?lines=1000&seed=1), or - for standard input.",
         )
     };
 }

@@ -110,10 +110,7 @@ fn colour_among(words: &[String]) -> Option<ColorChoice> {
 ///
 /// A build knows its commit if `TOKENMILL_COMMIT` was set for it.
 fn version_in_full() -> String {
-    let features = [("hub", cfg!(feature = "hub")), ("remote", cfg!(feature = "remote"))];
-    let features: Vec<&str> =
-        features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
-    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    let features = if cfg!(feature = "hub") { "hub" } else { "none" };
     format!(
         "tokenmill {}\ncommit        {}\nfeatures      {features}\ninstructions  {}\n",
         tokenmill::VERSION,

@@ -20,11 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{io, mem};
 
-use arrow_array::builder::BinaryBuilder;
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt64Array};
-use arrow_schema::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, LargeBinaryArray, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,

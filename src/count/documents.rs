@@ -264,7 +264,7 @@ struct ChunkRows {
 
 /// Returns the text of a document; the text of a null document is empty.
 fn text(batch: &Batch, row: usize) -> &[u8] {
-    let null = arrow_array::Array::is_null(&batch.documents, row);
+    let null = arrow::array::Array::is_null(&batch.documents, row);
     if null { &[] } else { batch.documents.value(row) }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::BinaryViewArray;
+use arrow::array::BinaryViewArray;
 use proptest::prelude::*;
 
 use super::*;
@@ -302,7 +302,7 @@ fn in_parts(text: &[u8]) -> Documents<'static> {
     let last = parts.len();
     let first = texts(["one word"]);
     let parts = parts.into_iter().enumerate().map(move |(number, part)| {
-        let documents = arrow_array::BinaryViewArray::from_iter_values([part]);
+        let documents = arrow::array::BinaryViewArray::from_iter_values([part]);
         let (source, unit, first_row, columns) = (0, 0, 1, None);
         let (continued, open) = (number > 0, number + 1 < last);
         Ok(Batch { source, unit, first_row, documents, columns, continued, open })

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
-use arrow_array::{Array, RecordBatch};
+use arrow::array::{Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::backtrack::EncodedChunk;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::BinaryViewArray;
+use arrow::array::BinaryViewArray;
 
 use super::encoding::{dataset_config, encoder, encodes_all};
 use super::inputs::Inputs;

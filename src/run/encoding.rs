@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_schema::FieldRef;
+use arrow::datatypes::FieldRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -555,7 +555,7 @@ pub(super) fn skip_and_take(mut documents: Documents<'_>, mut skip: u64, take: O
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::BinaryViewArray;
+    use arrow::array::BinaryViewArray;
 
     use super::*;
     use crate::source::Batch;

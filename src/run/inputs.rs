@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, fs};
 
-use arrow_schema::{DataType, FieldRef};
+use arrow::datatypes::{DataType, FieldRef};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 

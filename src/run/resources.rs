@@ -193,7 +193,7 @@ pub(super) fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::BinaryViewArray;
+    use arrow::array::BinaryViewArray;
 
     use super::*;
 

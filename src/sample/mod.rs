@@ -22,8 +22,8 @@ pub use weights::{Weight, scale_weights};
 
 use std::ops::Range;
 
-use arrow_array::{UInt64Array, cast::AsArray};
-use arrow_schema::ArrowError;
+use arrow::array::{AsArray, UInt64Array};
+use arrow::error::ArrowError;
 use serde::{Deserialize, Serialize};
 
 use super::base::int::{to_u64, u64_to_usize};
@@ -132,12 +132,11 @@ impl EveryNth<'_> {
         let length = to_u64(batch.len());
         let step = u64_to_usize(self.every);
         let rows = UInt64Array::from_iter_values((self.until_next..length).step_by(step));
-        let chosen = to_u64(arrow_array::Array::len(&rows));
+        let chosen = to_u64(arrow::array::Array::len(&rows));
         self.until_next = self.until_next + chosen * self.every - length;
-        let documents = arrow_select::take::take(&batch.documents, &rows, None)?.as_binary_view().clone();
+        let documents = arrow::compute::take(&batch.documents, &rows, None)?.as_binary_view().clone();
         let columns = batch.columns.as_ref();
-        let columns =
-            columns.map(|columns| arrow_select::take::take_record_batch(columns, &rows)).transpose()?;
+        let columns = columns.map(|columns| arrow::compute::take_record_batch(columns, &rows)).transpose()?;
         Ok(Batch { documents, columns, ..batch.clone() })
     }
 }
@@ -229,10 +228,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use arrow_array::types::Int64Type;
-    use arrow_array::{
+    use arrow::array::{
         ArrayRef, BinaryViewArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
     };
+    use arrow::datatypes::Int64Type;
     use proptest::prelude::*;
 
     use super::*;

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
-use arrow_select::interleave::interleave_record_batch;
+use arrow::array::RecordBatch;
+use arrow::compute::interleave_record_batch;
+use arrow::error::ArrowError;
 
 use super::not_joined;
 use crate::base::int::u64_to_usize;
@@ -186,7 +186,7 @@ impl CurrentBatch {
         }
         self.row += 1;
         let documents = &self.batch.documents;
-        let text = (!arrow_array::Array::is_null(documents, row)).then(|| documents.value(row).into());
+        let text = (!arrow::array::Array::is_null(documents, row)).then(|| documents.value(row).into());
         let columns = self.columns.as_ref().map(|batch| Row { batch: Arc::clone(batch), row });
         Some(BufferedDocument { source: self.batch.source, text, columns, bytes: self.bytes[row] })
     }

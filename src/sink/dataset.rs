@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_schema::FieldRef;
+use arrow::datatypes::FieldRef;
 use serde_json::Value;
 
 use super::card;

@@ -8,10 +8,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt16Type, UInt32Type};
-use arrow_array::{Array, GenericListArray, OffsetSizeTrait, RecordBatch};
-use arrow_schema::DataType;
+use arrow::array::{Array, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Int32Type, Int64Type, UInt16Type, UInt32Type};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -285,7 +283,7 @@ fn batch_of(unit: usize, first_row: u64, ids: TokenIds, ends: Vec<usize>, nulls:
 ///
 /// # Errors
 /// The file cannot be read, or is not Parquet.
-pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
+pub(super) fn columns_of(path: &Path) -> Result<arrow::datatypes::Fields> {
     Ok(load(path)?.schema().fields().clone())
 }
 

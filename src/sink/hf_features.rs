@@ -3,8 +3,8 @@
 //! `load_dataset` takes the types of columns from the metadata of a Parquet file, or from the head of the dataset
 //! card. Without a description, it infers them, and then loses UUID and other types.
 
+use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
-use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
 
 /// The types of an output's columns as `datasets` names them.
@@ -214,7 +214,7 @@ fn unit_name(unit: TimeUnit) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_schema::Field;
+    use arrow::datatypes::Field;
 
     use super::*;
 

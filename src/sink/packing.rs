@@ -192,9 +192,8 @@ fn rows_by_best_fit(segments: &[Range<usize>], length: usize) -> Vec<usize> {
 mod tests {
     use std::path::Path;
 
-    use arrow_array::Array;
-    use arrow_array::cast::AsArray;
-    use arrow_array::types::Int32Type;
+    use arrow::array::{Array, AsArray};
+    use arrow::datatypes::Int32Type;
     use bytes::Bytes;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use proptest::prelude::*;

@@ -13,8 +13,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::Field;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::Field;
 use bytes::Bytes;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -223,7 +223,7 @@ pub(super) fn encode_columns(
     let lengths: ArrayRef = Arc::new(group.lengths());
     encode_column(&fields[1], &lengths, &mut writers, &mut chunks)?;
     if let Some(first) = group.columns.first() {
-        let columns: RecordBatch = arrow_select::concat::concat_batches(first.schema_ref(), &group.columns)?;
+        let columns: RecordBatch = arrow::compute::concat_batches(first.schema_ref(), &group.columns)?;
         for (field, column) in fields[OWN_COLUMNS..].iter().zip(columns.columns()) {
             encode_column(field, column, &mut writers, &mut chunks)?;
         }

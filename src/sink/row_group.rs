@@ -7,9 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int32Array, ListArray, RecordBatch};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::Schema;
+use arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
 
 use super::packing::{GROUP_IDS, GROUP_ROWS, PackRule, PackedRows, Packing};

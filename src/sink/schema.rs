@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::{Compression as Codec, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
@@ -195,7 +195,7 @@ pub struct DeclaredToken {
 /// column may hold nulls.
 ///
 /// ```
-/// use tokenmill::arrow_schema::{DataType, Field};
+/// use tokenmill::arrow::datatypes::{DataType, Field};
 /// use tokenmill::sink::output_schema;
 ///
 /// let url = Field::new("url", DataType::Utf8View, false);

@@ -6,17 +6,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    ArrayBuilder, FixedSizeListBuilder, GenericListBuilder, Int32Builder, Int64Builder, LargeListBuilder,
-    ListBuilder, MapBuilder, PrimitiveBuilder, StringBuilder, UInt16Builder, UInt32Builder,
+use arrow::array::{
+    ArrayBuilder, ArrayRef, Date32Array, Date64Array, DictionaryArray, FixedSizeListBuilder,
+    GenericListBuilder, Int32Builder, Int64Array, Int64Builder, LargeListBuilder, ListBuilder, MapBuilder,
+    OffsetSizeTrait, PrimitiveBuilder, RecordBatch, StringArray, StringBuilder, StringViewArray,
+    Time32MillisecondArray, Time32SecondArray, TimestampMillisecondArray, TimestampSecondArray,
+    UInt16Builder, UInt32Builder,
 };
-use arrow_array::types::{ArrowPrimitiveType, Int8Type};
-use arrow_array::{
-    ArrayRef, Date32Array, Date64Array, DictionaryArray, Int64Array, OffsetSizeTrait, RecordBatch,
-    StringArray, StringViewArray, Time32MillisecondArray, Time32SecondArray, TimestampMillisecondArray,
-    TimestampSecondArray,
-};
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Int8Type};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -129,7 +126,7 @@ pub(super) fn some_rows(count: u32) -> Vec<Row> {
 }
 
 pub(super) fn strings(name: &str, values: &[Option<&str>]) -> RecordBatch {
-    let column: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(values.to_vec()));
+    let column: arrow::array::ArrayRef = Arc::new(arrow::array::StringArray::from(values.to_vec()));
     RecordBatch::try_from_iter_with_nullable([(name, column, true)]).expect("one column")
 }
 
@@ -390,8 +387,8 @@ fn columns_that_cannot_be_are_usage_errors() {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains(name), "{error}");
     }
-    let odd = arrow_schema::DataType::Interval(arrow_schema::IntervalUnit::DayTime);
-    let odd = Arc::new(arrow_schema::Field::new("span", odd, true));
+    let odd = arrow::datatypes::DataType::Interval(arrow::datatypes::IntervalUnit::DayTime);
+    let odd = Arc::new(arrow::datatypes::Field::new("span", odd, true));
     let error = output_schema(&[odd]).expect_err("a type that cannot be written");
     assert!(error.to_string().contains("span"), "{error}");
 }

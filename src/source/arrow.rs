@@ -12,12 +12,13 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::Buffer;
-use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_record_batch};
-use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::convert::try_fb_to_schema;
+use arrow::ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_record_batch};
+use arrow::ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 
 use super::documents::split;
 use super::error::{damaged, guarded, over_memory_limit};
@@ -371,7 +372,7 @@ fn message_of(head: &[u8]) -> Option<&[u8]> {
 ///
 /// # Errors
 /// The data has the other byte order, or the schema is invalid.
-fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
+fn schema_of(schema: arrow::ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err(wrong("its byte order is not that of this machine"));
     }

@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 
-use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder, make_view};
-use arrow_array::cast::AsArray;
-use arrow_array::{AnyDictionaryArray, Array, BinaryViewArray, OffsetSizeTrait, RecordBatch};
-use arrow_buffer::{Buffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType};
+use arrow::array::{
+    AnyDictionaryArray, Array, ArrayBuilder, AsArray, BinaryViewArray, BinaryViewBuilder, OffsetSizeTrait,
+    RecordBatch, make_view,
+};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 
 use super::DEFAULT_BATCH_BYTES;
 use super::error::{damaged, too_long};
@@ -519,10 +521,9 @@ pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::types::Int32Type;
-    use arrow_array::{ArrayRef, DictionaryArray, ListArray, StringArray, StringViewArray};
-    use arrow_buffer::OffsetBuffer;
-    use arrow_schema::Field;
+    use arrow::array::{ArrayRef, DictionaryArray, ListArray, StringArray, StringViewArray};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{Field, Int32Type};
 
     use super::*;
 

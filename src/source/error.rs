@@ -6,7 +6,7 @@
 
 use std::{fmt, io};
 
-use arrow_schema::DataType;
+use arrow::datatypes::DataType;
 
 use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind, catch_panic, remedy};

@@ -16,7 +16,7 @@ use std::fs;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_schema::{Schema, SchemaRef};
+use ::arrow::datatypes::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::content::{FileWatch, SequentialReader, SourceFile};

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::builder::StringViewBuilder;
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, StringViewBuilder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 

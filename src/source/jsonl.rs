@@ -8,8 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::{BinaryViewArray, RecordBatch};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow::array::{BinaryViewArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use memchr::{memchr_iter, memrchr};
 use serde::de::DeserializeSeed;
 use serde_json::Value;

@@ -20,6 +20,7 @@
 
 mod arrow;
 mod cast;
+mod common_type;
 mod content;
 mod documents;
 mod error;
@@ -37,6 +38,7 @@ mod row_text;
 mod skipped_rows;
 mod sniff;
 mod text;
+mod tokenizer;
 mod verse;
 
 #[cfg(test)]
@@ -58,15 +60,19 @@ pub(crate) use passthrough::with_extension;
 pub(crate) use passthrough::{
     common_field, kept_annotations, lost_annotations, value_in_path, without_annotation,
 };
-pub use remote::{HubSettings, KNOWN_TOKENIZERS, Patience, StoreSettings, tokenizer_address, tokenizer_path};
+#[cfg(feature = "hub")]
+#[expect(unused_imports, reason = "for other stages that send requests")]
+pub(crate) use remote::{Http, Request, address, hub_client, store, wait_for};
+pub use remote::{HubSettings, Patience, StoreSettings};
 pub(crate) use row_text::check_template;
 pub use skipped_rows::{LISTED_SKIPPED_ROWS, SkippedRow, SkippedRows, UnitSkips};
+pub use tokenizer::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use ::arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::int::{ByteCount, to_u64};

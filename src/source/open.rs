@@ -139,26 +139,9 @@ fn open_by(
     if uri.starts_with("demo:") {
         return Ok(Arc::new(Demo::open(spec, source, config)?));
     }
-    if uri.starts_with("hf://") {
-        let found = match download {
-            false => remote::stream(uri, any_name, &context.hub, &context.stop)?,
-            true => {
-                let fetched = remote::fetch(uri, any_name, &context.hub, context.observer)?;
-                fetched.into_iter().map(|fetched| (fetched, None)).collect()
-            }
-        };
-        return open_identified(spec, found, config, bad);
-    }
-    if uri.starts_with("https://") || uri.starts_with("http://") {
-        return open_identified(
-            spec,
-            vec![remote::open_without_download(uri, &context.hub, &context.stop)?],
-            config,
-            bad,
-        );
-    }
-    if ["s3://", "gs://", "az://"].iter().any(|scheme| uri.starts_with(scheme)) {
-        let found = remote::list(uri, any_name, &context.stores, &context.hub.patience, &context.stop)?;
+    if remote::is_remote(uri) {
+        let OpenContext { hub, stores, observer, stop, .. } = context;
+        let found = remote::open(uri, any_name, download, hub, stores, *observer, stop)?;
         return open_identified(spec, found, config, bad);
     }
     if uri.contains("://") {

@@ -33,16 +33,18 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::StringViewBuilder;
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, new_null_array};
+use arrow::compute::is_not_null;
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow_schema::extension::{
     Bool8, EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType, Json, Opaque, Uuid,
 };
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use percent_encoding::percent_decode_str;
 
 use super::cast::cast;
+use super::common_type::common_flat_type;
 use super::error::{guarded, no_column};
 use super::skipped_rows::BadRows;
 use super::{Batch, Documents};
@@ -198,10 +200,10 @@ fn convert_columns(
         let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
         let array = match (given, value) {
             (Some(given), Some(Some(value))) if *given.data_type() == DataType::Utf8View => {
-                or_else(given, value)
+                or_else(given, value)?
             }
             (Some(given), _) => Arc::clone(given),
-            (None, Some(Some(value))) => or_else(&new_null_array(&DataType::Utf8View, rows), value),
+            (None, Some(Some(value))) => or_else(&new_null_array(&DataType::Utf8View, rows), value)?,
             (None, _) => new_null_array(field.data_type(), rows),
         };
         cast(&array, field.data_type())
@@ -212,12 +214,12 @@ fn convert_columns(
     RecordBatch::try_new_with_options(schema, columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
 }
 
-/// A column of texts in which `text` replaces nulls.
-fn or_else(column: &dyn Array, text: &str) -> ArrayRef {
-    // The replacement is stored once, however many rows have it.
-    let mut texts = StringViewBuilder::new().with_deduplicate_strings();
-    column.as_string_view().iter().for_each(|value| texts.append_value(value.unwrap_or(text)));
-    Arc::new(texts.finish())
+/// A column of texts in which `text` replaces nulls. It is stored once, however many rows have it.
+///
+/// # Errors
+/// The column holds no views of texts.
+fn or_else(column: &ArrayRef, text: &str) -> Result<ArrayRef, ArrowError> {
+    zip(&is_not_null(column)?, column, &StringViewArray::new_scalar(text))
 }
 
 /// The metadata key of a time of day that is in UTC. The Parquet writer looks for it.
@@ -336,10 +338,6 @@ pub(super) fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// Names of time zones that are UTC, in lower case.
-const UTC: [&str; 10] =
-    ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
-
 /// A field with a type that holds the values of both fields exactly, with the name of the first and the annotations
 /// that both have; `None` if no such type exists.
 pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
@@ -351,43 +349,16 @@ pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef>
     Some(Arc::new(field.with_metadata(common_annotations(one, other))))
 }
 
-/// The type that holds the values of both types exactly.
+/// The type that holds the values of both types exactly. That of flat types is [`common_flat_type`].
 fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
-    use DataType::{
-        Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList,
-        LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, Utf8,
-        Utf8View,
-    };
+    use DataType::{Dictionary, FixedSizeList, LargeList, List, Map, Struct};
 
     if one == other {
         return Some(one.clone());
     }
     Some(match (one, other) {
-        (Null, typed) | (typed, Null) => typed.clone(),
-        (Dictionary(_, values), other) => common_type(values, other)?,
-        (one, Dictionary(_, values)) => common_type(one, values)?,
-        (LargeUtf8, Utf8 | Utf8View) | (Utf8 | Utf8View, LargeUtf8) => LargeUtf8,
-        (Utf8, Utf8View) | (Utf8View, Utf8) => Utf8,
-        (LargeBinary, Binary | BinaryView) | (Binary | BinaryView, LargeBinary) => LargeBinary,
-        (Binary, BinaryView) | (BinaryView, Binary) => Binary,
-        (Timestamp(unit, zone), Timestamp(other, other_zone)) => {
-            let is_same = match (zone, other_zone) {
-                (Some(zone), Some(other)) => same_zone(zone, other),
-                (zone, other) => zone == other,
-            };
-            is_same.then(|| Timestamp(finer(*unit, *other), zone.clone()))?
-        }
-        (Duration(unit), Duration(other)) => Duration(finer(*unit, *other)),
-        (Time32(unit), Time32(other)) => Time32(finer(*unit, *other)),
-        (Time32(_), Time64(unit)) | (Time64(unit), Time32(_)) => Time64(*unit),
-        (Time64(unit), Time64(other)) => Time64(finer(*unit, *other)),
-        (Date32, Date64) | (Date64, Date32) => Date32,
-        (Decimal128(one, scale), Decimal128(other, other_scale)) if scale == other_scale => {
-            Decimal128(*one.max(other), *scale)
-        }
-        (Decimal256(one, scale), Decimal256(other, other_scale)) if scale == other_scale => {
-            Decimal256(*one.max(other), *scale)
-        }
+        (Dictionary(_, values), other) if !other.is_null() => common_type(values, other)?,
+        (one, Dictionary(_, values)) if !one.is_null() => common_type(one, values)?,
         (List(one) | FixedSizeList(one, _), List(other)) | (List(one), FixedSizeList(other, _)) => {
             List(common_field(one, other)?)
         }
@@ -400,55 +371,8 @@ fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
             Map(common_entries(one, other)?, *sorted && *other_sorted)
         }
         (Struct(one), Struct(other)) => Struct(common_fields(one, other)?),
-        (one, other) if one.is_numeric() && other.is_numeric() => common_number(one, other)?,
-        _ => return None,
+        (one, other) => return common_flat_type(one, other),
     })
-}
-
-/// The type of numbers that holds the values of both types exactly.
-fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
-    use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
-
-    // The number of bits of the magnitude, and whether the type is signed.
-    let bits = |number: &DataType| match number {
-        Int8 => Some((7, true)),
-        Int16 => Some((15, true)),
-        Int32 => Some((31, true)),
-        Int64 => Some((63, true)),
-        UInt8 => Some((8, false)),
-        UInt16 => Some((16, false)),
-        UInt32 => Some((32, false)),
-        UInt64 => Some((64, false)),
-        _ => None,
-    };
-    let float_bits = |number: &DataType| match number {
-        Float16 => Some(11),
-        Float32 => Some(24),
-        Float64 => Some(53),
-        _ => None,
-    };
-    match (bits(one), bits(other)) {
-        (Some((a, signed)), Some((b, other_signed))) => {
-            let wide = a.max(b);
-            let both = if signed || other_signed { [7, 15, 31, 63] } else { [8, 16, 32, 64] };
-            let types = if signed || other_signed {
-                [Int8, Int16, Int32, Int64]
-            } else {
-                [UInt8, UInt16, UInt32, UInt64]
-            };
-            let at = both.iter().position(|&bits| bits >= wide)?;
-            types.into_iter().nth(at)
-        }
-        (whole, other_whole) => {
-            let needed = |whole: Option<(u32, bool)>, number| {
-                whole.map_or_else(|| float_bits(number), |(bits, _)| Some(bits))
-            };
-            let wide = needed(whole, one)?.max(needed(other_whole, other)?);
-            [(11, Float16), (24, Float32), (53, Float64)]
-                .into_iter()
-                .find_map(|(bits, float)| (bits >= wide).then_some(float))
-        }
-    }
 }
 
 /// The fields of both structs: those of the first in their order, then those of the second alone. `None` if a name
@@ -480,40 +404,6 @@ fn common_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let fields: Fields =
         fields.iter().zip(others).map(|(one, other)| common_field(one, other)).collect::<Option<_>>()?;
     Some(Arc::new(Field::clone(one).with_data_type(DataType::Struct(fields))))
-}
-
-/// The finer of two units.
-fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
-    one.max(other)
-}
-
-/// Whether two names denote the same time zone. UTC has many names, and an offset can be written in several ways.
-fn same_zone(one: &str, other: &str) -> bool {
-    one == other
-        || matches!((minutes_from_utc(one), minutes_from_utc(other)), (Some(one), Some(other)) if one == other)
-}
-
-/// The offset of a time zone from UTC in minutes, if its name gives it.
-fn minutes_from_utc(zone: &str) -> Option<i32> {
-    let lower = zone.to_ascii_lowercase();
-    if UTC.contains(&lower.as_str()) {
-        return Some(0);
-    }
-    let (sign, digits) = match lower.split_at_checked(1)? {
-        ("+", digits) => (1, digits),
-        ("-", digits) => (-1, digits),
-        _ => return None,
-    };
-    let (hours, minutes) = match digits.split_once(':') {
-        Some(parts) => parts,
-        None => digits.split_at_checked(2)?,
-    };
-    let number = |digits: &str| match digits.len() {
-        0 => Some(0),
-        1 | 2 if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse::<i32>().ok(),
-        _ => None,
-    };
-    Some(sign * (number(hours)? * 60 + number(minutes)?))
 }
 
 #[cfg(test)]

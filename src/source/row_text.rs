@@ -17,11 +17,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, BooleanArray, RecordBatch, StructArray};
-use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
-use arrow_select::nullif::nullif;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, RecordBatch, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{is_null, nullif};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use arrow::error::ArrowError;
 
 use super::cast::{is_text, views};
 use super::documents::TextBuilder;
@@ -306,7 +306,7 @@ fn column_at<'s>(
         let parent = column.as_struct_opt().ok_or_else(missing_column)?;
         let field = parent.column_by_name(name).ok_or_else(missing_column)?;
         column = match parent.nulls() {
-            Some(nulls) if nulls.null_count() > 0 => nullif(field, &BooleanArray::new(!nulls.inner(), None))?,
+            Some(nulls) if nulls.null_count() > 0 => nullif(field, &is_null(parent)?)?,
             _ => Arc::clone(field),
         };
         steps = after;
@@ -719,8 +719,8 @@ fn found_part(file: &str, fields: &Fields, part: &TemplatePart, is_of_template: 
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, StringArray};
-    use arrow_schema::Field;
+    use arrow::array::{ArrayRef, StringArray};
+    use arrow::datatypes::Field;
 
     use super::*;
 

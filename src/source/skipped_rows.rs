@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrow_array::{BinaryViewArray, RecordBatch};
+use arrow::array::{BinaryViewArray, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::content::FileWatch;

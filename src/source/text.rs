@@ -21,9 +21,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::{io, mem};
 
-use arrow_array::BinaryViewArray;
-use arrow_array::builder::make_view;
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow::array::{BinaryViewArray, make_view};
+use arrow::buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};

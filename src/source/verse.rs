@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::builder::make_view;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
-use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, BinaryViewArray, Int64Array, RecordBatch, make_view};
+use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::cast::cast;
 use super::error::{damaged, holds_no_text, no_column};
@@ -150,7 +149,7 @@ impl Generator {
         field: &FieldRef,
         documents: &BinaryViewArray,
         from: u64,
-    ) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    ) -> Result<ArrayRef, arrow::error::ArrowError> {
         if *field.data_type() == DataType::Int64 {
             let books = (from..from + to_u64(documents.len())).map(|row| book(self.seed, row));
             return Ok(Arc::new(Int64Array::from_iter_values(books)));

@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{Int32Builder, ListBuilder};
-use arrow_array::types::Int32Type;
-use arrow_array::{
+use arrow::array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float64Array, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray, StructArray,
-    TimestampMillisecondArray,
+    Float64Array, Int32Array, Int32Builder, Int64Array, ListArray, ListBuilder, MapArray, RecordBatch,
+    StringArray, StructArray, TimestampMillisecondArray,
 };
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, Field};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Int32Type};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use arrow_array::types::Int32Type;
-use arrow_array::{
+use arrow::array::{
     BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int8Array, Int32Array, StringViewArray,
 };
-use arrow_schema::{Field, Fields, Schema};
+use arrow::datatypes::{Field, Fields, Int32Type, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::LogicalType;
 use parquet::column::writer::ColumnWriter;
@@ -257,11 +256,11 @@ fn extension_types_of_arrow_are_kept_where_they_fit() {
         arrays.push(Arc::clone(column));
     }
     let within = Fields::from(fields[1..4].to_vec());
-    let within: ArrayRef = Arc::new(arrow_array::StructArray::new(within, arrays[1..4].to_vec(), None));
+    let within: ArrayRef = Arc::new(arrow::array::StructArray::new(within, arrays[1..4].to_vec(), None));
     fields.push(Field::new("within", within.data_type().clone(), true));
     arrays.push(within);
     let table = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("a table");
-    let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).expect("a writer");
+    let mut file = arrow::ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).expect("a writer");
     file.write(&table).expect("a table");
     write(&folder, "a.arrow", file.into_inner().expect("a file"));
     let file = fs::File::create(folder.path().join("a.parquet")).expect("a file");
@@ -285,7 +284,7 @@ fn extension_types_of_arrow_are_kept_where_they_fit() {
             let is_unread = *is_kept && extension.starts_with("arrow.") && *name != "json";
             assert_eq!(told.contains(&by_card), is_unread, "{input}: {by_card}: {told}");
         }
-        let arrow_schema::DataType::Struct(fields) =
+        let arrow::datatypes::DataType::Struct(fields) =
             output.schema().field_with_name("within").expect("a struct").data_type()
         else {
             panic!("a struct")

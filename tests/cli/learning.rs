@@ -1,7 +1,7 @@
 //! Training with options beyond the default ones.
 
-use arrow_array::IntervalYearMonthArray;
-use arrow_ipc::writer::FileWriter;
+use arrow::array::IntervalYearMonthArray;
+use arrow::ipc::writer::FileWriter;
 
 use super::*;
 

@@ -113,7 +113,7 @@ fn of_a_saved_dataset_those_files_are_read_that_it_has() {
     let rows = RecordBatch::try_from_iter([("text", text)]).expect("a column");
     let arrow = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file");
-        let mut writer = arrow_ipc::writer::StreamWriter::try_new(file, &rows.schema()).expect("a header");
+        let mut writer = arrow::ipc::writer::StreamWriter::try_new(file, &rows.schema()).expect("a header");
         writer.write(&rows).and_then(|()| writer.finish()).expect("a stream");
     };
     let state = |files: &[&str]| {

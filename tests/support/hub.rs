@@ -72,6 +72,7 @@ struct File {
     bytes: Arc<Vec<u8>>,
     large: bool,
     sha256: String,
+    /// Git's hash of the file, or of the pointer to a large one.
     git_hash: String,
 }
 
@@ -79,6 +80,8 @@ struct File {
 struct Shelf {
     /// The name of the repository: `namespace/name`.
     name: String,
+    /// Whether large files are stored by Xet.
+    xet: bool,
     /// Bytes per second from the other host; unlimited if `None`.
     rate: Option<usize>,
     files: BTreeMap<(String, String), File>,
@@ -114,7 +117,11 @@ impl FakeHub {
     /// Adds a file to a commit. A large file is served by the other host.
     pub(crate) fn put(&self, commit: &str, path: &str, bytes: impl Into<Vec<u8>>, large: bool) {
         let bytes = bytes.into();
-        let (sha256, git_hash) = (sha256(&bytes), git_hash(&bytes));
+        let sha256 = sha256(&bytes);
+        let git_hash = match large {
+            true => git_hash(pointer(&sha256, bytes.len()).as_bytes()),
+            false => git_hash(&bytes),
+        };
         let file = File { bytes: Arc::new(bytes), large, sha256, git_hash };
         self.shelf().files.insert((commit.to_owned(), path.to_owned()), file);
     }
@@ -132,6 +139,11 @@ impl FakeHub {
     /// Limits the other host to this many bytes per second; `None` lifts the limit.
     pub(crate) fn slow_down(&self, rate: Option<usize>) {
         self.shelf().rate = rate;
+    }
+
+    /// Stores large files by Xet from now on.
+    pub(crate) fn store_by_xet(&self) {
+        self.shelf().xet = true;
     }
 
     /// Returns the requests since the last call.
@@ -159,6 +171,11 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 pub(crate) fn git_hash(bytes: &[u8]) -> String {
     let hash = Sha1::new().chain_update(format!("blob {}\0", bytes.len()));
     hex(&hash.chain_update(bytes).finalize())
+}
+
+/// The file that Git keeps in place of a large one.
+fn pointer(sha256: &str, bytes: usize) -> String {
+    format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {bytes}\n")
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -435,6 +452,9 @@ impl Shelf {
                     json!({"type": "file", "oid": file.git_hash, "size": bytes.len(), "path": path});
                 if file.large {
                     node["lfs"] = json!({"oid": file.sha256, "size": bytes.len(), "pointerSize": 128});
+                    if self.xet {
+                        node["xetHash"] = json!(file.sha256);
+                    }
                 }
                 node
             })
@@ -463,13 +483,17 @@ impl Shelf {
         let Some((commit, file)) = self.file(rest) else { return Answer::missing("EntryNotFound") };
         if file.large {
             self.signatures += 1;
-            let headers = format!(
+            let mut headers = format!(
                 "Location: {}/{rest}?signature={}\r\nX-Linked-Etag: \"{}\"\r\nX-Linked-Size: {}\r\nX-Repo-Commit: {commit}\r\n",
                 self.other_host,
                 self.signatures,
                 file.sha256,
                 file.bytes.len()
             );
+            if self.xet {
+                let token = format!("{}/api/models/{}/xet-read-token/{commit}", self.endpoint, self.name);
+                headers += &format!("X-Xet-Hash: {}\r\nLink: <{token}>; rel=\"xet-auth\"\r\n", file.sha256);
+            }
             return Answer::new(302, headers, "");
         }
         let etag = &file.git_hash;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};

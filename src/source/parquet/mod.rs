@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use memchr::memmem;
 use parquet::arrow::ProjectionMask;

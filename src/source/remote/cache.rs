@@ -13,15 +13,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use sha1::{Digest as _, Sha1};
-use ureq::http::StatusCode;
+use reqwest::{StatusCode, Url};
 
-use super::http::{Answer, ByteSpan, Http, RequestError, first_and_total};
-use super::repository::{ContentHash, RepoFile, RepoKind, RepoRequest, is_commit};
-use super::tokenizer::{choose, is_complete_alone, with_elsewhere};
+use super::http::{Head, Http, RequestError, Sink, wait_for};
+use super::repository::{ContentHash, RepoFile, RepoKind, RepoRequest, git_hash, is_commit};
 use super::{Fetched, HubSettings, RemoteError};
 use crate::base::atomic_file::{self, TEMPORARY_PREFIX, publish_bytes, sync_folder};
 use crate::base::folder_lock::{self, Claim, Heartbeat, IfHeld};
@@ -36,7 +34,7 @@ use crate::source::listing::ShardSet;
 /// A repository's folder in the cache that `huggingface_hub` also uses. `blobs` contains files by entity tag,
 /// `snapshots` links to them by commit and path, and `refs` the commit that each revision denoted when the hub was
 /// last asked.
-pub(super) struct Cache {
+pub(in crate::source) struct Cache {
     /// The folder of the repository.
     folder: PathBuf,
     /// The kind of the repository.
@@ -47,14 +45,9 @@ pub(super) struct Cache {
 
 impl Cache {
     /// The cache of the repository that a URI names.
-    pub(super) fn of(wanted: &RepoRequest, settings: &HubSettings) -> Cache {
+    pub(in crate::source) fn of(wanted: &RepoRequest, settings: &HubSettings) -> Cache {
         let folder = settings.cache.join(format!("{}--{}", wanted.kind.plural(), wanted.joined("--")));
         Cache { folder, kind: wanted.kind, repository: wanted.repository() }
-    }
-
-    /// The name of the repository.
-    pub(super) fn repository(&self) -> &str {
-        &self.repository
     }
 
     /// The file that other programs, including Python's, lock as well while they download the file with an entity
@@ -71,7 +64,7 @@ impl Cache {
 
     /// The path of a file of a commit, whether it exists or not. `path` must have passed
     /// [`inside`](super::repository::inside).
-    pub(super) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
+    pub(in crate::source) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(path)
     }
 
@@ -85,8 +78,9 @@ impl Cache {
         let snapshot = self.snapshot(commit, &entry.path);
         // On systems without links the snapshot is a copy.
         let linked = fs::read_link(&snapshot).ok();
-        let is_linked =
-            linked.is_none_or(|blob| blob.file_name().is_some_and(|name| name == entry.digest.etag()));
+        let is_blob =
+            |name: &std::ffi::OsStr| name.to_str().is_some_and(|etag| entry.digest.is_of(etag, entry.bytes));
+        let is_linked = linked.is_none_or(|blob| blob.file_name().is_some_and(is_blob));
         is_linked && is_whole(&snapshot, entry.bytes)
     }
 
@@ -194,32 +188,28 @@ impl Cache {
         Err(self.not_cached(wanted.uri.clone()))
     }
 
-    /// The main file of a tokenizer in the cache, without asking the hub.
-    ///
-    /// `noted` receives a note if files beside the main one may be missing.
+    /// The commits of the requested revisions that the cache has, in the order in which they are tried, each with the
+    /// paths of its complete files in byte order. The hub is not asked.
     ///
     /// # Errors
-    /// The cache lacks the revision, or has no tokenizer there.
-    pub(super) fn tokenizer(&self, wanted: &RepoRequest, noted: &dyn Fn(&str)) -> Result<PathBuf> {
-        for revision in wanted.revisions() {
-            let Some(commit) = self.noted(revision) else { continue };
+    /// A folder cannot be read.
+    pub(in crate::source) fn complete_files(
+        &self,
+        wanted: &RepoRequest,
+    ) -> Result<Vec<(String, Vec<String>)>> {
+        let commits = wanted.revisions().into_iter().filter_map(|revision| self.noted(revision));
+        let files = |commit: String| {
             let mut paths = Vec::new();
             below(&self.folder.join("snapshots").join(&commit), "", &mut paths)?;
             paths.retain(|path| self.has(&commit, path));
             paths.sort();
-            let names: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let Ok(chosen) = choose(&names, wanted.path.as_deref()) else { continue };
-            if !is_complete_alone(chosen.main) {
-                let unknown = "the hub may have more files beside it";
-                noted(&format!("offline: {} of {} is used; {unknown}", chosen.main, wanted.uri));
-            }
-            return Ok(self.snapshot(&commit, chosen.main));
-        }
-        Err(with_elsewhere(self.not_cached(wanted.uri.clone()), wanted))
+            Ok((commit, paths))
+        };
+        commits.map(files).collect()
     }
 
     /// The error that the cache lacks a file.
-    fn not_cached(&self, uri: String) -> Error {
+    pub(in crate::source) fn not_cached(&self, uri: String) -> Error {
         let error = RemoteError::NotCached { uri, cache: self.folder.clone() };
         error.with(ErrorKind::Network).with_help("run it once online, without HF_HUB_OFFLINE")
     }
@@ -276,7 +266,7 @@ pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == bytes)
 }
 
-/// Downloads a file of a commit into the cache.
+/// Downloads a file of a commit into the cache. Its entity tag must be known.
 ///
 /// The bytes are collected in `blobs/ETAG.incomplete`, where interrupted downloads continue, also those of Python's
 /// `huggingface_hub`. The file gets its final name only if it has the size and the hash that the hub lists.
@@ -288,41 +278,30 @@ pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
 /// # Errors
 /// The hub refuses or sends other content, attempts are exhausted, or the cache cannot be written.
 pub(super) fn download(
-    http: &Http<'_>,
+    http: &Http,
     cache: &Cache,
-    url: &str,
+    url: &Url,
     commit: &str,
     entry: &RepoFile,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let etag = entry.digest.etag();
-    let what = format!("{} of {}", entry.path, cache.repository());
+    let etag = entry.digest.hex();
+    let what = format!("{} of {}", entry.path, cache.repository);
     let Some(mut partial) = PartialFile::open(cache, entry, observer)? else {
         observer.advanced(Stage::Download, entry.bytes);
         return cache.link(etag, commit, &entry.path);
     };
-    let download = FileDownload { http, url, entry, observer, what: &what };
-    let mut reported = 0;
-    let mut tries = http.tries(&what);
-    let mut reached = partial.bytes()?;
-    let mut from_before = reached > 0;
+    let (stop, mut reported) = (|| observer.stopping(), 0);
+    let mut is_continued = partial.bytes()? > 0;
     loop {
-        let outcome = download.resume(&mut partial, &mut reported);
-        // A download that restarts from the beginning each time makes no progress.
-        let now = partial.bytes()?;
-        let progressed = now > reached;
-        reached = reached.max(now);
-        if !tries.is_done(progressed, outcome)? {
-            continue;
-        }
+        let mut download =
+            FileDownload { partial: &mut partial, entry, observer, what: &what, reported: &mut reported };
+        wait_for(&stop, &what, http.fetch(&what, url, &mut download))?;
         match partial.problem(&entry.digest)? {
             None => break,
             // The bytes that were found here may belong to a different file, so it is downloaded once from the
             // beginning.
-            Some(_) if std::mem::take(&mut from_before) => {
-                partial.empty()?;
-                reached = 0;
-            }
+            Some(_) if std::mem::take(&mut is_continued) => partial.empty()?,
             Some(problem) => {
                 partial.remove()?;
                 return Err(broken(&what, problem));
@@ -341,90 +320,62 @@ fn broken(what: &str, problem: String) -> Error {
 
 /// The download of one file.
 struct FileDownload<'a> {
-    /// Sends the requests.
-    http: &'a Http<'a>,
-    /// The address of the file at the hub.
-    url: &'a str,
+    /// The bytes so far.
+    partial: &'a mut PartialFile,
     /// The size and the hash that the hub lists.
     entry: &'a RepoFile,
     /// Receives the progress.
     observer: &'a dyn Observer,
     /// The file's name in messages.
     what: &'a str,
+    /// Number of bytes that were reported. Bytes that are downloaded again are not counted again.
+    reported: &'a mut u64,
 }
 
-impl FileDownload<'_> {
-    /// Requests the missing bytes and writes them until the file is complete. `reported` counts the bytes already
-    /// reported.
-    ///
-    /// # Errors
-    /// The connection fails or ends early, the hub has a different file, or the file cannot be written.
-    fn resume(&self, partial: &mut PartialFile, reported: &mut u64) -> Result<(), RequestError> {
-        let mut have = partial.bytes().map_err(RequestError::Final)?;
+impl Sink for FileDownload<'_> {
+    fn missing(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        let mut have = self.partial.bytes()?;
         if have > self.entry.bytes {
-            partial.empty().map_err(RequestError::Final)?;
+            self.partial.empty()?;
             have = 0;
         }
-        self.report_progress(have, reported);
-        if have == self.entry.bytes {
-            return Ok(());
+        if have > *self.reported {
+            self.observer.advanced(Stage::Download, have - *self.reported);
+            *self.reported = have;
         }
-        let mut answer = self.http.get(self.url, ByteSpan { from: have, to: None })?;
-        self.check(&answer, have, partial)?;
-        have = partial.bytes().map_err(RequestError::Final)?;
-        while let Some(block) = answer.next()? {
-            have += to_u64(block.len());
-            if have > self.entry.bytes {
-                let problem = format!("it has more than the {} bytes that the hub lists", self.entry.bytes);
-                partial.remove().map_err(RequestError::Final)?;
-                return Err(RequestError::Final(broken(self.what, problem)));
-            }
-            partial.append(&block).map_err(RequestError::Final)?;
-            self.report_progress(have, reported);
-        }
-        if have < self.entry.bytes {
-            return Err(RequestError::passing(format!(
-                "the connection ended after {have} of {} bytes",
-                self.entry.bytes
-            )));
-        }
-        Ok(())
+        Ok((have < self.entry.bytes).then_some((have, None)))
     }
 
     /// Checks that an answer is of the listed file and continues where the partial file ends. If the answer starts
     /// from the beginning, empties the partial file.
-    ///
-    /// # Errors
-    /// The answer is of a different file or range.
-    fn check(&self, answer: &Answer<'_>, have: u64, partial: &mut PartialFile) -> Result<(), RequestError> {
-        let head = &answer.head;
-        let expected = self.entry.digest.etag();
+    fn begin(&mut self, head: &Head, from: u64) -> Result<(), RequestError> {
+        let expected = self.entry.digest.hex();
         if let Some(etag) = head.etag.as_ref().filter(|etag| *etag != expected) {
             let problem = format!("the hub now has another file there ({etag}, not {expected})");
-            return Err(RequestError::Final(broken(self.what, problem)));
+            return Err(broken(self.what, problem).into());
         }
         let start = match head.status {
-            StatusCode::PARTIAL_CONTENT => first_and_total(&head.headers).map(|(first, _)| first),
+            StatusCode::PARTIAL_CONTENT => head.first_and_total().map(|(first, _)| first),
             StatusCode::RANGE_NOT_SATISFIABLE => None,
             _ => Some(0),
         };
-        if start == Some(have) {
+        if start == Some(from) {
             return Ok(());
         }
-        partial.empty().map_err(RequestError::Final)?;
-        if start == Some(0) {
-            Ok(())
-        } else {
-            Err(RequestError::passing("its answer has other bytes than were requested"))
-        }
+        self.partial.empty()?;
+        let other = || RequestError::passing("its answer has other bytes than were requested");
+        start.filter(|start| *start == 0).map(|_| ()).ok_or_else(other)
     }
 
-    /// Reports progress. Bytes that are downloaded again are not counted again.
-    fn report_progress(&self, have: u64, reported: &mut u64) {
-        if have > *reported {
-            self.observer.advanced(Stage::Download, have - *reported);
-            *reported = have;
+    fn append(&mut self, block: &[u8]) -> Result<()> {
+        let have = self.partial.bytes()? + to_u64(block.len());
+        if have > self.entry.bytes {
+            let problem = format!("it has more than the {} bytes that the hub lists", self.entry.bytes);
+            self.partial.remove()?;
+            return Err(broken(self.what, problem));
         }
+        self.partial.append(block)?;
+        self.missing().map(|_| ())
     }
 }
 
@@ -452,7 +403,7 @@ impl PartialFile {
     /// # Errors
     /// The lock or the file cannot be opened, or waiting is interrupted.
     fn open(cache: &Cache, entry: &RepoFile, observer: &dyn Observer) -> Result<Option<PartialFile>> {
-        let etag = entry.digest.etag();
+        let etag = entry.digest.hex();
         let (blob, lock) = (cache.blob(etag), cache.lock(etag));
         let path = blob.with_file_name(format!("{etag}.incomplete"));
         let open = |path: &Path| {
@@ -486,7 +437,7 @@ impl PartialFile {
         open: impl Fn(&Path) -> Result<File>,
         observer: &dyn Observer,
     ) -> Result<Option<PartialFile>> {
-        let etag = entry.digest.etag();
+        let etag = entry.digest.hex();
         let folder = cache.claim(etag);
         fs::create_dir_all(&folder).map_err(|cause| Error::io("create", &folder, cause))?;
         let claim = Claim::take(&folder, false, IfHeld::Wait, Heartbeat::default(), observer)?;
@@ -545,9 +496,9 @@ impl PartialFile {
         self.file.seek(SeekFrom::Start(0)).map_err(io)?;
         let (name, found) = match expected {
             ContentHash::Sha256(_) => ("SHA-256", integrity::sha256_of(&self.file).map_err(io)?),
-            ContentHash::Git(_) => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
+            _ => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
         };
-        Ok((found != expected.etag()).then(|| format!("its {name} is {found}, not {}", expected.etag())))
+        Ok((found != expected.hex()).then(|| format!("its {name} is {found}, not {}", expected.hex())))
     }
 
     /// Gives the file its final name.
@@ -559,13 +510,6 @@ impl PartialFile {
         self.check_held()?;
         cache.keep(&self.path, etag)
     }
-}
-
-/// Git's hash of a blob.
-fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
-    let mut hash = Sha1::new();
-    hash.update(format!("blob {bytes}\0"));
-    integrity::hash_of(hash, from)
 }
 
 /// Whether a path still names the open file.
@@ -611,7 +555,7 @@ mod tests {
         let (text, hearing) = (b"whole", Hearing::default());
         let digest = ContentHash::Sha256(integrity::sha256(text));
         let entry = RepoFile { path: "a.txt".to_owned(), bytes: to_u64(text.len()), digest };
-        let etag = entry.digest.etag();
+        let etag = entry.digest.hex();
         let path = cache.blob(etag).with_file_name("partial");
         let open = |path: &Path| {
             cache.make_folder_of(path)?;

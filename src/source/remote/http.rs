@@ -1,104 +1,211 @@
-//! HTTP requests to the hub and to web servers, with redirects, repetitions, and time limits. Also URLs, `Link` headers
-//! (RFC 8288), and the classification of failed requests.
+//! Requests to the hub, to web servers and to object stores, with redirects, repetitions, and limits of time and size.
 //!
-//! A request runs on its own thread and sends blocks of the answer through a bounded channel. The caller waits with a
-//! short timeout, so that it notices a request to stop. Failures are repeated with growing waits, as [`Patience`]
-//! says; progress resets the count.
+//! All requests go through one [`Http`], which is also the client of the library for object stores. Futures run on the
+//! thread that waits for them in [`wait_for`], which notices a request to stop; two threads of the program serve all
+//! connections. Failures are repeated with growing waits, as [`Patience`] says; progress resets the count.
 
-use std::io::Read;
-use std::thread;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, io};
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use chrono::DateTime;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use ureq::Agent;
-use ureq::http::{HeaderMap, Response, StatusCode};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpService,
+};
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, RANGE};
+use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
+use tokio::runtime::Runtime;
+use url::Origin;
 
 use super::{HubSettings, Patience, RemoteError};
 use crate::VERSION;
 use crate::base::int::{to_u64, with_unit};
-use crate::base::secrets::without_secrets;
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::secrets::{shown_uri, without_secrets};
+use crate::error::{Error, ErrorKind, Result, catch_panic};
+use crate::source::Note;
 
 /// Maximum number of redirects that are followed.
-const REDIRECTS: usize = 10;
-/// Maximum bytes of a block of an answer.
-const BLOCK_BYTES: usize = 1 << 17;
-/// Number of blocks that may wait to be taken.
-const BLOCKS_AHEAD: usize = 16;
+pub(super) const REDIRECTS: usize = 10;
+/// Maximum bytes of an answer to a request without a range: a list, a key or an error.
+pub(crate) const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// Maximum bytes of an error message, which may answer a request for a shorter range.
+const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 /// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
-
 /// Minimum length of a wait that is reported to the user.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// Sends requests to the hub or a server, and to the hosts that it redirects to.
+/// Serves the connections and timers of all requests.
+static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name("tokenmill-network").enable_all().build()
+});
+
+/// Wakes a thread that waits in [`wait_for`].
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on the calling thread until it is ready, or until the caller is to stop.
 ///
-/// Redirects are followed here and not by the library, so that the token is sent only to the hub and the hub's own
-/// headers are seen. Each request runs on its own thread, so that waiting for it can be interrupted.
-pub(super) struct Http<'a> {
-    /// The client, which keeps connections open.
-    agent: Agent,
-    /// The kind of server, for messages.
-    server: Server,
-    /// The hub's address and token, and the limits.
-    settings: &'a HubSettings,
-    /// Returns whether to give up.
-    stop: &'a dyn Fn() -> bool,
-}
-
-/// The bytes of a file to request: from `from` up to `to`, exclusive, or to the end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ByteSpan {
-    /// Offset of the first byte.
-    pub(super) from: u64,
-    /// Offset after the last byte; `None` for the end of the file.
-    pub(super) to: Option<u64>,
-}
-
-impl ByteSpan {
-    /// Value of the `Range` header; `None` for the whole file.
-    fn header(self) -> Option<String> {
-        match self {
-            ByteSpan { from: 0, to: None } => None,
-            ByteSpan { from, to: None } => Some(format!("bytes={from}-")),
-            ByteSpan { from, to: Some(to) } => Some(format!("bytes={from}-{}", to.saturating_sub(1))),
+/// `stop` is called every [`TICK`]. This function may be called inside other runtimes too. `what` names the file or
+/// place in messages.
+///
+/// # Errors
+/// Those of the future; or the caller is to stop, or the future panics.
+pub(crate) fn wait_for<T>(
+    stop: &dyn Fn() -> bool,
+    what: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let system = |cause: &io::Error| cannot_fetch(ErrorKind::System, what, cause.to_string());
+    let _entered = RUNTIME.as_ref().map_err(system)?.enter();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut work = pin!(work);
+    loop {
+        if stop() {
+            return Err(Error::interrupted());
         }
+        // The library for object stores panics if a tag that a store sent cannot be sent back in a condition.
+        let polled = catch_panic(|| work.as_mut().poll(&mut context));
+        match polled.map_err(|problem| cannot_fetch(ErrorKind::Network, what, problem))? {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => thread::park_timeout(TICK),
+        }
+    }
+}
+
+/// The kind of server that requests are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    /// The hub, which describes errors in headers of its own.
+    Hub,
+    /// Any other server of files.
+    Web,
+    /// An object store. Its library reads refusals and redirects itself.
+    Store,
+}
+
+/// A client of one server. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Http {
+    /// Sends single requests.
+    client: Client,
+    /// The kind of the server, for messages.
+    server: Server,
+    /// The server, which alone gets the token; `None` for an object store, whose requests are signed.
+    origin: Option<Origin>,
+    /// The value of the header `Authorization`.
+    token: Option<HeaderValue>,
+    /// When to repeat requests and when to give up.
+    patience: Patience,
+    /// Receives messages about waits.
+    noted: Note,
+}
+
+impl fmt::Debug for Http {
+    /// Leaves out the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("server", &self.server)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that can be sent repeatedly.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The method, such as `GET`.
+    pub(crate) method: Method,
+    /// The address before redirects.
+    pub(crate) url: Url,
+    /// The headers, which every host gets that a redirect leads to.
+    pub(crate) headers: HeaderMap,
+    /// The body. An empty one is not sent.
+    pub(crate) body: HttpRequestBody,
+}
+
+impl Request {
+    /// A request for a whole file or list, or with another method for its headers.
+    pub(crate) fn new(method: Method, url: Url) -> Request {
+        let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
+        Request { method, url, headers, body: Bytes::new().into() }
+    }
+
+    /// A request for the bytes of a file from `from` up to `to`, exclusive, or to the end.
+    pub(super) fn range(url: &Url, from: u64, to: Option<u64>) -> Request {
+        let mut request = Request::new(Method::GET, url.clone());
+        let last = to.map_or_else(String::new, |to| to.saturating_sub(1).to_string());
+        if (from, to) != (0, None) {
+            let range = HeaderValue::try_from(format!("bytes={from}-{last}"));
+            request.headers.extend(range.ok().map(|range| (RANGE, range)));
+        }
+        request
+    }
+
+    /// Maximum bytes of the answer: those of a range with an end, or [`MAX_ANSWER_BYTES`].
+    fn max_bytes(&self) -> u64 {
+        let range = header(&self.headers, "range").and_then(|range| range.strip_prefix("bytes="));
+        let length = range.and_then(|range| range.split_once('-')).and_then(|(first, last)| {
+            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            Some(last.checked_sub(first)?.saturating_add(1).max(MAX_MESSAGE_BYTES))
+        });
+        length.unwrap_or(MAX_ANSWER_BYTES)
     }
 }
 
 /// The status and headers of an answer, before its body.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The status of the last answer, after redirects.
-    pub(super) status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The headers of the last answer.
-    pub(super) headers: HeaderMap,
-    /// The entity tag that the hub itself reports, whichever host sends the file.
-    pub(super) etag: Option<String>,
+    pub(crate) headers: HeaderMap,
+    /// The entity tag that the server itself reports, whichever host sends the file.
+    pub(crate) etag: Option<String>,
+}
+
+impl Head {
+    /// The first offset and the total size from `Content-Range: bytes FIRST-LAST/TOTAL`.
+    ///
+    /// `None` if the header is missing or has another form, for example `*` as the total.
+    pub(super) fn first_and_total(&self) -> Option<(u64, u64)> {
+        let (span, total) =
+            header(&self.headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
+        Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
+    }
+
+    /// Whether the answer shows that the file is empty, so that it has no ranges.
+    pub(super) fn is_empty(&self) -> bool {
+        match self.status {
+            StatusCode::RANGE_NOT_SATISFIABLE => header(&self.headers, "content-range") == Some("bytes */0"),
+            StatusCode::OK => header(&self.headers, "content-length") == Some("0"),
+            _ => false,
+        }
+    }
 }
 
 /// An answer with a body that is arriving.
-///
-/// If it is dropped before the end, the request's thread ends at the next block that it tries to send.
-///
-/// **Memory:** at most [`BLOCKS_AHEAD`] blocks of [`BLOCK_BYTES`], 2 MiB in all, and those that the thread and the
-/// caller hold.
-pub(super) struct Answer<'a> {
+struct Answer {
     /// The part that has arrived already.
-    pub(super) head: Head,
-    /// The blocks that the request's thread sends.
-    blocks: Receiver<Result<Vec<u8>, RequestError>>,
-    /// Returns whether to give up.
-    stop: &'a dyn Fn() -> bool,
-    /// Limits how slowly the body may arrive.
-    pace: Pace,
-}
-
-/// Measures the speed at which an answer arrives.
-struct Pace {
-    /// The speed is checked after this time of waiting.
+    head: Head,
+    /// Gives the body.
+    response: Response,
+    /// After this time of waiting, the body must have a certain speed.
     patience: Duration,
     /// Time spent waiting for blocks.
     waited: Duration,
@@ -106,295 +213,285 @@ struct Pace {
     received: u64,
 }
 
-impl Pace {
-    /// Fails if the server sends less than 1 byte per millisecond on average, since its answer might never end.
-    /// Repeating the request would not help.
-    ///
-    /// # Errors
-    /// The answer is too slow.
-    fn check(&self) -> Result<(), RequestError> {
-        if self.waited <= self.patience || u128::from(self.received) >= self.waited.as_millis() {
-            return Ok(());
-        }
-        Err(RequestError::Refused {
-            kind: ErrorKind::Network,
-            problem: format!(
-                "it has sent {} in {}",
-                with_unit(self.received, "byte"),
-                with_unit(self.waited.as_secs(), "second")
-            ),
-            help: "check the network, and whether a proxy answers instead of the server",
-        })
-    }
-}
-
-/// A client that keeps connections open between requests.
-///
-/// It neither follows redirects nor treats a status as an error. A connection that is silent for
-/// [`Patience::silence`] fails.
-pub(super) fn agent(patience: &Patience) -> Agent {
-    let silence = Some(patience.silence);
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .timeout_connect(silence)
-        .timeout_per_read(silence)
-        .timeout_per_write(silence)
-        .user_agent(format!("tokenmill/{VERSION}"));
-    config.build().new_agent()
-}
-
-impl<'a> Http<'a> {
-    /// `stop` returns whether to give up as soon as possible.
-    pub(super) fn new(
-        agent: Agent,
-        server: Server,
-        settings: &'a HubSettings,
-        stop: &'a dyn Fn() -> bool,
-    ) -> Http<'a> {
-        Http { agent, server, settings, stop }
-    }
-
-    /// Sends a single request, without repetitions.
-    ///
-    /// Returns when the head has arrived, after redirects. A status other than success gives an error, except "range
-    /// not satisfiable", which says that a file is empty or already complete.
-    ///
-    /// # Errors
-    /// The server cannot be reached, does not answer in time, or refuses; or the caller is to stop.
-    pub(super) fn get(&self, url: &str, span: ByteSpan) -> Result<Answer<'a>, RequestError> {
-        check_token(self.settings.token.as_deref())?;
-        let request = Request {
-            agent: self.agent.clone(),
-            server: self.server,
-            hub: origin(&self.settings.endpoint).to_owned(),
-            token: self.settings.token.clone(),
-            url: url.to_owned(),
-            span,
-        };
-        let (send_head, head) = bounded(1);
-        let (send_block, blocks) = bounded(BLOCKS_AHEAD);
-        thread::Builder::new()
-            .spawn(move || request.run(&send_head, &send_block))
-            .map_err(|cause| RequestError::passing(format!("no thread can be started: {cause}")))?;
-        let head =
-            receive(&head, self.stop)?.unwrap_or_else(|| Err(RequestError::passing("it does not answer")))?;
-        let pace = Pace { patience: self.settings.patience.whole, waited: Duration::ZERO, received: 0 };
-        Ok(Answer { head, blocks, stop: self.stop, pace })
-    }
-
-    /// Requests a complete body of at most `limit` bytes, repeating the request on failure, and returns it with its
-    /// headers.
-    ///
-    /// For small answers: lists, descriptions and rank files. Each attempt starts from the beginning.
-    ///
-    /// # Errors
-    /// Attempts are exhausted, the server refuses, the answer takes too long, or the caller is to stop.
-    pub(super) fn whole(&self, what: &str, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>)> {
-        let mut tries = self.tries(what);
-        loop {
-            match self.whole_once(url, limit) {
-                Ok(answer) => return Ok(answer),
-                Err(trouble) => tries.failed(trouble)?,
-            }
-        }
-    }
-
-    /// The same with a single request.
-    fn whole_once(&self, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>), RequestError> {
-        let mut answer = self.get(url, ByteSpan::default())?;
-        let mut body = Vec::new();
-        let started_at = Instant::now();
-        while let Some(block) = answer.next()? {
-            body.extend_from_slice(&block);
-            if started_at.elapsed() > self.settings.patience.whole {
-                return Err(RequestError::Refused {
-                    kind: ErrorKind::Network,
-                    problem: format!("its answer takes more than {} seconds", started_at.elapsed().as_secs()),
-                    help: "check the network, then run the same command again",
-                });
-            }
-            if body.len() > limit {
-                return Err(RequestError::passing(format!("its answer has more than {limit} bytes")));
-            }
-        }
-        Ok((answer.head.headers, body))
-    }
-
-    /// Counts failures of an operation that messages call `what`.
-    pub(super) fn tries<'w>(&self, what: &'w str) -> Retries<'w>
-    where
-        'a: 'w,
-    {
-        Retries { settings: self.settings, stop: self.stop, what, failed: 0 }
-    }
-}
-
-impl Answer<'_> {
+impl Answer {
     /// The next block of the body; `None` at its end.
     ///
     /// # Errors
-    /// The connection fails or is too slow, or the caller is to stop.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
+    /// The connection fails; or the server sends less than 1 byte per millisecond on average, since its answer might
+    /// never end. Repeating the request would not help then.
+    async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
         let started_at = Instant::now();
-        let block = receive(&self.blocks, self.stop)?.transpose()?;
-        self.pace.waited += started_at.elapsed();
-        if let Some(block) = &block {
-            self.pace.received += to_u64(block.len());
-            self.pace.check()?;
+        let block = self.response.chunk().await.map_err(|cause| connection_failure(&cause))?;
+        self.waited += started_at.elapsed();
+        self.received += block.as_ref().map_or(0, |block| to_u64(block.len()));
+        if block.is_none()
+            || self.waited <= self.patience
+            || u128::from(self.received) >= self.waited.as_millis()
+        {
+            return Ok(block);
         }
-        Ok(block)
+        let (received, waited) =
+            (with_unit(self.received, "byte"), with_unit(self.waited.as_secs(), "second"));
+        Err(RequestError::refused(
+            ErrorKind::Network,
+            format!("it has sent {received} in {waited}"),
+            "check the network, and whether a proxy answers instead of the server",
+        ))
     }
 }
 
-/// Waits for a message or a request to stop; `None` if no further message can come.
-fn receive<T>(from: &Receiver<T>, stop: &dyn Fn() -> bool) -> Result<Option<T>, RequestError> {
-    loop {
-        checkpoint(stop).map_err(RequestError::Final)?;
-        match from.recv_timeout(TICK) {
-            Ok(message) => return Ok(Some(message)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(None),
-        }
-    }
+/// Receives the bytes of a file, over any number of requests.
+pub(super) trait Sink {
+    /// The bytes that are still missing: from the first up to the second, exclusive, or to the end. `None` if the file
+    /// is complete.
+    ///
+    /// # Errors
+    /// The place where the bytes are kept cannot be read.
+    fn missing(&mut self) -> Result<Option<(u64, Option<u64>)>>;
+
+    /// Checks an answer before its body. `from` is the first byte that was requested.
+    ///
+    /// # Errors
+    /// The answer is of another file or has other bytes.
+    fn begin(&mut self, head: &Head, from: u64) -> Result<(), RequestError>;
+
+    /// Keeps a block that follows those before.
+    ///
+    /// # Errors
+    /// The block is not part of the file, or cannot be kept.
+    fn append(&mut self, block: &[u8]) -> Result<()>;
 }
 
-/// Fails if the operation is to stop.
+/// A client that keeps connections open between requests, and does not follow redirects.
+///
+/// A connection that is silent for [`Patience::silence`] fails. Ranges are requested over one connection each, because
+/// all streams of one HTTP/2 connection share its speed.
+pub(super) fn client_builder(patience: &Patience) -> ClientBuilder {
+    Client::builder()
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(patience.silence)
+        .read_timeout(patience.silence)
+        .user_agent(format!("tokenmill/{VERSION}"))
+}
+
+/// Builds a client.
 ///
 /// # Errors
-/// [`ErrorKind::Interrupted`].
-fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
-    if stop() { Err(Error::interrupted()) } else { Ok(()) }
+/// The system's certificates or its random numbers are not usable.
+pub(super) fn build(builder: ClientBuilder) -> Result<Client> {
+    let problem = "the network cannot be used: its client does not start";
+    builder.build().map_err(|cause| Error::caused(ErrorKind::System, problem, cause))
 }
 
-/// A request, with everything that its thread needs.
-///
-/// It owns everything, because the thread may live longer than the call that started it.
-struct Request {
-    /// The client. Other requests use the same connections.
-    agent: Agent,
-    /// The kind of server, for messages.
-    server: Server,
-    /// The hub's origin, which alone gets the token.
-    hub: String,
-    /// The token, checked to be valid in a header.
-    token: Option<String>,
-    /// The address before redirects.
-    url: String,
-    /// The bytes to request, from every host that a redirect leads to.
-    span: ByteSpan,
-}
+impl Http {
+    /// A client of the hub. Only the hub gets the token.
+    ///
+    /// # Errors
+    /// The address of the hub or the token is invalid.
+    pub(crate) fn hub(settings: &HubSettings) -> Result<Http> {
+        let origin = address(&settings.endpoint)?.origin();
+        let token = check_token(settings)?.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
+        let token = token.transpose().map_err(|cause| Error::new(ErrorKind::Authorisation, cause))?;
+        let http = Http::new(Server::Hub, Some(origin), &settings.patience, &settings.noted)?;
+        Ok(Http { token, ..http })
+    }
 
-impl Request {
-    /// Sends the answer's head and then its body to the waiting thread.
-    fn run(&self, head: &Sender<Result<Head, RequestError>>, blocks: &Sender<Result<Vec<u8>, RequestError>>) {
-        match self.follow() {
-            Err(trouble) => drop(head.send(Err(trouble))),
-            Ok((answered, response)) => {
-                if head.send(Ok(answered)).is_ok() {
-                    forward(response, blocks);
-                }
+    /// A client without a token.
+    ///
+    /// # Errors
+    /// Those of [`build`].
+    pub(super) fn new(
+        server: Server,
+        origin: Option<Origin>,
+        patience: &Patience,
+        noted: &Note,
+    ) -> Result<Http> {
+        let client = build(client_builder(patience))?;
+        Ok(Http { client, server, origin, token: None, patience: patience.clone(), noted: Arc::clone(noted) })
+    }
+
+    /// Requests a complete body of at most [`MAX_ANSWER_BYTES`], or of the length of the requested range, and returns
+    /// it with its head. The request is repeated on failure, each time from the beginning.
+    ///
+    /// # Errors
+    /// Attempts are exhausted, the server refuses, or the answer takes too long or is too large.
+    pub(crate) async fn whole(&self, what: &str, request: &Request) -> Result<(Head, Bytes)> {
+        self.repeat(what, || self.whole_once(request)).await
+    }
+
+    /// The same with a single request.
+    async fn whole_once(&self, request: &Request) -> Result<(Head, Bytes), RequestError> {
+        let (limit, has_range) = (request.max_bytes(), request.headers.contains_key(RANGE));
+        let started_at = Instant::now();
+        let mut answer = self.send(request).await?;
+        let mut body = Vec::new();
+        while let Some(block) = answer.next().await? {
+            body.extend_from_slice(&block);
+            if to_u64(body.len()) > limit {
+                return Err(RequestError::passing(format!("its answer has more than {limit} bytes")));
+            }
+            if !has_range && started_at.elapsed() > self.patience.whole {
+                return Err(too_slow(started_at.elapsed()));
+            }
+        }
+        Ok((answer.head, body.into()))
+    }
+
+    /// The head of an answer.
+    ///
+    /// # Errors
+    /// Those of [`whole`](Http::whole), except for its limits.
+    pub(super) async fn head(&self, what: &str, request: &Request) -> Result<Head> {
+        self.repeat(what, || async { Ok(self.send(request).await?.head) }).await
+    }
+
+    /// Requests the bytes that a sink misses until all have arrived, each time only those that are missing.
+    ///
+    /// # Errors
+    /// Attempts without progress are exhausted, the server refuses, or the sink fails.
+    pub(super) async fn fetch(&self, what: &str, url: &Url, sink: &mut dyn Sink) -> Result<()> {
+        let mut retries = Retries { http: self, what, failed: 0 };
+        let mut reached = 0;
+        while let Some((from, to)) = sink.missing()? {
+            let outcome = self.fetch_once(&Request::range(url, from, to), from, sink).await;
+            let Err(trouble) = outcome else { continue };
+            // A file that restarts from the beginning each time makes no progress.
+            if let Some((now, _)) = sink.missing()?.filter(|(now, _)| *now > reached) {
+                (reached, retries.failed) = (now, 0);
+            }
+            retries.failed(trouble).await?;
+        }
+        Ok(())
+    }
+
+    /// Requests bytes once, and gives those that arrive to the sink.
+    async fn fetch_once(
+        &self,
+        request: &Request,
+        from: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<(), RequestError> {
+        let mut answer = self.send(request).await?;
+        sink.begin(&answer.head, from)?;
+        while let Some(block) = answer.next().await? {
+            sink.append(&block)?;
+        }
+        match sink.missing()? {
+            None => Ok(()),
+            Some((have, _)) => Err(RequestError::passing(format!("the connection ended after {have} bytes"))),
+        }
+    }
+
+    /// Repeats an attempt until it succeeds or fails for good.
+    ///
+    /// # Errors
+    /// Attempts are exhausted, or repeating would not help.
+    pub(super) async fn repeat<T, F>(&self, what: &str, mut attempt: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let mut retries = Retries { http: self, what, failed: 0 };
+        loop {
+            match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(trouble) => retries.failed(trouble).await?,
             }
         }
     }
 
-    /// Follows redirects until an answer has a body.
+    /// Sends a request, and follows redirects until an answer has a body. Each redirect is a new request.
     ///
-    /// Each redirect is a new request. The entity tag is taken from the first answer of the hub that has one, because
-    /// the host of the content may send another.
+    /// A status other than success gives an error, except "range not satisfiable", which says that a file is empty or
+    /// already complete. The entity tag is that of the first answer of the server that has one, because the host of
+    /// the content may send another. A redirect of the hub that has it answers a request for headers.
     ///
     /// # Errors
     /// The server cannot be reached or refuses, or redirects too often.
-    fn follow(&self) -> Result<(Head, Response<ureq::Body>), RequestError> {
-        let mut url = self.url.clone();
-        let mut etag = None;
+    async fn send(&self, request: &Request) -> Result<Answer, RequestError> {
+        let (mut url, mut etag) = (request.url.clone(), None);
         for _ in 0..=REDIRECTS {
-            let at_hub = origin(&url) == self.hub;
-            let mut request = self.agent.get(&url).header("Accept-Encoding", "identity");
-            if let Some(token) = self.token.as_ref().filter(|_| at_hub) {
-                request = request.header("Authorization", format!("Bearer {token}"));
-            }
-            if let Some(range) = self.span.header() {
-                request = request.header("Range", range);
-            }
-            let response = request.call().map_err(connection_failure)?;
+            let is_asked = self.origin.as_ref().is_none_or(|origin| *origin == url.origin());
+            let response = self.send_once(request, &url, is_asked).await?;
             let (status, headers) = (response.status(), response.headers());
-            if at_hub {
+            if is_asked {
                 etag = etag.or_else(|| entity_tag(headers));
             }
-            if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
-                return Ok((Head { status, headers: headers.clone(), etag }, response));
+            let is_known =
+                request.method == Method::HEAD && is_asked && headers.contains_key("x-linked-etag");
+            let is_for_store = self.server == Server::Store && !is_temporary(status);
+            if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE || is_known || is_for_store
+            {
+                let head = Head { status, headers: headers.clone(), etag };
+                let (patience, waited, received) = (self.patience.whole, Duration::ZERO, 0);
+                return Ok(Answer { head, response, patience, waited, received });
             }
-            let location = header(headers, "location").filter(|_| status.is_redirection());
-            url = match location {
-                Some(location) => resolve_location(&url, location),
-                None => return Err(refused(status, headers, self.server, at_hub)),
+            let Some(to) = header(headers, "location").filter(|_| status.is_redirection()) else {
+                let [code, message] =
+                    ["x-error-code", "x-error-message"].map(|name| header(headers, name).unwrap_or_default());
+                let wait = requested_wait(status, headers);
+                return Err(refused(status, code, message, wait, self.server, is_asked));
             };
+            url = url.join(to).map_err(|_| {
+                let problem = "it redirects to no address".to_owned();
+                RequestError::refused(ErrorKind::Network, problem, WRONG_ADDRESS)
+            })?;
         }
         Err(RequestError::passing(format!("it redirects more than {REDIRECTS} times")))
     }
-}
 
-/// Forwards a body block by block, until it ends or fails, or the receiver is gone.
-///
-/// The reader has no limit of its own: the receiver counts bytes. A failure is sent as the last message.
-fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, RequestError>>) {
-    let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader();
-    loop {
-        let mut block = vec![0; BLOCK_BYTES];
-        let message = match reader.read(&mut block) {
-            Ok(0) => return,
-            Ok(read) => {
-                block.truncate(read);
-                Ok(block)
-            }
-            Err(cause) => Err(connection_failure(ureq::Error::from(cause))),
-        };
-        let last = message.is_err();
-        if blocks.send(message).is_err() || last {
-            return;
+    /// Sends a request to one address, with the token if the server itself is asked.
+    async fn send_once(
+        &self,
+        request: &Request,
+        url: &Url,
+        is_asked: bool,
+    ) -> Result<Response, RequestError> {
+        let mut sent = self.client.request(request.method.clone(), url.clone());
+        sent = sent.headers(request.headers.clone());
+        if let Some(token) = self.token.as_ref().filter(|_| is_asked) {
+            sent = sent.header(AUTHORIZATION, token);
         }
+        if request.body.content_length() > 0 {
+            sent = sent.body(reqwest::Body::wrap(request.body.clone()));
+        }
+        sent.send().await.map_err(|cause| connection_failure(&cause))
     }
 }
 
-/// The first offset and the total size from `Content-Range: bytes FIRST-LAST/TOTAL`.
-///
-/// `None` if the header is missing or has another form, for example `*` as the total.
-pub(super) fn first_and_total(headers: &HeaderMap) -> Option<(u64, u64)> {
-    let (span, total) = header(headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
-    Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
-}
-
-/// Whether an answer shows that the file is empty, so that it has no ranges.
-pub(super) fn is_empty(head: &Head) -> bool {
-    match head.status {
-        StatusCode::RANGE_NOT_SATISFIABLE => header(&head.headers, "content-range") == Some("bytes */0"),
-        StatusCode::OK => header(&head.headers, "content-length") == Some("0"),
-        _ => false,
+impl HttpConnector for Http {
+    /// All connections use this client, so the library's own options have no effect.
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
     }
 }
 
-/// The value of a header.
-///
-/// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The entity tag without quotes and weakness prefix. For a large file, this is the tag of its content and not of the
-/// pointer to it.
-fn entity_tag(headers: &HeaderMap) -> Option<String> {
-    let tag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"))?;
-    Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
+#[async_trait]
+impl HttpService for Http {
+    /// Sends a request of the library for object stores until its whole answer is here.
+    ///
+    /// **Memory:** the answer. It is limited by the requested range, since a server could otherwise send without end.
+    ///
+    /// # Errors
+    /// Those of [`whole`](Http::whole), which [`refused_by_store`](super::file::refused_by_store) finds again in the library's error.
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let failed = |error: Error| HttpError::new(HttpErrorKind::Unknown, error);
+        let (parts, body) = request.into_parts();
+        let url = address(&parts.uri.to_string()).map_err(failed)?;
+        let what = shown_uri(url.as_str());
+        let request = Request { method: parts.method, url, headers: parts.headers, body };
+        let (head, body) = self.whole(&what, &request).await.map_err(failed)?;
+        let mut response = HttpResponse::new(body.into());
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok(response)
+    }
 }
 
 /// Counts successive failures of an operation, and decides whether to repeat it.
-pub(super) struct Retries<'a> {
+struct Retries<'a> {
     /// The limits, and the callback for waits.
-    settings: &'a HubSettings,
-    /// Returns whether to give up, asked during waits.
-    stop: &'a dyn Fn() -> bool,
+    http: &'a Http,
     /// The name of the operation's object in messages.
     what: &'a str,
     /// Number of successive failures.
@@ -402,23 +499,11 @@ pub(super) struct Retries<'a> {
 }
 
 impl Retries<'_> {
-    /// Returns whether an attempt has succeeded. If not, waits before the next one, or gives up with an error.
-    /// `progressed` resets the count: failures with progress between them are not successive.
-    ///
-    /// # Errors
-    /// Attempts are exhausted, repeating would not help, or the caller is to stop.
-    pub(super) fn is_done(&mut self, progressed: bool, outcome: Result<(), RequestError>) -> Result<bool> {
-        if progressed {
-            self.failed = 0;
-        }
-        outcome.map_or_else(|trouble| self.failed(trouble).map(|()| false), |()| Ok(true))
-    }
-
     /// Waits before the next attempt, or gives up with an error.
     ///
     /// # Errors
-    /// Attempts are exhausted, repeating would not help, the wait is too long, or the caller is to stop.
-    pub(super) fn failed(&mut self, trouble: RequestError) -> Result<()> {
+    /// Attempts are exhausted, repeating would not help, or the wait is too long.
+    async fn failed(&mut self, trouble: RequestError) -> Result<()> {
         self.failed += 1;
         let (problem, asked) = match trouble {
             RequestError::Temporary { problem, wait } => (problem, wait),
@@ -427,7 +512,7 @@ impl Retries<'_> {
             }
             RequestError::Final(error) => return Err(error),
         };
-        let HubSettings { patience, noted, .. } = self.settings;
+        let Http { patience, noted, .. } = self.http;
         let doubled = patience.first_wait.saturating_mul(1 << (self.failed - 1).min(16));
         let own = doubled.min(patience.longest_wait);
         let wait = asked.map_or(own, |asked| asked.max(own));
@@ -439,22 +524,9 @@ impl Retries<'_> {
             let error = cannot_fetch(ErrorKind::Network, self.what, problem);
             noted(&format!("{error}; trying again in {seconds}"));
         }
-        let until = Instant::now() + wait;
-        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            checkpoint(self.stop)?;
-            thread::sleep(left.min(TICK));
-        }
+        tokio::time::sleep(wait).await;
         Ok(())
     }
-}
-
-/// The kind of server that a request is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
-    /// The hub, which describes errors in headers of its own.
-    Hub,
-    /// Any other server.
-    Web,
 }
 
 /// The reason that a request has failed.
@@ -464,77 +536,129 @@ pub(super) enum RequestError {
     Temporary { problem: String, wait: Option<Duration> },
     /// The server refuses, and repeating the request would not help.
     Refused { kind: ErrorKind, problem: String, help: &'static str },
-    /// An error on this side.
+    /// An error on this side, or one that is already worded.
     Final(Error),
 }
 
 impl RequestError {
+    /// A failure that repeating the request would not change.
+    fn refused(kind: ErrorKind, problem: String, help: &'static str) -> RequestError {
+        RequestError::Refused { kind, problem, help }
+    }
+
     /// A temporary failure for which the server has named no time.
     pub(super) fn passing(problem: impl Into<String>) -> RequestError {
         RequestError::Temporary { problem: problem.into(), wait: None }
     }
 }
 
-/// Fails if a token contains characters that a header cannot contain.
-pub(super) fn check_token(token: Option<&str>) -> Result<(), RequestError> {
-    let is_token = token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
-    is_token.then_some(()).ok_or_else(|| RequestError::Refused {
-        kind: ErrorKind::Authorisation,
-        problem: "the token has characters that are not valid in a token".to_owned(),
-        help: "check HF_TOKEN, or the file in which the token is kept",
+impl From<Error> for RequestError {
+    fn from(error: Error) -> RequestError {
+        RequestError::Final(error)
+    }
+}
+
+/// The failure that an answer does not end in time.
+pub(super) fn too_slow(after: Duration) -> RequestError {
+    let problem = format!("its answer takes more than {}", with_unit(after.as_secs(), "second"));
+    let help = "check the network, then run the same command again";
+    RequestError::refused(ErrorKind::Network, problem, help)
+}
+
+/// The advice if an address is invalid.
+const WRONG_ADDRESS: &str = "check the address, and HF_ENDPOINT if it is one of the hub";
+
+/// Parses an address.
+///
+/// # Errors
+/// The text is not the address of a server.
+pub(crate) fn address(text: &str) -> Result<Url> {
+    Url::parse(text).ok().filter(Url::has_host).ok_or_else(|| {
+        let problem = "its address is wrong".to_owned();
+        cannot_fetch(ErrorKind::Network, &shown_uri(text), problem).with_help(WRONG_ADDRESS)
     })
 }
 
-/// Classifies an error of the HTTP library. Errors are temporary unless no answer could change them.
-pub(super) fn connection_failure(cause: ureq::Error) -> RequestError {
-    let message = without_secrets(&cause.to_string());
-    match cause {
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => RequestError::Refused {
-            kind: ErrorKind::Network,
-            problem: format!("its address is wrong: {message}"),
-            help: "check HF_ENDPOINT",
-        },
-        ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => RequestError::Refused {
-            kind: ErrorKind::Network,
-            problem: format!("the connection is not trusted: {message}"),
-            help: "check HF_ENDPOINT, the clock, and any proxy",
-        },
-        _ => RequestError::passing(message),
+/// The token, if there is one.
+///
+/// # Errors
+/// The token contains characters that a header cannot contain.
+pub(super) fn check_token(settings: &HubSettings) -> Result<Option<&str>> {
+    let token = settings.token.as_deref();
+    if token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Ok(token);
+    }
+    let problem = "the token has characters that are not valid in a token".to_owned();
+    let error = cannot_fetch(ErrorKind::Authorisation, &shown_uri(&settings.endpoint), problem);
+    Err(error.with_help("check HF_TOKEN, or the file in which the token is kept"))
+}
+
+/// Classifies an error of the HTTP client. Errors are temporary unless no answer could change them.
+pub(super) fn connection_failure(cause: &reqwest::Error) -> RequestError {
+    // The last cause says what happened; those before repeat the address.
+    let first: &dyn std::error::Error = cause;
+    let last = std::iter::successors(Some(first), |cause| cause.source()).last().unwrap_or(first);
+    let problem = without_secrets(&last.to_string());
+    if cause.is_builder() {
+        return RequestError::refused(
+            ErrorKind::Network,
+            format!("its address is wrong: {problem}"),
+            WRONG_ADDRESS,
+        );
+    }
+    if is_untrusted(cause) {
+        let help = "check the address, the clock, any proxy, and the certificates of this system";
+        let problem = format!("the connection is not trusted: {problem}");
+        return RequestError::refused(ErrorKind::Network, problem, help);
+    }
+    RequestError::passing(problem)
+}
+
+/// Whether a connection has failed because of its encryption, which is reported as invalid data.
+fn is_untrusted(cause: &(dyn std::error::Error + 'static)) -> bool {
+    match cause.downcast_ref::<io::Error>() {
+        Some(io) if io.kind() == io::ErrorKind::InvalidData => true,
+        Some(io) => io.get_ref().is_some_and(|inner| is_untrusted(inner)),
+        None => cause.source().is_some_and(is_untrusted),
     }
 }
 
-/// Classifies a status that is not a success. The hub gives details in `X-Error-Code`. If another host refuses, the
-/// signature of its address may have expired, and the next attempt gets a new address.
+/// Whether a status may change when the request is repeated.
+fn is_temporary(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
+}
+
+/// Classifies a status that is not a success: whether the request may succeed later, and what to do otherwise. `code`
+/// and `message` say what is wrong, as far as the server sends that, and `wait` is the time that it asks to wait.
 ///
-/// If the server itself refuses, the status decides: 408, 425, 429 and 500 to 599 are temporary, and all others
-/// final. `is_asked` is false for a host that the server has redirected to.
+/// If the server itself refuses, the status decides. `is_asked` is false for a host that the server has redirected
+/// to: the signature of its address may have expired, and the next attempt gets a new address.
 pub(super) fn refused(
     status: StatusCode,
-    headers: &HeaderMap,
+    code: &str,
+    message: &str,
+    wait: Option<Duration>,
     server: Server,
     is_asked: bool,
 ) -> RequestError {
-    let message = header(headers, "x-error-message").map(in_one_line).unwrap_or_default();
     let who = match (is_asked, server) {
         (true, Server::Hub) => "the hub",
-        (true, Server::Web) => "the server",
+        (true, _) => "the server",
         (false, _) => "the host of its files",
     };
-    let problem = match message.as_str() {
+    let problem = match in_one_line(message).as_str() {
         "" => format!("{who} answers {status}"),
         message => format!("{who} answers {status}: {message}"),
     };
-    let passing = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
-    if passing || !is_asked {
-        return RequestError::Temporary { problem, wait: requested_wait(status, headers) };
+    if is_temporary(status) || !is_asked {
+        return RequestError::Temporary { problem, wait };
     }
-    let code = header(headers, "x-error-code").unwrap_or_default();
     let (kind, help) = match (status.as_u16(), code) {
-        (401 | 403, _) if server == Server::Web => (
+        (401 | 403, _) if server != Server::Hub => (
             ErrorKind::Authorisation,
             "the server requires credentials: download the file yourself, and give its local path",
         ),
-        _ if server == Server::Web => (ErrorKind::Failed, "check the address"),
+        _ if server != Server::Hub => (ErrorKind::Failed, "check the address"),
         (403, _) | (_, "GatedRepo") => (
             ErrorKind::Authorisation,
             "accept the terms on the repository's page, and set HF_TOKEN to a token that may read it",
@@ -549,7 +673,7 @@ pub(super) fn refused(
         (404, _) => (ErrorKind::Failed, "check the name of the repository and the revision after the @"),
         _ => (ErrorKind::Network, "check HF_ENDPOINT, then run the same command again"),
     };
-    RequestError::Refused { kind, problem, help }
+    RequestError::refused(kind, problem, help)
 }
 
 /// The time that the server asks to wait: seconds or a date in `Retry-After`; or `t=` in `RateLimit` if the quota is
@@ -577,135 +701,33 @@ fn in_one_line(message: &str) -> String {
     without_secrets(&line).chars().take(200).collect()
 }
 
+/// The value of a header.
+///
+/// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
+pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The entity tag without quotes and weakness prefix. For a large file, this is the tag of its content and not of the
+/// pointer to it.
+fn entity_tag(headers: &HeaderMap) -> Option<String> {
+    let tag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"))?;
+    Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
+}
+
 /// The error that `what` cannot be fetched.
 pub(super) fn cannot_fetch(kind: ErrorKind, what: &str, problem: String) -> Error {
     RemoteError::Refused { what: what.to_owned(), problem }.with(kind)
 }
 
 /// The error after the last attempt.
-pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
-    let help = match asked {
-        Some(wait) => {
-            format!(
-                "run the same command again in {} seconds; downloads continue where they stopped",
-                wait.as_secs()
-            )
-        }
-        None => "check the network, then run the same command again; downloads continue where they stopped"
-            .to_owned(),
-    };
+fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
+    let when = asked.map_or_else(
+        || "check the network, then run the same command again".to_owned(),
+        |wait| format!("run the same command again in {}", with_unit(wait.as_secs(), "second")),
+    );
+    let help = format!("{when}; downloads continue where they stopped");
     cannot_fetch(ErrorKind::Network, what, problem).with_help(help)
-}
-
-/// Scheme, host and port of an address. The hub's token is sent only to addresses with the hub's origin.
-pub(super) fn origin(url: &str) -> &str {
-    let host = url.find("://").map_or(0, |at| at + 3);
-    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
-    &url[..end]
-}
-
-/// Resolves the header `Location: to` of an answer from `base`.
-pub(super) fn resolve_location(base: &str, to: &str) -> String {
-    // `to` is absolute only if its scheme precedes any path or query, because a query may contain an address too.
-    if to.find("://").is_some_and(|scheme| !to[..scheme].contains(['/', '?', '#'])) {
-        return to.to_owned();
-    }
-    if to.starts_with("//") {
-        let scheme = base.find("//").unwrap_or(0);
-        return format!("{}{to}", &base[..scheme]);
-    }
-    if to.starts_with('/') {
-        return format!("{}{to}", origin(base));
-    }
-    let path = base.split(['?', '#']).next().unwrap_or(base);
-    if to.starts_with('?') {
-        return format!("{path}{to}");
-    }
-    let folder = path.rfind('/').filter(|&at| at >= origin(base).len()).map_or(path.len(), |at| at);
-    format!("{}/{to}", &path[..folder])
-}
-
-/// The characters that a segment of a URL's path must encode: all but the unreserved ones of RFC 3986.
-const RESERVED_IN_SEGMENTS: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// The characters that a URL's path must encode.
-const RESERVED_IN_PATHS: AsciiSet = RESERVED_IN_SEGMENTS.remove(b'/');
-
-/// Percent-encodes a text as a single segment of a URL's path.
-pub(super) fn percent_encode_segment(text: &str) -> String {
-    utf8_percent_encode(text, &RESERVED_IN_SEGMENTS).to_string()
-}
-
-/// Percent-encodes a path, except for its slashes.
-pub(super) fn percent_encode_path(text: &str) -> String {
-    utf8_percent_encode(text, &RESERVED_IN_PATHS).to_string()
-}
-
-/// Whether a list has another page.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum NextPage {
-    /// The list continues at this address.
-    Next(String),
-    /// The list is complete.
-    Last,
-    /// The headers cannot be read, so the list may be incomplete.
-    Unreadable,
-}
-
-/// The next page from `Link: <address>; rel="next"`, among other links and in any of several headers.
-pub(super) fn next_page(headers: &HeaderMap) -> NextPage {
-    for header in headers.get_all("link") {
-        let Ok(mut rest) = header.to_str() else { return NextPage::Unreadable };
-        while !rest.trim_matches([' ', '\t', ',']).is_empty() {
-            let Some((link, after)) = link(rest) else { return NextPage::Unreadable };
-            if link.is_next() {
-                return NextPage::Next(link.address.to_owned());
-            }
-            rest = after;
-        }
-    }
-    NextPage::Last
-}
-
-/// One link of a header.
-struct Link<'a> {
-    /// The address, which may be relative.
-    address: &'a str,
-    /// The parameters `; name=value` or `; name="value"` that follow the address.
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-impl Link<'_> {
-    /// Whether the link leads to the next page.
-    fn is_next(&self) -> bool {
-        // If the relation is given repeatedly, the first one counts.
-        let relation = self.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case("rel"));
-        relation.is_some_and(|(_, kinds)| {
-            kinds.split_ascii_whitespace().any(|kind| kind.eq_ignore_ascii_case("next"))
-        })
-    }
-}
-
-/// The first link of a header, and the text after it.
-fn link(header: &str) -> Option<(Link<'_>, &str)> {
-    let (address, mut rest) =
-        header.trim_start_matches([' ', '\t', ',']).strip_prefix('<')?.split_once('>')?;
-    let mut parameters = Vec::new();
-    while let Some(parameter) = rest.trim_start().strip_prefix(';') {
-        let end = parameter.find(['=', ';', ',']).unwrap_or(parameter.len());
-        let name = parameter[..end].trim();
-        rest = &parameter[end..];
-        let Some(value) = rest.strip_prefix('=').map(str::trim_start) else { continue };
-        let (value, after) = match value.strip_prefix('"') {
-            // Relations contain no quotes, so escapes need not be handled.
-            Some(quoted) => quoted.split_once('"')?,
-            None => value.split_at(value.find([';', ',']).unwrap_or(value.len())),
-        };
-        parameters.push((name, value.trim()));
-        rest = after;
-    }
-    let rest = rest.trim_start();
-    (rest.is_empty() || rest.starts_with(',')).then_some((Link { address, parameters }, rest))
 }
 
 #[cfg(test)]
@@ -735,85 +757,37 @@ mod tests {
         }
     }
 
-    /// Absolute, scheme-relative and relative locations are resolved.
-    #[test]
-    fn locations_are_taken_from_where_they_stand() {
-        let base = "https://hub.example:8080/a/b?c=/d";
-        for (to, expected) in [
-            ("https://other/x", "https://other/x"),
-            ("//other/x", "https://other/x"),
-            ("/x?y", "https://hub.example:8080/x?y"),
-            ("x", "https://hub.example:8080/a/x"),
-            ("?x", "https://hub.example:8080/a/b?x"),
-            ("/x?from=https://other/y", "https://hub.example:8080/x?from=https://other/y"),
-            ("x?from=https://other/y", "https://hub.example:8080/a/x?from=https://other/y"),
-        ] {
-            assert_eq!(resolve_location(base, to), expected);
-        }
-        assert_eq!(resolve_location("http://hub", "x"), "http://hub/x");
-    }
-
-    /// User names before the host are part of the origin, so that another host is never mistaken for the hub.
+    /// User names before the host are not taken for it, so that another host is never mistaken for the hub.
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        for (url, expected) in [
-            ("https://hub.example:8080/a", "https://hub.example:8080"),
-            ("https://hub.example?a", "https://hub.example"),
-            ("https://hub.example", "https://hub.example"),
-            ("https://hub.example@evil/a", "https://hub.example@evil"),
+        let origin = |text: &str| address(text).expect("an address").origin();
+        let hub = origin("https://hub.example:8080/a");
+        for (text, is_hub) in [
+            ("https://hub.example:8080?a", true),
+            ("https://me:word@hub.example:8080", true),
+            ("https://hub.example", false),
+            ("http://hub.example:8080", false),
+            ("https://hub.example:8080@evil/a", false),
+            ("https://evil/https://hub.example:8080", false),
         ] {
-            assert_eq!(origin(url), expected);
+            assert_eq!(origin(text) == hub, is_hub, "{text}");
+        }
+        for wrong in ["hub.example", "https://", "file:///a", ""] {
+            assert!(address(wrong).is_err(), "{wrong}");
         }
     }
 
-    /// A segment's slashes are encoded; a path's are not.
+    /// The answer to a range may have its length, or be a message; any other answer has the limit of all.
     #[test]
-    fn paths_are_encoded() {
-        assert_eq!(percent_encode_segment("refs/convert/parquet"), "refs%2Fconvert%2Fparquet");
-        assert_eq!(percent_encode_path("a b/ü#?.parquet"), "a%20b/%C3%BC%23%3F.parquet");
-    }
-
-    fn next(links: &[&'static str]) -> NextPage {
-        let mut headers = HeaderMap::new();
-        for link in links {
-            headers.append("link", link.parse().expect("a header"));
-        }
-        next_page(&headers)
-    }
-
-    /// All notations that the standard allows.
-    #[test]
-    fn the_next_page_is_named_in_many_ways() {
-        for links in [
-            &["</p>; rel=\"next\""][..],
-            &["</p>;rel=next"],
-            &["</p> ; REL = \"Next\""],
-            &["</p>; rel=\"next last\""],
-            &["</p>; title=\"a, b; c\"; rel=next"],
-            &["</first>; rel=first, </p>; rel=next"],
-            &["</first>; rel=first", "</p>; rel=next"],
-            &["</first>; crossorigin; rel=first,, </p>; rel=next"],
+    fn answers_are_limited() {
+        let url = address("https://hub.example/a").expect("an address");
+        for (from, to, limit) in [
+            (0, None, MAX_ANSWER_BYTES),
+            (9, None, MAX_ANSWER_BYTES),
+            (0, Some(1), MAX_MESSAGE_BYTES),
+            (1 << 30, Some(3 << 30), 2 << 30),
         ] {
-            assert_eq!(next(links), NextPage::Next("/p".to_owned()), "{links:?}");
-        }
-        assert_eq!(next(&["</p?a=1,2;b>; rel=next"]), NextPage::Next("/p?a=1,2;b".to_owned()));
-    }
-
-    /// A list without a link to a next page is complete.
-    #[test]
-    fn a_listing_ends_where_no_link_leads_on() {
-        for links in
-            [&[][..], &[""], &["</p>; rel=prev"], &["</p>; rel=prev; rel=next"], &["</p>; title=\"next\""]]
-        {
-            assert_eq!(next(links), NextPage::Last, "{links:?}");
-        }
-    }
-
-    /// Headers that cannot be parsed might have contained a link, so the list may be incomplete.
-    #[test]
-    fn what_is_no_link_may_have_been_one() {
-        for links in ["next", "</p; rel=next", "</p>; rel=\"next", "</p> rel=next"] {
-            assert_eq!(next(&[links]), NextPage::Unreadable, "{links}");
+            assert_eq!(Request::range(&url, from, to).max_bytes(), limit, "{from} {to:?}");
         }
     }
 }

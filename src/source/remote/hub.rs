@@ -1,34 +1,91 @@
-//! Client of the hub and of web servers: finds the files that a URI requests, and downloads them or opens them for
-//! reading by ranges.
+//! Finds the files of the hub that a URI requests, and downloads them or opens them for reading by ranges.
 //!
-//! Answers of the hub are not trusted. Sizes and numbers of pages are limited, paths must stay inside the repository,
-//! and hashes must have their form. An answer that violates this is an error and never a shorter list of files. A file
-//! that changes while it is read by ranges is an error too.
+//! Commits and lists come from the library of the hub, `hf-hub`, and the content from the hub's addresses of files. It
+//! needs no other protocol: the hub redirects to the whole content of every file, however the file is stored.
+//!
+//! Answers of the hub are not trusted. The number of listed files is limited, paths must stay inside the repository,
+//! and hashes must have their form. An answer that violates this is an error and never a shorter list of files.
+//!
+//! **Memory:** a page of a list is in memory as a whole, and its size is not limited, as the library reads it.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::HashSet;
+use std::error::Error as _;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use serde::Deserialize;
-use ureq::Agent;
-use ureq::http::StatusCode;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use hf_hub::repository::{RepoSibling, RepoTreeEntry, RepoTypeAny};
+use hf_hub::{HFClient, HFError, HFResult};
+use hyper_util::client::proxy::matcher::Matcher;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Method, Proxy, Url};
+use tokio::time::timeout;
 
 use super::cache::{Cache, download};
+use super::file::{Place, RemoteFile, Version};
 use super::http::{
-    self, ByteSpan, Head, Http, NextPage, RequestError, Server, agent, first_and_total, header, is_empty,
-    next_page, origin, percent_encode_path, percent_encode_segment, resolve_location,
+    Http, REDIRECTS, Request, RequestError, Server, address, build, check_token, client_builder,
+    connection_failure, refused, too_slow, wait_for,
 };
-use super::repository::{CONVERTED, ContentHash, RepoFile, RepoRequest, inside, is_commit};
-use super::tokenizer::{check_sizes, choose};
+use super::repository::{CONVERTED, ContentHash, RepoFile, RepoKind, RepoRequest, inside, is_commit, is_hex};
 use super::{Fetched, HubSettings, RemoteError, Streamed};
-use crate::base::int::{declared_sum, to_u64};
+use crate::base::int::declared_sum;
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::content::RangeRead;
 use crate::source::{Identity, Stop};
+
+/// Maximum number of files and folders in a list.
+const MAX_ENTRIES: usize = 800_000;
+/// Maximum number of files that a list repeats. Pages may overlap, but a list that leads in a circle would not end.
+const MAX_REPEATED: usize = 10_000;
+/// Number of entity tags that are requested at a time.
+const TAGS_AT_ONCE: usize = 16;
+/// An address at which nothing listens.
+const NOWHERE: &str = "http://127.0.0.1:0";
+/// A token that `hf-hub` does not send, since a header cannot contain it. Without any token, it would look for one in
+/// the environment.
+const NO_TOKEN: &str = "\n";
+/// The characters that an address must encode in the name of a repository, or in a path.
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// The library's client of the hub. It sends the token only to the hub, and does not repeat requests.
+///
+/// Its lists lead to whatever host a page names as the next, so all requests to other hosts are sent to an address at
+/// which nothing listens. Redirects are followed within the hub.
+///
+/// # Errors
+/// The address of the hub or the token is invalid.
+pub(crate) fn hub_client(settings: &HubSettings) -> Result<HFClient> {
+    let hub = address(&settings.endpoint)?;
+    let origin = hub.origin();
+    let redirects = Policy::custom(move |attempt: Attempt<'_>| {
+        let is_followed = attempt.url().origin() == origin && attempt.previous().len() <= REDIRECTS;
+        if is_followed { attempt.follow() } else { attempt.stop() }
+    });
+    let client = build(client_builder(&settings.patience).redirect(redirects).proxy(only_to(&hub)))?;
+    let token = check_token(settings)?.unwrap_or(NO_TOKEN);
+    let builder = HFClient::builder().client(client).retry_max_attempts(0).user_agent("").token(token);
+    let built = builder.endpoint(hub.as_str()).cache_dir(&settings.cache).cache_enabled(false).build();
+    built.map_err(|cause| Error::caused(ErrorKind::System, "the client of the hub does not start", cause))
+}
+
+/// Lets requests through to the hub alone: by the proxy that the environment names for it, or directly.
+fn only_to(hub: &Url) -> Proxy {
+    let origin = hub.origin();
+    let via = hub.as_str().parse().ok().and_then(|hub| Matcher::from_env().intercept(&hub));
+    let auth = via.as_ref().and_then(|via| via.basic_auth().cloned());
+    let via = via.map(|via| via.uri().to_string());
+    let proxy =
+        Proxy::custom(move |url| if url.origin() == origin { via.clone() } else { Some(NOWHERE.to_owned()) });
+    match auth {
+        Some(auth) => proxy.custom_http_auth(auth),
+        None => proxy,
+    }
+}
 
 /// The commit that a URI names, and its requested files.
 struct CommitFiles {
@@ -40,35 +97,21 @@ struct CommitFiles {
     files: Vec<RepoFile>,
 }
 
-/// Asks the hub for the commit and the files. Without revision and path, the converted branch is tried second.
-///
-/// The answer is complete or an error. With [`everything`](RepoRequest::everything) set, an empty list is an answer
-/// too, since the caller reports what is missing.
-///
-/// # Errors
-/// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
-fn find(wanted: &RepoRequest, http: &Http<'_>, settings: &HubSettings) -> Result<CommitFiles> {
-    let api = Api::new(http, wanted, &settings.endpoint);
-    for revision in wanted.revisions() {
-        let commit = match api.commit(revision) {
-            Ok(commit) => commit,
-            // A dataset that cannot be converted has no such branch.
-            Err(error) if revision == CONVERTED && error.kind() == ErrorKind::Failed => break,
-            Err(error) => return Err(error),
-        };
-        let mut files = api.files(&commit)?;
-        wanted.keep_train(&mut files, |file| &file.path, &*settings.noted);
-        if !files.is_empty() || wanted.everything {
-            return Ok(CommitFiles { revision: revision.to_owned(), commit, files });
-        }
-    }
-    let error = RemoteError::NoFiles { uri: wanted.uri.clone() }.with(ErrorKind::Failed);
-    Err(error.with_help(
-        "check the path or pattern after the name; without one the dataset's Parquet files are read",
-    ))
+/// A repository of the hub.
+struct Hub<'a> {
+    /// Requests the content of files.
+    http: Arc<Http>,
+    /// Requests facts about the repository.
+    client: HFClient,
+    /// The repository, and which of its files to keep.
+    wanted: &'a RepoRequest,
+    /// The address of the hub, the limits, and the callback for notes.
+    settings: &'a HubSettings,
+    /// The cache of the repository's files.
+    cache: Cache,
 }
 
-/// Downloads the files that the cache lacks, and returns all of them.
+/// The files that a URI names. Those that the cache lacks are downloaded.
 ///
 /// Files are downloaded one after the other. The commit of the revision is recorded in the cache only after all of
 /// them are there.
@@ -77,225 +120,175 @@ fn find(wanted: &RepoRequest, http: &Http<'_>, settings: &HubSettings) -> Result
 /// The files cannot be listed or downloaded, or the cache cannot be written.
 pub(super) fn fetch(
     wanted: &RepoRequest,
-    cache: &Cache,
     settings: &HubSettings,
     observer: &dyn Observer,
 ) -> Result<Vec<Fetched>> {
-    let stop = || observer.stopping();
-    let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
-    let CommitFiles { revision, commit, files } = find(wanted, &http, settings)?;
-    let files: Vec<&RepoFile> = files.iter().collect();
-    download_missing(&files, &commit, wanted, &http, cache, settings, observer)?;
-    cache.note(&revision, &commit)?;
-    Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
-}
-
-/// Downloads the files of a tokenizer that the cache lacks, all of the same commit, and returns the path of its main
-/// file.
-///
-/// Files beside the main one are downloaded as well, because other programs expect them there.
-///
-/// # Errors
-/// The repository has no tokenizer at the path, or several; or the files cannot be downloaded.
-pub(super) fn fetch_tokenizer(
-    wanted: &RepoRequest,
-    cache: &Cache,
-    settings: &HubSettings,
-    observer: &dyn Observer,
-) -> Result<PathBuf> {
-    let stop = || observer.stopping();
-    let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
-    let CommitFiles { revision, commit, files } = find(wanted, &http, settings)?;
-    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    let chosen = choose(&paths, wanted.path.as_deref()).map_err(|unchosen| unchosen.error(wanted))?;
-    // The main file comes last: if it is in the cache, so are the others.
-    let needed: Vec<&RepoFile> = chosen
-        .companions
-        .iter()
-        .chain([&chosen.main])
-        .filter_map(|path| files.iter().find(|file| file.path == *path))
-        .collect();
-    check_sizes(wanted, &needed)?;
-    download_missing(&needed, &commit, wanted, &http, cache, settings, observer)?;
-    cache.note(&revision, &commit)?;
-    Ok(cache.snapshot(&commit, chosen.main))
-}
-
-/// Downloads those of the given files of a commit that the cache lacks.
-///
-/// Observers see one download stage with the sum of the listed sizes, or none if nothing is missing.
-///
-/// # Errors
-/// A file cannot be downloaded. The files before it stay in the cache.
-fn download_missing(
-    files: &[&RepoFile],
-    commit: &str,
-    wanted: &RepoRequest,
-    http: &Http<'_>,
-    cache: &Cache,
-    settings: &HubSettings,
-    observer: &dyn Observer,
-) -> Result<()> {
-    let missing: Vec<&RepoFile> = files.iter().copied().filter(|file| !cache.holds(commit, file)).collect();
-    if !missing.is_empty() {
-        observer.started(Stage::Download, declared_sum(missing.iter().map(|file| Some(file.bytes))));
-        for file in missing {
-            let url = resolve(wanted, settings, commit, &file.path);
-            download(http, cache, &url, commit, file, observer)?;
-        }
-        observer.finished(Stage::Download);
+    if settings.offline {
+        return Cache::of(wanted, settings).files(wanted, &*settings.noted);
     }
-    Ok(())
+    let hub = Hub::new(wanted, settings)?;
+    let found = wait_for(&|| observer.stopping(), &wanted.uri, hub.find())?;
+    let files: Vec<&RepoFile> = found.files.iter().collect();
+    hub.download_missing(&files, &found, observer)?;
+    Ok(files.iter().map(|file| hub.cache.fetched(&found.commit, &file.path)).collect())
 }
 
-/// Returns the files; those that the cache lacks are opened for reading by ranges.
+/// Downloads some files of one commit, unless the cache has them, and returns the path of the last. `choose` selects
+/// them from all files of the repository.
+///
+/// # Errors
+/// Those of `choose` and of [`fetch`].
+pub(in crate::source) fn fetch_chosen(
+    wanted: &RepoRequest,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+    choose: impl for<'f> FnOnce(&'f [RepoFile]) -> Result<Vec<&'f RepoFile>>,
+) -> Result<PathBuf> {
+    let hub = Hub::new(wanted, settings)?;
+    let found = wait_for(&|| observer.stopping(), &wanted.uri, hub.find())?;
+    let chosen = choose(&found.files)?;
+    hub.download_missing(&chosen, &found, observer)?;
+    let last = chosen.last().map(|file| file.path.as_str()).unwrap_or_default();
+    Ok(hub.cache.snapshot(&found.commit, last))
+}
+
+/// The files that a URI names. Those that the cache lacks are opened for reading by ranges.
 ///
 /// The files are those of the commit at the time of the call, even if the revision moves later. Nothing is written to
 /// the cache.
 ///
 /// # Errors
 /// The files cannot be listed.
-pub(super) fn stream(
-    wanted: &RepoRequest,
-    cache: &Cache,
-    settings: &HubSettings,
-    stop: &Stop,
-) -> Result<Vec<Streamed>> {
-    let agent = agent(&settings.patience);
-    let CommitFiles { commit, files, .. } =
-        find(wanted, &Http::new(agent.clone(), Server::Hub, settings, &**stop), settings)?;
-    let remote = |file: RepoFile| {
-        let (place, identity) = cache.fetched(&commit, &file.path);
-        if cache.holds(&commit, &file) {
-            return ((place, identity), None);
-        }
-        let etag = file.digest.etag().to_owned();
-        let identity = Identity::Hub { commit: commit.clone(), etag: etag.clone() };
-        let remote: Arc<dyn RangeRead> = Arc::new(RemoteFile {
-            agent: agent.clone(),
-            settings: settings.clone(),
-            stop: Arc::clone(stop),
-            url: resolve(wanted, settings, &commit, &file.path),
-            what: place.1.clone(),
-            bytes: file.bytes,
-            version: Version::tagged(etag),
-            server: Server::Hub,
-        });
-        ((place, identity), Some(remote))
-    };
-    Ok(files.into_iter().map(remote).collect())
+pub(super) fn stream(wanted: &RepoRequest, settings: &HubSettings, stop: &Stop) -> Result<Vec<Streamed>> {
+    if settings.offline {
+        let files = Cache::of(wanted, settings).files(wanted, &*settings.noted)?;
+        return Ok(files.into_iter().map(|file| (file, None)).collect());
+    }
+    let hub = Hub::new(wanted, settings)?;
+    wait_for(&**stop, &wanted.uri, async {
+        let CommitFiles { commit, files, .. } = hub.find().await?;
+        let opened = files.into_iter().map(|file| hub.opened(&commit, file, stop));
+        stream::iter(opened).buffered(TAGS_AT_ONCE).try_collect().await
+    })
 }
 
-/// The address of a file's content.
-///
-/// It contains the commit and not the revision, so that all files are of the same version.
-fn resolve(wanted: &RepoRequest, settings: &HubSettings, commit: &str, path: &str) -> String {
-    let (prefix, name) = (wanted.kind.prefix(), http::percent_encode_path(&wanted.repository()));
-    format!("{}/{prefix}{name}/resolve/{commit}/{}", settings.endpoint, http::percent_encode_path(path))
-}
-
-/// Maximum bytes of an answer of the API. A larger answer is treated as malicious.
-const ANSWER_BYTES: usize = 64 << 20;
-/// Maximum number of pages of a list.
-const PAGES: usize = 10_000;
-/// Maximum bytes of all pages of a file list together, which is about 800 000 files.
-const TREE_BYTES: usize = 256 << 20;
-
-/// Queries the hub's API about one repository.
-pub(super) struct Api<'a> {
-    /// Sends the requests and repeats those that fail.
-    http: &'a Http<'a>,
-    /// The repository, and which of its files to keep.
-    wanted: &'a RepoRequest,
-    /// Address of the repository in the API.
-    base: String,
-}
-
-/// The part of a revision's description that is needed.
-#[derive(Deserialize)]
-struct RevisionInfo {
-    /// The hash of the commit, which is checked before use.
-    sha: Option<String>,
-}
-
-/// An entry of the tree, as the hub sends it.
-#[derive(Deserialize)]
-struct TreeEntry {
-    /// `file` or `directory`. Entries of any other kind than `file` are skipped.
-    #[serde(rename = "type")]
-    kind: String,
-    /// The path inside the repository, not yet checked.
-    path: String,
-    /// Size in bytes. For a large file, the size in `lfs` counts.
-    #[serde(default)]
-    size: u64,
-    /// Git's hash of the blob; that of the pointer to it for a large file.
-    #[serde(default)]
-    oid: String,
-    /// Present exactly for large files.
-    lfs: Option<LfsPointer>,
-}
-
-/// The size and SHA-256 of a large file.
-#[derive(Deserialize)]
-struct LfsPointer {
-    /// SHA-256 of the content in hex.
-    oid: String,
-    /// Size of the content in bytes.
-    size: u64,
-}
-
-impl<'a> Api<'a> {
-    /// The API for the repository that `wanted` names, at this hub.
-    pub(super) fn new(http: &'a Http<'a>, wanted: &'a RepoRequest, endpoint: &str) -> Api<'a> {
-        let base =
-            format!("{endpoint}/api/{}/{}", wanted.kind.plural(), percent_encode_path(&wanted.repository()));
-        Api { http, wanted, base }
+impl<'a> Hub<'a> {
+    /// The repository that `wanted` names.
+    ///
+    /// # Errors
+    /// Those of [`hub_client`].
+    fn new(wanted: &'a RepoRequest, settings: &'a HubSettings) -> Result<Hub<'a>> {
+        let (http, client) = (Arc::new(Http::hub(settings)?), hub_client(settings)?);
+        Ok(Hub { http, client, wanted, settings, cache: Cache::of(wanted, settings) })
     }
 
-    /// The commit that a revision currently denotes.
+    /// The commit and the requested files. Without revision and path, the converted branch is tried second.
     ///
-    /// A commit is 40 hex digits; an answer with another text is not accepted.
+    /// The answer is complete or an error. With [`everything`](RepoRequest::everything) set, an empty list is an answer
+    /// too, since the caller reports what is missing.
+    ///
+    /// # Errors
+    /// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
+    async fn find(&self) -> Result<CommitFiles> {
+        let wanted = self.wanted;
+        for revision in wanted.revisions() {
+            let (commit, siblings) = match self.http.repeat(&wanted.uri, || self.commit(revision)).await {
+                Ok(found) => found,
+                // A dataset that cannot be converted has no such branch.
+                Err(error) if revision == CONVERTED && error.kind() == ErrorKind::Failed => break,
+                Err(error) => return Err(error),
+            };
+            let mut files = self.http.repeat(&wanted.uri, || self.files(&commit, &siblings)).await?;
+            wanted.keep_train(&mut files, |file| &file.path, &*self.settings.noted);
+            if !files.is_empty() || wanted.everything {
+                return Ok(CommitFiles { revision: revision.to_owned(), commit, files });
+            }
+        }
+        let error = RemoteError::NoFiles { uri: wanted.uri.clone() }.with(ErrorKind::Failed);
+        Err(error.with_help(
+            "check the path or pattern after the name; without one the dataset's Parquet files are read",
+        ))
+    }
+
+    /// The commit that a revision currently denotes, and the paths of its files as far as the hub names them there.
     ///
     /// # Errors
     /// The revision does not exist, or the hub cannot be asked.
-    pub(super) fn commit(&self, revision: &str) -> Result<String> {
-        let url = format!("{}/revision/{}", self.base, percent_encode_segment(revision));
-        let (_, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
-        let info: RevisionInfo = serde_json::from_slice(&body).map_err(|_| self.unusable("description"))?;
-        info.sha.filter(|commit| is_commit(commit)).ok_or_else(|| self.unusable("commit"))
+    async fn commit(&self, revision: &str) -> Result<(String, Vec<RepoSibling>), RequestError> {
+        let patience = self.settings.patience.whole;
+        let answer = timeout(patience, self.description(revision)).await;
+        let (commit, siblings) =
+            answer.map_err(|_| too_slow(patience))?.map_err(|cause| self.refused(cause))?;
+        let commit = commit.filter(|commit| is_commit(commit)).ok_or_else(|| self.unusable("commit"))?;
+        Ok((commit, siblings.unwrap_or_default()))
+    }
+
+    /// The parts of a revision's description that are needed.
+    async fn description(&self, revision: &str) -> HFResult<(Option<String>, Option<Vec<RepoSibling>>)> {
+        let [owner, name] = [&self.wanted.namespace, &self.wanted.name].map(|part| encoded(part));
+        Ok(match self.wanted.kind {
+            RepoKind::Dataset => {
+                let info = self.client.dataset(owner, name).info().revision(revision).send().await?;
+                (info.sha, info.siblings)
+            }
+            RepoKind::Model => {
+                let info = self.client.model(owner, name).info().revision(revision).send().await?;
+                (info.sha, info.siblings)
+            }
+        })
     }
 
     /// The requested files of a commit, in byte order of their paths.
     ///
-    /// Follows the links from page to page. A page that was requested before, or that has another origin, makes the
-    /// list invalid.
+    /// The library ends a list at a page whose link to the next it cannot read, so that all files must be there that
+    /// the description of the commit names.
     ///
     /// # Errors
-    /// The list is invalid, leads out of the repository, or is larger than the limits.
-    pub(super) fn files(&self, commit: &str) -> Result<Vec<RepoFile>> {
-        let mut url = format!("{}/tree/{}?recursive=true", self.base, percent_encode_segment(commit));
-        let (mut files, mut seen) = (Vec::new(), BTreeSet::from([url.clone()]));
-        let mut left = TREE_BYTES;
-        for _ in 0..PAGES {
-            let (headers, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
-            left = left.checked_sub(body.len()).ok_or_else(|| self.too_long())?;
-            let nodes: Vec<TreeEntry> =
-                serde_json::from_slice(&body).map_err(|_| self.unusable("list of files"))?;
-            for node in nodes {
-                files.extend(self.entry(node)?);
+    /// The list is invalid or incomplete, leads out of the repository, or is larger than the limits.
+    async fn files(&self, commit: &str, siblings: &[RepoSibling]) -> Result<Vec<RepoFile>, RequestError> {
+        let [owner, name] = [&self.wanted.namespace, &self.wanted.name].map(|part| encoded(part));
+        let kind = match self.wanted.kind {
+            RepoKind::Dataset => RepoTypeAny::Dataset,
+            RepoKind::Model => RepoTypeAny::Model,
+        };
+        let repository = self.client.repository(kind, owner, name);
+        let listed = repository.list_tree().revision(commit).recursive(true).send();
+        let mut listed = pin!(listed.map_err(|cause| self.refused(cause))?);
+        let mut missing: HashSet<&str> = siblings.iter().map(|file| file.rfilename.as_str()).collect();
+        let (mut files, mut entries, mut repeated, mut seen) = (Vec::new(), 0, 0, HashSet::new());
+        let patience = self.settings.patience.whole;
+        while let Some(entry) = timeout(patience, listed.next()).await.map_err(|_| too_slow(patience))? {
+            entries += 1;
+            let entry = entry.map_err(|cause| self.refused(cause))?;
+            let RepoTreeEntry::File { oid, size, path, lfs, .. } = entry else { continue };
+            missing.remove(path.as_str());
+            repeated += usize::from(!seen.insert(path.clone()));
+            if entries > MAX_ENTRIES || repeated > MAX_REPEATED {
+                return Err(self.too_long().into());
             }
-            match next_page(&headers) {
-                NextPage::Next(next) => url = resolve_location(&url, &next),
-                NextPage::Last => return self.each_once(files),
-                NextPage::Unreadable => break,
-            }
-            // A page on another host would have to be requested without the token.
-            if origin(&url) != origin(&self.base) || !seen.insert(url.clone()) {
-                break;
-            }
+            let digest = if lfs.is_some() { ContentHash::Pointer(oid) } else { ContentHash::Git(oid) };
+            files.extend(self.kept(RepoFile { path, bytes: size, digest })?);
         }
-        Err(self.unusable("list of files"))
+        if !missing.is_empty() {
+            return Err(self.unusable("list of files").into());
+        }
+        Ok(self.each_once(files)?)
+    }
+
+    /// The entry of a file, if it is requested.
+    ///
+    /// # Errors
+    /// The path leaves the repository, or the hash is invalid.
+    fn kept(&self, file: RepoFile) -> Result<Option<RepoFile>> {
+        if !inside(&file.path) {
+            let error = RemoteError::Outside { repository: self.wanted.repository(), path: file.path };
+            return Err(error.with(ErrorKind::Network));
+        }
+        if !self.wanted.wants(&file.path) {
+            return Ok(None);
+        }
+        let is_hash = is_hex(file.digest.hex(), 40);
+        if is_hash { Ok(Some(file)) } else { Err(self.unusable("hash of a file")) }
     }
 
     /// Sorts the files and removes duplicates, since overlapping pages list files twice. Entries for one path must be
@@ -313,248 +306,137 @@ impl<'a> Api<'a> {
         Ok(files)
     }
 
-    /// The entry for a node of the tree, if it is a requested file.
+    /// The file with the entity tag of its content. For a large file, the list has only the hash of the pointer to it,
+    /// so the hub is asked for the tag. Messages call the file `what`.
     ///
     /// # Errors
-    /// The path leaves the repository, or the hash is invalid.
-    fn entry(&self, node: TreeEntry) -> Result<Option<RepoFile>> {
-        if node.kind != "file" {
-            return Ok(None);
-        }
-        if !inside(&node.path) {
-            let error = RemoteError::Outside { repository: self.wanted.repository(), path: node.path };
-            return Err(error.with(ErrorKind::Network));
-        }
-        if !self.wanted.wants(&node.path) {
-            return Ok(None);
-        }
-        let (bytes, digest) = match node.lfs {
-            Some(large) => (large.size, ContentHash::Sha256(large.oid)),
-            None => (node.size, ContentHash::Git(node.oid)),
-        };
-        let length = if matches!(digest, ContentHash::Git(_)) { 40 } else { 64 };
-        let hex = digest.etag();
-        if hex.len() != length || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(self.unusable("hash of a file"));
-        }
-        Ok(Some(RepoFile { path: node.path, bytes, digest }))
+    /// The hub cannot be asked, or has another file there.
+    async fn tagged(&self, what: &str, commit: &str, file: RepoFile) -> Result<RepoFile> {
+        let ContentHash::Pointer(_) = file.digest else { return Ok(file) };
+        let head =
+            self.http.head(what, &Request::new(Method::HEAD, self.resolve(commit, &file.path)?)).await?;
+        let sha256 = head.etag.filter(|etag| is_hex(etag, 64)).ok_or_else(|| RemoteError::changed(what))?;
+        Ok(RepoFile { digest: ContentHash::Sha256(sha256), ..file })
     }
 
-    /// The error that the list exceeds the limit.
+    /// A file of a commit, opened for reading by ranges if the cache lacks it.
+    ///
+    /// # Errors
+    /// Those of [`tagged`](Hub::tagged).
+    async fn opened(&self, commit: &str, file: RepoFile, stop: &Stop) -> Result<Streamed> {
+        let (place, identity) = self.cache.fetched(commit, &file.path);
+        if self.cache.holds(commit, &file) {
+            return Ok(((place, identity), None));
+        }
+        let what = place.1.clone();
+        let file = self.tagged(&what, commit, file).await?;
+        let etag = file.digest.hex().to_owned();
+        let identity = Identity::Hub { commit: commit.to_owned(), etag: etag.clone() };
+        let remote: Arc<dyn RangeRead> = Arc::new(RemoteFile {
+            place: Place::Address(Arc::clone(&self.http), self.resolve(commit, &file.path)?),
+            what,
+            bytes: file.bytes,
+            version: Version { etag: Some(etag), ..Version::default() },
+            stop: Arc::clone(stop),
+        });
+        Ok(((place, identity), Some(remote)))
+    }
+
+    /// Downloads those of the given files that the cache lacks, and then records the commit of the revision.
+    ///
+    /// Observers see one download stage with the sum of the listed sizes, or none if nothing is missing.
+    ///
+    /// # Errors
+    /// A file cannot be downloaded. The files before it stay in the cache.
+    fn download_missing(
+        &self,
+        files: &[&RepoFile],
+        found: &CommitFiles,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let commit = &found.commit;
+        let missing: Vec<&RepoFile> =
+            files.iter().copied().filter(|file| !self.cache.holds(commit, file)).collect();
+        if !missing.is_empty() {
+            observer.started(Stage::Download, declared_sum(missing.iter().map(|file| Some(file.bytes))));
+            for file in missing {
+                let what = format!("{} of {}", file.path, self.wanted.repository());
+                let tagged = self.tagged(&what, commit, file.clone());
+                let file = wait_for(&|| observer.stopping(), &what, tagged)?;
+                let url = self.resolve(commit, &file.path)?;
+                download(&self.http, &self.cache, &url, commit, &file, observer)?;
+            }
+            observer.finished(Stage::Download);
+        }
+        self.cache.note(&found.revision, commit)
+    }
+
+    /// The address of a file's content.
+    ///
+    /// It contains the commit and not the revision, so that all files are of the same version.
+    ///
+    /// # Errors
+    /// The address of the hub is invalid.
+    fn resolve(&self, commit: &str, path: &str) -> Result<Url> {
+        let (prefix, name) = (self.wanted.kind.prefix(), encoded(&self.wanted.repository()));
+        let endpoint = &self.settings.endpoint;
+        address(&format!("{endpoint}/{prefix}{name}/resolve/{commit}/{}", encoded(path)))
+    }
+
+    /// Classifies an error of the library.
+    fn refused(&self, cause: HFError) -> RequestError {
+        let (context, wait) = match cause {
+            HFError::RateLimited { retry_after, context } => (context, retry_after),
+            HFError::Http { context }
+            | HFError::AuthRequired { context }
+            | HFError::Forbidden { context }
+            | HFError::Conflict { context }
+            | HFError::RepoNotFound { context: Some(context), .. }
+            | HFError::RevisionNotFound { context: Some(context), .. }
+            | HFError::EntryNotFound { context: Some(context), .. } => (context, None),
+            // A complete answer that is not of the expected form is not temporary.
+            HFError::Request { source, .. }
+                if !source.source().is_some_and(|cause| cause.is::<serde_json::Error>()) =>
+            {
+                return connection_failure(&source);
+            }
+            _ => return self.unusable("answer").into(),
+        };
+        let code = context.error_code.as_deref().unwrap_or_default();
+        let message = context.server_message.as_deref().unwrap_or_default();
+        refused(context.status, code, message, wait, Server::Hub, true)
+    }
+
+    /// The error that the list exceeds a limit.
     fn too_long(&self) -> Error {
         let error = self.unusable("list of files");
-        error.with_help("the list has more than 256 MB: name a folder of the repository that has fewer files")
+        error.with_help(format!(
+            "the list has more than {MAX_ENTRIES} entries, or repeats itself: check HF_ENDPOINT, and whether a proxy \
+             answers instead of the hub"
+        ))
     }
 
     /// The error that an answer of the hub is invalid.
     fn unusable(&self, what: &'static str) -> Error {
-        let error = RemoteError::Answer {
-            repository: self.wanted.repository(),
-            address: shown_uri(&self.base),
-            what,
-        };
-        let error = error.with(ErrorKind::Network);
+        let (kind, repository) = (self.wanted.kind.plural(), self.wanted.repository());
+        let address = shown_uri(&format!("{}/api/{kind}/{}", self.settings.endpoint, encoded(&repository)));
+        let error = RemoteError::Answer { repository, address, what }.with(ErrorKind::Network);
         error.with_help("check HF_ENDPOINT, and whether a proxy answers instead of the hub")
     }
 }
 
-/// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
-/// returns a newly signed address.
-pub(super) struct RemoteFile {
-    /// Keeps connections open. Clones share them.
-    pub(super) agent: Agent,
-    /// Token, address of the hub, and limits for repeating requests.
-    pub(super) settings: HubSettings,
-    /// Asked while a range arrives.
-    pub(super) stop: Stop,
-    /// The address of the file, without signatures.
-    pub(super) url: String,
-    /// The file's name in messages.
-    pub(super) what: String,
-    /// Size in bytes.
-    pub(super) bytes: u64,
-    /// Its version when it was listed.
-    pub(super) version: Version,
-    /// Which messages apply if a request fails.
-    pub(super) server: Server,
-}
-
-/// The information by which a server distinguishes versions of a file, as far as it sends any.
-#[derive(Clone, Default)]
-pub(super) struct Version {
-    /// The entity tag.
-    etag: Option<String>,
-    /// The header `Last-Modified`.
-    last_modified: Option<String>,
-}
-
-impl Version {
-    /// The version that the headers of an answer show.
-    pub(super) fn of(head: &Head) -> Version {
-        let last_modified = header(&head.headers, "last-modified").map(str::to_owned);
-        Version { etag: head.etag.clone(), last_modified }
-    }
-
-    /// The version with this entity tag.
-    pub(super) fn tagged(etag: String) -> Version {
-        Version { etag: Some(etag), ..Version::default() }
-    }
-
-    /// The entity tag, or otherwise the time of the last change; empty if neither is known.
-    pub(super) fn name(&self) -> &str {
-        self.etag.as_deref().or(self.last_modified.as_deref()).unwrap_or_default()
-    }
-
-    /// Whether the contents certainly differ. Answers of a server need not all have the same headers.
-    fn differs(&self, other: &Version) -> bool {
-        match (&self.etag, &other.etag, &self.last_modified, &other.last_modified) {
-            (Some(one), Some(other), ..) | (_, _, Some(one), Some(other)) => one != other,
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Debug for RemoteFile {
-    /// Shows neither the settings nor the version.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteFile")
-            .field("url", &self.url)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
-
-impl RangeRead for RemoteFile {
-    /// The size when the file was listed.
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Requests the range until all of it has arrived, each time only the bytes that are missing.
-    ///
-    /// # Errors
-    /// Those of [`resume`](RemoteFile::resume), after all attempts.
-    fn range(&self, start: u64, length: usize) -> Result<Bytes> {
-        let http = Http::new(self.agent.clone(), self.server, &self.settings, &*self.stop);
-        let mut tries = http.tries(&self.what);
-        let mut got = Vec::new();
-        while got.len() < length {
-            let before = got.len();
-            let outcome = self.resume(&http, start, length, &mut got);
-            tries.is_done(got.len() > before, outcome)?;
-        }
-        Ok(got.into())
-    }
-}
-
-impl RemoteFile {
-    /// Requests the missing bytes of a range and appends those that arrive.
-    ///
-    /// # Errors
-    /// The file has changed, the server does not support ranges, or the connection fails.
-    fn resume(
-        &self,
-        http: &Http<'_>,
-        start: u64,
-        length: usize,
-        got: &mut Vec<u8>,
-    ) -> Result<(), RequestError> {
-        let from = start + to_u64(got.len());
-        let mut answer = http.get(&self.url, ByteSpan { from, to: Some(start + to_u64(length)) })?;
-        let head = &answer.head;
-        let is_other = Version::of(head).differs(&self.version);
-        if head.status == StatusCode::OK && !is_other {
-            return Err(RequestError::Final(without_ranges(&self.what)));
-        }
-        if is_other || first_and_total(&head.headers) != Some((from, self.bytes)) {
-            return Err(RequestError::Final(RemoteError::changed(&self.what)));
-        }
-        while let Some(block) = answer.next()? {
-            if got.len() + block.len() > length {
-                return Err(RequestError::Final(RemoteError::changed(&self.what)));
-            }
-            got.extend_from_slice(&block);
-        }
-        let whole = got.len() == length;
-        if whole {
-            Ok(())
-        } else {
-            Err(RequestError::passing("the connection ended in the middle of a range"))
-        }
-    }
-}
-
-/// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
-///
-/// A range of one byte is requested, because the answer to it shows the total size and whether ranges are supported.
-///
-/// # Errors
-/// The server cannot be reached, refuses, or does not support ranges.
-pub(super) fn open_without_download(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
-    let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
-    let agent = agent(&settings.patience);
-    let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
-    let what = shown_uri(uri);
-    let mut tries = http.tries(&what);
-    let head = loop {
-        match http.get(uri, ByteSpan { from: 0, to: Some(1) }) {
-            Ok(answer) => break answer.head,
-            Err(trouble) => tries.failed(trouble)?,
-        }
-    };
-    let total = first_and_total(&head.headers).map(|(_, total)| total);
-    let bytes = total.or(is_empty(&head).then_some(0)).ok_or_else(|| without_ranges(&what))?;
-    let version = Version::of(&head);
-    let identity = Identity::Web { bytes, etag: version.name().to_owned() };
-    let remote: Arc<dyn RangeRead> = Arc::new(RemoteFile {
-        agent,
-        stop: Arc::clone(stop),
-        url: uri.to_owned(),
-        what: what.clone(),
-        bytes,
-        version,
-        settings,
-        server: Server::Web,
-    });
-    // The query is not part of the name from which the format is derived.
-    let path = uri.split(['?', '#']).next().unwrap_or(uri);
-    Ok((((PathBuf::from(path), what), identity), Some(remote)))
-}
-
-/// The error that a server does not support ranges.
-pub(super) fn without_ranges(what: &str) -> Error {
-    let error = RemoteError::Refused {
-        what: what.to_owned(),
-        problem: "its host does not support range requests".to_owned(),
-    };
-    error
-        .with(ErrorKind::Network)
-        .with_help("download the file, and give its local path; on the hub leave `stream` out")
+/// Percent-encodes a path or the name of a repository, except for slashes.
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, &RESERVED).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Versions differ only if both have the same kind of information.
+    /// Everything but slashes is encoded that has a meaning in an address.
     #[test]
-    fn contents_differ_where_both_answers_say_so_in_one_way() {
-        let version = |etag: Option<&str>, last_modified: Option<&str>| Version {
-            etag: etag.map(str::to_owned),
-            last_modified: last_modified.map(str::to_owned),
-        };
-        let listed = version(Some("a"), Some("Monday"));
-        for (etag, last_modified, differs) in [
-            (Some("a"), Some("Tuesday"), false),
-            (Some("b"), Some("Monday"), true),
-            (None, Some("Monday"), false),
-            (None, Some("Tuesday"), true),
-            (None, None, false),
-        ] {
-            let now = version(etag, last_modified);
-            assert_eq!((now.differs(&listed), listed.differs(&now)), (differs, differs), "{etag:?}");
-        }
-        assert!(!version(None, Some("Monday")).differs(&version(Some("a"), None)));
-        assert_eq!([listed.name(), version(None, Some("Monday")).name()], ["a", "Monday"]);
+    fn paths_are_encoded() {
+        assert_eq!(encoded("a b/ü#?.parquet"), "a%20b/%C3%BC%23%3F.parquet");
     }
 }

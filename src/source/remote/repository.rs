@@ -1,17 +1,20 @@
 //! What a URI of the hub names: a repository, a revision of it, and files. Also which paths and hashes of a server are
 //! accepted.
 
-#[cfg(feature = "hub")]
 use std::collections::BTreeSet;
+use std::io::Read;
+
+use sha1::{Digest as _, Sha1};
 
 use super::RemoteError;
+use crate::base::int::to_u64;
+use crate::base::integrity;
 use crate::error::{ErrorKind, Result};
-#[cfg(feature = "hub")]
 use crate::source::listing::{TRAIN, splits};
 
 /// The kind of a repository on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RepoKind {
+pub(in crate::source) enum RepoKind {
     /// A dataset.
     Dataset,
     /// A model, which includes its tokenizer.
@@ -20,8 +23,7 @@ pub(super) enum RepoKind {
 
 impl RepoKind {
     /// The kind's name in addresses of the API and in folder names of the cache.
-    #[cfg(feature = "hub")]
-    pub(super) fn plural(self) -> &'static str {
+    pub(in crate::source) fn plural(self) -> &'static str {
         match self {
             RepoKind::Dataset => "datasets",
             RepoKind::Model => "models",
@@ -29,8 +31,7 @@ impl RepoKind {
     }
 
     /// The prefix of the name in addresses of files and in `hf://…`.
-    #[cfg(feature = "hub")]
-    pub(super) fn prefix(self) -> &'static str {
+    pub(in crate::source) fn prefix(self) -> &'static str {
         match self {
             RepoKind::Dataset => "datasets/",
             RepoKind::Model => "",
@@ -40,27 +41,27 @@ impl RepoKind {
 
 /// The parts of `hf://datasets/ns/name[@revision][/path or glob]`, or of `hf://ns/name…` for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RepoRequest {
+pub(in crate::source) struct RepoRequest {
     /// The URI as given.
-    pub(super) uri: String,
+    pub(in crate::source) uri: String,
     /// The kind of the repository.
-    pub(super) kind: RepoKind,
+    pub(in crate::source) kind: RepoKind,
     /// The namespace; empty for old models without one.
-    pub(super) namespace: String,
+    pub(in crate::source) namespace: String,
     /// The name of the repository.
-    pub(super) name: String,
+    pub(in crate::source) name: String,
     /// A branch, tag or commit; `None` means the default.
-    pub(super) revision: Option<String>,
+    pub(in crate::source) revision: Option<String>,
     /// A file, folder or glob in the repository; `None` means the whole repository.
-    pub(super) path: Option<String>,
+    pub(in crate::source) path: Option<String>,
     /// Whether files of any name are requested, because their format is given.
-    pub(super) any_name: bool,
+    pub(in crate::source) any_name: bool,
     /// Whether all files are listed, to select those of a tokenizer from them.
-    pub(super) everything: bool,
+    pub(in crate::source) everything: bool,
 }
 
 /// The branch in which the hub keeps a dataset converted to Parquet.
-pub(super) const CONVERTED: &str = "refs/convert/parquet";
+pub(in crate::source) const CONVERTED: &str = "refs/convert/parquet";
 /// The short name of [`CONVERTED`] in URIs.
 const CONVERTED_SHORT: &str = "~parquet";
 
@@ -69,7 +70,7 @@ impl RepoRequest {
     ///
     /// # Errors
     /// The URI is not one of a dataset.
-    pub(super) fn parse(uri: &str) -> Result<RepoRequest> {
+    pub(in crate::source) fn parse(uri: &str) -> Result<RepoRequest> {
         RepoRequest::read(uri, RepoKind::Dataset).ok_or_else(|| {
             let error = RemoteError::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
             error.with_help("write hf://datasets/NAMESPACE/NAME, with @REVISION or /PATH after it if needed")
@@ -80,7 +81,7 @@ impl RepoRequest {
     ///
     /// # Errors
     /// The URI is not one of a repository.
-    pub(super) fn parse_tokenizer(uri: &str) -> Result<RepoRequest> {
+    pub(in crate::source) fn parse_tokenizer(uri: &str) -> Result<RepoRequest> {
         let kind = if uri.starts_with("hf://datasets/") { RepoKind::Dataset } else { RepoKind::Model };
         let wanted = RepoRequest::read(uri, kind).ok_or_else(|| {
             let error = RemoteError::TokenizerUri { uri: uri.to_owned() }.with(ErrorKind::Usage);
@@ -143,22 +144,19 @@ impl RepoRequest {
     }
 
     /// `namespace/name`.
-    #[cfg(feature = "hub")]
-    pub(super) fn repository(&self) -> String {
+    pub(in crate::source) fn repository(&self) -> String {
         self.joined("/")
     }
 
     /// Namespace and name with a separator between them, or only the name if the namespace is empty.
-    #[cfg(feature = "hub")]
-    pub(super) fn joined(&self, separator: &str) -> String {
+    pub(in crate::source) fn joined(&self, separator: &str) -> String {
         let parts = [self.namespace.as_str(), &self.name].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(separator)
     }
 
     /// The revisions to try in order. Without a path and a revision, the converted branch is used if the dataset
     /// itself has no Parquet files.
-    #[cfg(feature = "hub")]
-    pub(super) fn revisions(&self) -> Vec<&str> {
+    pub(in crate::source) fn revisions(&self) -> Vec<&str> {
         match (&self.revision, &self.path) {
             (Some(revision), _) => vec![revision],
             (None, _) if self.everything => vec!["main"],
@@ -169,8 +167,7 @@ impl RepoRequest {
 
     /// Whether a file of the repository is requested: its path is the requested one, is inside the requested folder,
     /// or matches the glob. Without a path, all Parquet files are requested.
-    #[cfg(feature = "hub")]
-    pub(super) fn wants(&self, file: &str) -> bool {
+    pub(in crate::source) fn wants(&self, file: &str) -> bool {
         if self.everything {
             return true;
         }
@@ -185,8 +182,12 @@ impl RepoRequest {
     /// If a whole dataset with several splits is requested, keeps only the training split and reports the others.
     ///
     /// `path` gives the path of an item, and `noted` receives the message. Without a training split, all files stay.
-    #[cfg(feature = "hub")]
-    pub(super) fn keep_train<T>(&self, files: &mut Vec<T>, path: impl Fn(&T) -> &str, noted: &dyn Fn(&str)) {
+    pub(in crate::source) fn keep_train<T>(
+        &self,
+        files: &mut Vec<T>,
+        path: impl Fn(&T) -> &str,
+        noted: &dyn Fn(&str),
+    ) {
         let found: BTreeSet<&str> = files.iter().filter_map(|file| splits(path(file)).last()).collect();
         let Some(train) = TRAIN.into_iter().find(|train| found.contains(train)) else { return };
         if self.path.is_some() || self.everything || found.len() == 1 {
@@ -204,8 +205,7 @@ impl RepoRequest {
 
 /// Whether a file is requested by a path, which may be that of a folder or a glob. The empty path requests all files
 /// of known formats, or all files if `any_name` is set.
-#[cfg(feature = "hub")]
-pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
+pub(in crate::source) fn wants(path: &str, file: &str, any_name: bool) -> bool {
     let known = |file: &str| any_name || crate::source::listing::is_known(std::path::Path::new(file));
     if file == path {
         return true;
@@ -225,7 +225,6 @@ pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
 }
 
 /// Whether a file, or a folder on its path, is hidden or not part of the data.
-#[cfg(feature = "hub")]
 fn is_hidden(file: &str) -> bool {
     file.split('/').any(crate::source::listing::is_hidden)
 }
@@ -245,50 +244,68 @@ fn revision_and_path(after: &str) -> (Option<String>, Option<&str>) {
 }
 
 /// A file in the hub's list.
-#[cfg(feature = "hub")]
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RepoFile {
-    /// The path inside the repository.
-    pub(super) path: String,
-    /// Size in bytes.
-    pub(super) bytes: u64,
-    /// The hash of the content.
-    pub(super) digest: ContentHash,
-}
-
-/// The hash of a file's content. It is also the file's entity tag.
-#[cfg(feature = "hub")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ContentHash {
-    /// SHA-256, for large files (LFS).
-    Sha256(String),
-    /// Git's blob hash, for other files: the SHA-1 of `blob SIZE\0` and the content.
-    Git(String),
+pub(in crate::source) struct RepoFile {
+    /// The path inside the repository.
+    pub(in crate::source) path: String,
+    /// Size in bytes.
+    pub(in crate::source) bytes: u64,
+    /// The hash of the content.
+    pub(in crate::source) digest: ContentHash,
 }
 
-#[cfg(feature = "hub")]
+/// The hash of a file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::source) enum ContentHash {
+    /// SHA-256, for large files (LFS). It is also the file's entity tag.
+    Sha256(String),
+    /// Git's blob hash, for other files: the SHA-1 of `blob SIZE\0` and the content. It is also the entity tag.
+    Git(String),
+    /// Git's hash of the pointer to a large file. A list has no other hash of such a file.
+    Pointer(String),
+}
+
 impl ContentHash {
-    /// The hash in hex, which is the entity tag.
-    pub(super) fn etag(&self) -> &str {
+    /// The hash in hex.
+    pub(in crate::source) fn hex(&self) -> &str {
         match self {
-            ContentHash::Sha256(hex) | ContentHash::Git(hex) => hex,
+            ContentHash::Sha256(hex) | ContentHash::Git(hex) | ContentHash::Pointer(hex) => hex,
         }
     }
+
+    /// Whether a file of `bytes` bytes with this entity tag has this hash. The pointer to a large file contains no more
+    /// than the size and the SHA-256, so its hash proves them.
+    pub(in crate::source) fn is_of(&self, etag: &str, bytes: u64) -> bool {
+        let ContentHash::Pointer(hash) = self else { return self.hex() == etag };
+        let pointer =
+            format!("version https://git-lfs.github.com/spec/v1\noid sha256:{etag}\nsize {bytes}\n");
+        git_hash(pointer.as_bytes(), to_u64(pointer.len())).is_ok_and(|found| found == *hash)
+    }
+}
+
+/// Git's hash of a file of `bytes` bytes.
+pub(in crate::source) fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
+    let mut hash = Sha1::new();
+    hash.update(format!("blob {bytes}\0"));
+    integrity::hash_of(hash, from)
+}
+
+/// Whether a text is a hash of this many hex digits.
+pub(in crate::source) fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a text is the full hash of a commit.
 ///
 /// 40 hex digits. Shortened hashes are revisions that the hub must be asked about.
-#[cfg(feature = "hub")]
-pub(super) fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+pub(in crate::source) fn is_commit(text: &str) -> bool {
+    is_hex(text, 40)
 }
 
 /// Whether a path from a server stays inside the folder that it is joined to.
 ///
 /// Empty parts, `.` and `..` are not allowed, nor a zero byte. On Windows, neither are backslashes and colons.
-#[cfg(feature = "hub")]
-pub(super) fn inside(path: &str) -> bool {
+pub(in crate::source) fn inside(path: &str) -> bool {
     let leads_out = |letter| letter == '\0' || cfg!(windows) && matches!(letter, '\\' | ':');
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(leads_out);
     path.split('/').all(plain)

@@ -1,8 +1,7 @@
-//! Tests against a hub that runs on this machine and can be told to fail: downloads, files read by ranges, and
-//! tokenizers by name.
+//! Tests against a hub that runs on this machine and can be told to fail: downloads, and files read by ranges.
 
 #[path = "../../../tests/support/hub.rs"]
-mod fake;
+pub(in crate::source) mod fake;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,14 +10,15 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+use reqwest::Method;
 
-use super::http::{ByteSpan, Http, RequestError, Server, agent};
-use super::repository::{CONVERTED, RepoKind, RepoRequest};
-use super::tokenizer::RankFile;
+use super::http::{Head, RequestError, Server, Sink};
+use super::repository::CONVERTED;
+use super::settings::A_DAY;
 use super::*;
 use crate::base::pools::lock;
 use crate::observer::Silent;
@@ -147,7 +147,7 @@ const URI: &str = "hf://datasets/ns/poems";
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// A hub with these files in `main` (path, content, whether it is large), and the settings to reach it.
-fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
+pub(in crate::source) fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
     let hub = FakeHub::start("ns/poems");
     for (path, text, large) in files {
         hub.put(COMMIT, path, *text, *large);
@@ -163,6 +163,18 @@ fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
     (hub, HubSettings { endpoint, token, cache, offline: false, patience, ..HubSettings::default() })
 }
 
+fn fetch(
+    uri: &str,
+    any_name: bool,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> crate::Result<Vec<Fetched>> {
+    let (stores, never): (_, Stop) = (StoreSettings::default(), Arc::new(|| false));
+    let found = super::open(uri, any_name, true, settings, &stores, observer, &never)?;
+    assert!(found.iter().all(|(_, remote)| remote.is_none()), "all files are here");
+    Ok(found.into_iter().map(|(fetched, _)| fetched).collect())
+}
+
 fn texts(files: &[Fetched]) -> Vec<String> {
     files.iter().map(|((path, _), _)| fs::read_to_string(path).unwrap()).collect()
 }
@@ -176,7 +188,7 @@ fn names(cache: &Path, folder: &str) -> Vec<String> {
 }
 
 /// The requests for one part of the hub.
-fn of(asked: &[Asked], part: Part) -> Vec<&Asked> {
+pub(in crate::source) fn of(asked: &[Asked], part: Part) -> Vec<&Asked> {
     asked.iter().filter(|asked| asked.part == part).collect()
 }
 
@@ -437,8 +449,8 @@ fn files_of_the_cache_are_those_that_the_hub_lists() {
         }];
     for damage in damages {
         damage();
-        let never: Stop = Arc::new(|| false);
-        let streamed = stream(URI, false, &settings, &never).unwrap();
+        let (stores, never): (_, Stop) = (StoreSettings::default(), Arc::new(|| false));
+        let streamed = super::open(URI, false, false, &settings, &stores, &Silent, &never).unwrap();
         assert_eq!(streamed.iter().map(|file| file.1.is_some()).collect::<Vec<_>>(), [true, false]);
         assert_eq!(fetch(URI, false, &settings, &Silent).unwrap(), fetched);
         assert_eq!(texts(&fetched), ["right", "other"]);
@@ -493,22 +505,64 @@ fn a_file_that_is_listed_twice_is_read_once() {
     assert!(error.to_string().contains("no usable list of files"), "{error}");
 }
 
-/// A list of pages that leads in a circle is rejected, and so are sizes with an overflowing sum.
+/// A page of a list of files, with a link to the next.
+fn page(next: &str, body: &str) -> Fault {
+    let link = format!("Link: <{next}>; rel=\"next\"\r\n");
+    Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n{link}\r\n{body}").into_bytes())
+}
+
+/// A list of pages that leads in a circle is rejected.
 #[test]
 fn a_list_of_files_that_does_not_end_is_no_list() {
     let folder = tempfile::tempdir().unwrap();
-    let (hub, settings) = hub(&[("a.jsonl", "{}", false), ("b.jsonl", "{}", false)], folder.path());
-    let page = |to: &str, body: &str| {
-        let link = format!("Link: </api/{to}>; rel=\"next\"\r\n");
-        Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n{link}\r\n{body}").into_bytes())
-    };
-    let uri = "hf://datasets/ns/poems/";
-    let answers = [Fault::Right, page("x", "[]"), page("y", "[]"), page("x", "[]")];
-    answers.into_iter().for_each(|answer| hub.fail(Part::Api, answer));
-    let error = fetch(uri, false, &settings, &Silent).unwrap_err();
+    let (hub, settings) = hub(&[("a.parquet", "a", false)], folder.path());
+    let node = format!("{{\"type\":\"file\",\"path\":\"a.parquet\",\"size\":1,\"oid\":\"{COMMIT}\"}}");
+    let body = format!("[{}]", vec![node; 2_600].join(","));
+    hub.fail(Part::Api, Fault::Right);
+    for _ in 0..9 {
+        hub.fail(Part::Api, page(&format!("{}/api/x", hub.endpoint), &body));
+    }
+    let error = fetch(URI, false, &settings, &Silent).unwrap_err();
     assert!(error.to_string().contains("no usable list of files"), "{error}");
-    assert_eq!(of(&hub.asked(), Part::Api).len(), 4);
+    assert_eq!(of(&hub.asked(), Part::Api).len(), 5, "it is not asked for ever");
+}
 
+/// A page that cannot be followed does not shorten the list: neither to a relative address, nor an empty one, nor to
+/// another host, which gets no request and so no token.
+#[test]
+fn a_list_of_files_that_ends_early_is_no_list() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_nonblocking(true).unwrap();
+    let elsewhere = format!("http://{}/api/x", other.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("a.parquet", "a", false), ("b.parquet", "b", false)], folder.path());
+    let node =
+        format!("[{{\"type\":\"file\",\"path\":\"a.parquet\",\"size\":1,\"oid\":\"{}\"}}]", git_hash(b"a"));
+    for (next, body) in [("/api/x", node.as_str()), (&format!("{}/api/x", hub.endpoint), "[]")] {
+        [Fault::Right, page(next, body)].into_iter().for_each(|answer| hub.fail(Part::Api, answer));
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+        assert!(error.to_string().contains("no usable list of files"), "{next}: {error}");
+    }
+    for fault in [
+        page(&elsewhere, &node),
+        Fault::Raw(
+            format!("HTTP/1.1 307 x\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+        ),
+    ] {
+        hub.fail(Part::Api, Fault::Right);
+        (0..3).for_each(|_| hub.fail(Part::Api, fault.clone()));
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
+        hub.forgive();
+    }
+    assert_eq!(other.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody comes");
+}
+
+/// Sizes with a sum that overflows are not trusted.
+#[test]
+fn sizes_that_nothing_has_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[], folder.path());
     let large = |name| {
         format!(
             "{{\"type\":\"file\",\"path\":\"{name}.parquet\",\"size\":{},\"oid\":\"{COMMIT}\"}}",
@@ -517,7 +571,24 @@ fn a_list_of_files_that_does_not_end_is_no_list() {
     };
     let tree = format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{},{}]", large("a"), large("b"));
     [Fault::Right, Fault::Raw(tree.into_bytes())].into_iter().for_each(|answer| hub.fail(Part::Api, answer));
-    assert_eq!(fetch(uri, false, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
+    assert_eq!(fetch(URI, false, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
+}
+
+/// Files that the hub stores by Xet are downloaded, read by ranges, and verified like all others.
+#[test]
+fn files_that_are_stored_by_xet_are_verified_like_others() {
+    let (bytes, texts, _) = two_columns();
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[], folder.path());
+    hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+    hub.store_by_xet();
+    assert!(streamed(&settings).unwrap() == texts);
+    hub.fail(Part::Files, Fault::Body(b"other bytes"));
+    fetch(URI, false, &settings, &Silent).unwrap_err();
+    let fetched = fetch(URI, false, &settings, &Silent).unwrap();
+    assert_eq!(fs::read(&fetched[0].0.0).unwrap(), bytes);
+    assert_eq!(fetched[0].1, Identity::Hub { commit: COMMIT.to_owned(), etag: sha256(&bytes) });
+    assert!(hub.asked().iter().all(|asked| !asked.line.contains("xet")), "its own protocol is not needed");
 }
 
 /// Each refusal is an error of the right kind, with advice.
@@ -579,23 +650,48 @@ fn dripping() -> String {
     address
 }
 
+/// A file without an end.
+struct Endless(u64);
+
+impl Sink for Endless {
+    fn missing(&mut self) -> crate::Result<Option<(u64, Option<u64>)>> {
+        Ok(Some((self.0, None)))
+    }
+
+    fn begin(&mut self, _head: &Head, _from: u64) -> Result<(), RequestError> {
+        Ok(())
+    }
+
+    fn append(&mut self, block: &[u8]) -> crate::Result<()> {
+        self.0 += crate::base::int::to_u64(block.len());
+        Ok(())
+    }
+}
+
 /// A server of this kind is given up, for complete bodies and for downloads.
 #[test]
 fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
     let patience = Patience { whole: Duration::from_millis(300), ..Patience::default() };
     let settings = HubSettings { endpoint: dripping(), patience, ..HubSettings::default() };
-    let http = Http::new(agent(&settings.patience), Server::Web, &settings, &|| false);
-    let url = format!("{}/list", settings.endpoint);
-    let refused = http.whole("a list", &url, 1 << 20).expect_err("it does not end");
+    let http = Http::new(Server::Web, None, &settings.patience, &settings.noted).unwrap();
+    let url = address(&format!("{}/list", settings.endpoint)).unwrap();
+    let list = Request::new(Method::GET, url.clone());
+    let refused = wait_for(&|| false, "a list", http.whole("a list", &list)).expect_err("it does not end");
     assert_eq!(refused.kind(), ErrorKind::Network, "{refused}");
-    let mut answer = http.get(&url, ByteSpan::default()).expect("it begins");
-    let slow = loop {
-        match answer.next() {
-            Ok(block) => assert!(block.is_some(), "it does not end"),
-            Err(trouble) => break trouble,
-        }
-    };
-    assert!(matches!(slow, RequestError::Refused { kind: ErrorKind::Network, .. }), "{slow:?}");
+    let mut endless = Endless(0);
+    let slow = wait_for(&|| false, "a file", http.fetch("a file", &url, &mut endless)).unwrap_err();
+    assert!(slow.kind() == ErrorKind::Network && slow.to_string().contains("it has sent"), "{slow}");
+}
+
+/// A connection without valid encryption is refused at once, without further attempts.
+#[test]
+fn a_server_that_is_not_trusted_is_not_asked_again() {
+    let address = dripping().replace("http://", "https://");
+    let patience = Patience { first_wait: Duration::from_secs(100), ..Patience::default() };
+    let settings = HubSettings { patience, ..HubSettings::default() };
+    let error = read(&format!("{address}/a.txt"), DocumentRule::File, &settings).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Network);
+    assert!(error.to_string().contains("the connection is not trusted"), "{error}");
 }
 
 /// A Parquet file with three row groups, a column of long texts, and an equally long second column.
@@ -797,300 +893,6 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
         assert_eq!(identity(name, one.clone(), ""), identity(name, one.clone(), ""), "{name}");
         assert_ne!(identity(name, one.clone(), ""), identity(name, two.clone(), ""), "{name}");
         assert_eq!(identity(name, one, "tag"), identity(name, two, "tag"), "{name}");
-    }
-}
-
-const TOKENIZER: &str = "hf://ns/poems";
-
-fn snapshot(cache: &Path, repository: &str) -> std::path::PathBuf {
-    cache.join(repository).join("snapshots").join(COMMIT)
-}
-
-/// The files of a tokenizer are downloaded together, once; other files of the repository are not.
-#[test]
-fn a_tokenizer_comes_with_what_lies_beside_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let files = [
-        ("README.md", "# a model", false),
-        ("config.json", "{\"model_type\": \"gpt2\"}", false),
-        ("merges.txt", "a b", false),
-        ("model.safetensors", "weights", true),
-        ("onnx/tokenizer_config.json", "{\"of\": \"another\"}", false),
-        ("special_tokens_map.json", "{}", false),
-        ("tokenizer.json", "{\"model\": {}}", true),
-        ("tokenizer_config.json", "{\"eos_token\": \"b\"}", false),
-        ("training.json", "{}", false),
-        ("vocab.json", "{\"a\": 1}", false),
-    ];
-    let (hub, settings) = hub(&files, folder.path());
-    let cached = snapshot(folder.path(), "models--ns--poems");
-    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
-    assert_eq!(path, cached.join("tokenizer.json"));
-    assert_eq!(fs::read(&path).unwrap(), b"{\"model\": {}}");
-    let mut found: Vec<_> = fs::read_dir(&cached)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    found.sort();
-    assert_eq!(
-        found,
-        [
-            "config.json",
-            "special_tokens_map.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "training.json"
-        ]
-    );
-    let asked = hub.asked();
-    assert!(asked[0].line.starts_with("GET /api/models/ns/poems/revision/main"), "{asked:?}");
-    assert!(of(&asked, Part::Files).iter().all(|asked| !asked.token), "the token is for the hub alone");
-    assert!(of(&asked, Part::Api).iter().all(|asked| asked.token));
-
-    tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
-    assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
-    let offline = HubSettings { offline: true, ..settings.clone() };
-    for name in [
-        TOKENIZER,
-        "hf://models/ns/poems",
-        &format!("{TOKENIZER}@{COMMIT}"),
-        "hf://ns/poems@main/tokenizer.json",
-    ] {
-        assert_eq!(tokenizer_path(name, &offline, &Silent).unwrap(), path, "{name}");
-    }
-    assert!(hub.asked().is_empty(), "offline asks nobody");
-    // Other files of the repository are downloaded when they are requested.
-    let pair = tokenizer_path("hf://ns/poems/vocab.json", &settings, &Silent).unwrap();
-    assert_eq!(pair, cached.join("vocab.json"));
-    assert!(cached.join("merges.txt").is_file());
-    let of_dataset = tokenizer_path("hf://datasets/ns/poems", &settings, &Silent).unwrap();
-    assert_eq!(of_dataset, snapshot(folder.path(), "datasets--ns--poems").join("tokenizer.json"));
-}
-
-/// Offline, a tokenizer that is not in the cache is an error, with advice how to get it otherwise.
-#[test]
-fn a_tokenizer_that_is_not_cached_is_missed_offline() {
-    let folder = tempfile::tempdir().unwrap();
-    let (hub, settings) = hub(&[("merges.txt", "a b", false), ("vocab.json", "{}", false)], folder.path());
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&said);
-    let noted: Note = Arc::new(move |line| lock(&heard).push(line.to_owned()));
-    let offline = HubSettings { offline: true, noted, ..settings.clone() };
-    let missed = |name: &str| {
-        let error = tokenizer_path(name, &offline, &Silent).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
-        assert!(
-            error.to_string().contains(name) && error.to_string().contains("is not in the cache"),
-            "{error}"
-        );
-        let help = error.help().unwrap_or_default().to_owned();
-        assert!(help.contains("HF_HUB_OFFLINE") && help.contains("hf download ns/"), "{help}");
-        help
-    };
-    assert!(missed(TOKENIZER).contains("hf download ns/poems tokenizer.json --local-dir"));
-    assert!(missed("hf://datasets/ns/poems/x.json").contains("poems x.json --repo-type dataset"));
-    assert!(hub.asked().is_empty(), "offline asks nobody");
-    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
-    assert_eq!(tokenizer_path(TOKENIZER, &offline, &Silent).unwrap(), path);
-    let said = std::mem::take(&mut *lock(&said)).join("\n");
-    assert!(said.contains("vocab.json of hf://ns/poems is used; the hub may have more files"), "{said}");
-    missed("hf://ns/poems@v2");
-    missed("hf://ns/poems/tokenizer.json");
-    // A dangling link does not count as a file.
-    fs::remove_file(fs::canonicalize(path).unwrap()).unwrap();
-    missed(TOKENIZER);
-}
-
-/// If a repository has no tokenizer, the error lists its files and mentions a folder that has one.
-#[test]
-fn what_a_repository_lacks_is_told_with_what_it_has() {
-    for (files, name, kind, says, help) in [
-        (&[][..], TOKENIZER, ErrorKind::Failed, "has no files", "tokenizer.json"),
-        (
-            &["README.md", "model.safetensors", "vocab.json"],
-            TOKENIZER,
-            ErrorKind::Failed,
-            "the files of the repository are README.md, model.safetensors, vocab.json",
-            "a model's page often says",
-        ),
-        (
-            &["tokenizer.json"],
-            "hf://ns/poems/x.json",
-            ErrorKind::Failed,
-            "the files of the repository are tokenizer.json",
-            "",
-        ),
-        (
-            &["model.bin", "tokenizer/tokenizer.json"],
-            TOKENIZER,
-            ErrorKind::Failed,
-            "the files of the repository are model.bin",
-            "name hf://ns/poems/tokenizer, which has one",
-        ),
-        (
-            &["a.tiktoken", "b.tiktoken"],
-            "hf://ns/poems@main",
-            ErrorKind::Usage,
-            "several tokenizers: a.tiktoken, b.tiktoken",
-            "name one of them, as hf://ns/poems@main/a.tiktoken",
-        ),
-        (
-            &["tokenizer.json"],
-            "hf://ns/poems@v9",
-            ErrorKind::Failed,
-            "RevisionNotFound",
-            "check the revision",
-        ),
-        (&["tokenizer.json"], "hf://ns/prose", ErrorKind::Failed, "RepoNotFound", "check the name"),
-        (&["../tokenizer.json", "tokenizer.json"], TOKENIZER, ErrorKind::Network, "points outside of", ""),
-        (&["\u{1b}[2J"], TOKENIZER, ErrorKind::Failed, "the files of the repository are \"\\u{1b}[2J\"", ""),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        let (hub, settings) = hub(&[], folder.path());
-        files.iter().for_each(|path| hub.put(COMMIT, path, "x", false));
-        let error = tokenizer_path(name, &settings, &Silent).unwrap_err();
-        assert_eq!(error.kind(), kind, "{files:?} {name}: {error}");
-        assert!(error.to_string().contains(says), "{files:?} {name}: {error}");
-        assert!(error.help().unwrap_or_default().contains(help), "{files:?} {name}: {:?}", error.help());
-        assert!(!folder.path().join("models--ns--poems").exists(), "nothing is left");
-    }
-}
-
-/// A refusal of the hub is an error with advice.
-#[test]
-fn a_hub_that_refuses_a_tokenizer_says_what_to_do() {
-    for (fault, kind, says) in [
-        (Fault::Status(401, ""), ErrorKind::Authorisation, "HF_TOKEN"),
-        (Fault::Status(403, "X-Error-Code: GatedRepo\r\n"), ErrorKind::Authorisation, "accept the terms"),
-        (
-            Fault::Status(404, "X-Error-Code: RepoNotFound\r\n"),
-            ErrorKind::Failed,
-            "check the name of the repository",
-        ),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        let (hub, settings) = hub(&[("tokenizer.json", "x", false)], folder.path());
-        hub.fail(Part::Api, fault.clone());
-        let error = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap_err();
-        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
-        assert!(error.help().unwrap_or_default().contains(says), "{fault:?}: {:?}", error.help());
-    }
-    // If the hub cannot be reached, the advice includes another way to get the tokenizer.
-    let folder = tempfile::tempdir().unwrap();
-    let (_hub, settings) = hub(&[], folder.path());
-    let nowhere = HubSettings { endpoint: "http://127.0.0.1:9".to_owned(), ..settings };
-    let error = tokenizer_path(TOKENIZER, &nowhere, &Silent).unwrap_err();
-    let help = error.help().unwrap_or_default();
-    assert!(error.kind() == ErrorKind::Network && help.contains("hf download ns/poems"), "{error} {help}");
-}
-
-/// An interrupted download continues, and its content is verified.
-#[test]
-fn a_cut_download_of_a_tokenizer_goes_on_and_is_verified() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = "0123456789".repeat(100);
-    let (hub, settings) = hub(&[("tokenizer.json", &text, true)], folder.path());
-    hub.fail(Part::Files, Fault::CutAfter(300));
-    let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
-    assert_eq!(fs::read_to_string(path).unwrap(), text);
-    let from: Vec<usize> = of(&hub.asked(), Part::Files).iter().map(|asked| asked.from).collect();
-    assert_eq!(from, [0, 300]);
-    let folder = tempfile::tempdir().unwrap();
-    let settings = HubSettings { cache: folder.path().to_owned(), ..settings };
-    hub.fail(Part::Files, Fault::Body(b"an error page"));
-    tokenizer_path(TOKENIZER, &settings, &Silent).unwrap_err();
-    assert!(!snapshot(folder.path(), "models--ns--poems").exists(), "what is wrong gets no name");
-}
-
-/// The name `gpt2` works offline, also with caches from before the repository had a namespace.
-#[test]
-fn gpt_2_is_known_by_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let hub = FakeHub::start("openai-community/gpt2");
-    hub.put(COMMIT, "tokenizer.json", "{}", false);
-    let settings = HubSettings {
-        endpoint: hub.endpoint.clone(),
-        cache: folder.path().to_owned(),
-        ..HubSettings::default()
-    };
-    let path = tokenizer_path("gpt2", &settings, &Silent).unwrap();
-    assert_eq!(path, snapshot(folder.path(), "models--openai-community--gpt2").join("tokenizer.json"));
-    hub.asked();
-    assert_eq!(tokenizer_path("gpt2", &settings, &Silent).unwrap(), path);
-    assert!(hub.asked().is_empty(), "it does not change");
-    // The name under which older programs cached it.
-    let of_old = snapshot(folder.path(), "models--gpt2").join("tokenizer.json");
-    fs::rename(folder.path().join("models--openai-community--gpt2"), folder.path().join("models--gpt2"))
-        .unwrap();
-    let offline = HubSettings { offline: true, ..settings };
-    assert_eq!(tokenizer_path("gpt2", &offline, &Silent).unwrap(), of_old);
-    assert_eq!(tokenizer_path("hf://gpt2", &offline, &Silent).unwrap(), of_old);
-}
-
-/// A file as OpenAI might publish it.
-const MADE_UP: RankFile = RankFile {
-    address: "https://openaipublic.blob.core.windows.net/encodings/made_up.tiktoken",
-    sha256: "48168fa99cb7e014e77dbf4af79fc5b2a50caac8e820883ea7326f88bc713ac9",
-};
-
-/// The SHA-1 of its address, which is its name in `tiktoken`'s cache.
-const MADE_UP_PLACE: &str = "4e2b067be011ef276af91dc65755fb4c9d668ad1";
-
-/// Rank files are stored like in `tiktoken`, and their hashes are verified.
-#[test]
-fn ranks_of_openai_are_kept_where_tiktoken_keeps_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let (hub, settings) = hub(&[], folder.path());
-    let cache = folder.path().join("data-gym-cache");
-    let settings =
-        HubSettings { ranks_endpoint: hub.endpoint.clone(), ranks_cache: cache.clone(), ..settings };
-    let offline = HubSettings { offline: true, ..settings.clone() };
-    let place = cache.join(MADE_UP_PLACE);
-
-    let missed = MADE_UP.fetch(&offline, &Silent).unwrap_err();
-    let help = missed.help().unwrap_or_default();
-    assert!(missed.to_string().starts_with("made_up is not in the cache"), "{missed}");
-    assert!(help.contains(MADE_UP.address) && help.contains("HF_HUB_OFFLINE"), "{help}");
-    assert!(help.contains("made_up.tiktoken") && help.contains("get_encoding(\"made_up\")"), "{help}");
-
-    hub.fail(Part::Resolve, Fault::Body(b"other bytes"));
-    let wrong = MADE_UP.fetch(&settings, &Silent).unwrap_err();
-    assert!(wrong.kind() == ErrorKind::Network && wrong.to_string().contains("SHA-256"), "{wrong}");
-    hub.fail(Part::Resolve, Fault::Status(404, ""));
-    let gone = MADE_UP.fetch(&settings, &Silent).unwrap_err();
-    assert!(gone.help().is_some_and(|help| help.contains(MADE_UP.address)), "{gone}");
-    assert!(!place.exists(), "what is wrong is not kept");
-    hub.asked();
-
-    hub.fail(Part::Resolve, Fault::Body(b"made up"));
-    assert_eq!(MADE_UP.fetch(&settings, &Silent).unwrap(), place);
-    assert_eq!(fs::read(&place).unwrap(), b"made up");
-    let asked = hub.asked();
-    assert_eq!(asked[0].line, "GET /encodings/made_up.tiktoken");
-    assert!(asked.iter().all(|asked| !asked.token), "the hub's token is for the hub alone");
-    for settings in [&settings, &offline] {
-        assert_eq!(MADE_UP.fetch(settings, &Silent).unwrap(), place);
-    }
-    assert!(hub.asked().is_empty(), "nothing is downloaded again");
-
-    fs::write(&place, "damaged").unwrap();
-    let other = MADE_UP.fetch(&offline, &Silent).unwrap_err();
-    assert!(other.to_string().contains("differs from the file that OpenAI publishes"), "{other}");
-    hub.fail(Part::Resolve, Fault::Body(b"made up"));
-    MADE_UP.fetch(&settings, &Silent).unwrap();
-    assert_eq!(fs::read(&place).unwrap(), b"made up");
-}
-
-/// Offline, a missing rank file is an error that names the encoding.
-#[test]
-fn ranks_that_nobody_has_are_told_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let ranks_cache = folder.path().join("cache");
-    let offline = HubSettings { offline: true, ranks_cache, ..HubSettings::default() };
-    for name in KNOWN_TOKENIZERS.into_iter().filter(|name| *name != "gpt2") {
-        let error = tokenizer_path(name, &offline, &Silent).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("{name} is not in the cache")), "{error}");
-        assert_eq!(error.kind(), ErrorKind::Network);
     }
 }
 

@@ -4,24 +4,22 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use ::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, Date32Array, Date64Array, Decimal128Array,
+    DictionaryArray, FixedSizeListArray, FixedSizeListBuilder, Float32Array, Float64Array, Int8Array,
+    Int32Array, Int64Array, Int64Builder, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
+    MapBuilder, NullArray, RecordBatch, StringArray, StringBuilder, StringViewArray, StructArray,
+    Time32MillisecondArray, Time64MicrosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    UInt8Array, UInt32Array, UInt64Array,
+};
+use ::arrow::buffer::{NullBuffer, OffsetBuffer};
+use ::arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int32Type, Int64Type};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, Encoding};
 use ::parquet::data_type::{ByteArray, ByteArrayType};
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::parser::parse_message_type;
-use arrow_array::builder::{FixedSizeListBuilder, Int64Builder, MapBuilder, StringBuilder};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int32Type, Int64Type};
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, Date32Array, Date64Array, Decimal128Array,
-    DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array,
-    LargeBinaryArray, LargeListArray, LargeStringArray, ListArray, NullArray, RecordBatch, StringArray,
-    StringViewArray, StructArray, Time32MillisecondArray, Time64MicrosecondArray, TimestampMicrosecondArray,
-    TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array,
-};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, FieldRef};
 use proptest::prelude::*;
 
 use super::*;
@@ -63,7 +61,7 @@ fn kinds() -> Vec<(&'static str, ArrayRef)> {
 /// A table with a column for each of these types, one nested twice, and numbers and lists between them.
 fn kinds_table() -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(10..16));
-    let lists = ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(
+    let lists = ListArray::from_iter_primitive::<::arrow::datatypes::Int64Type, _, _>(
         (0..6).map(|n| Some((0..n).map(Some).collect::<Vec<_>>())),
     );
     let lists: ArrayRef = Arc::new(lists);
@@ -181,8 +179,8 @@ fn text_that_is_no_utf8_is_legal_in_a_column_of_strings_too() {
 fn arrow_files_and_streams_give_the_same() {
     let folder = folder();
     let table = kinds_table();
-    let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
-    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut file = ::arrow::ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = ::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
     for part in [table.slice(0, 4), table.slice(4, 2)] {
         file.write(&part).unwrap();
         stream.write(&part).unwrap();
@@ -220,8 +218,8 @@ fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
     for column in columns {
         let columns = [("before", column.clone()), ("text", column.clone()), ("after", column)];
         let table = RecordBatch::try_from_iter(columns).expect("columns of one length");
-        let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
-        let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+        let mut file = ::arrow::ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+        let mut stream = ::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
         file.write(&table).unwrap();
         stream.write(&table).unwrap();
         for bytes in [file.into_inner().unwrap(), stream.into_inner().unwrap()] {
@@ -255,7 +253,7 @@ fn passes_columns(path: &Path) {
         let batches = batches(&*source).unwrap();
         let parts: Vec<RecordBatch> = batches.iter().filter_map(|batch| batch.columns.clone()).collect();
         let schema = source.columns().expect("columns were asked for");
-        let all = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).expect("one schema");
+        let all = ::arrow::compute::concat_batches(&parts[0].schema(), &parts).expect("one schema");
         assert_eq!(documents(batches.into_iter().map(Ok)).unwrap(), expected());
         for name in passed {
             let (found, wanted) = (all.column_by_name(name), table.column_by_name(name));
@@ -465,18 +463,18 @@ fn structs(fields: Vec<(FieldRef, ArrayRef)>) -> ArrayRef {
 }
 
 fn lists(item: FieldRef, items: &ArrayRef) -> ArrayRef {
-    let offsets = arrow_buffer::OffsetBuffer::from_lengths([items.len()]);
+    let offsets = ::arrow::buffer::OffsetBuffer::from_lengths([items.len()]);
     array(ListArray::new(item, offsets, Arc::clone(items), None))
 }
 
 fn large_lists(item: FieldRef, items: &ArrayRef) -> ArrayRef {
-    let offsets = arrow_buffer::OffsetBuffer::from_lengths([items.len()]);
+    let offsets = ::arrow::buffer::OffsetBuffer::from_lengths([items.len()]);
     array(LargeListArray::new(item, offsets, Arc::clone(items), None))
 }
 
 fn maps(names: [&str; 3]) -> ArrayRef {
     let [entry, key, value] = names.map(str::to_owned);
-    let names = arrow_array::builder::MapFieldNames { entry, key, value };
+    let names = ::arrow::array::MapFieldNames { entry, key, value };
     let mut maps = MapBuilder::new(Some(names), StringBuilder::new(), Int64Builder::new());
     maps.keys().append_value("k");
     maps.values().append_value(7);
@@ -515,12 +513,11 @@ fn alike() -> Vec<(&'static str, [ArrayRef; 2], ArrayRef)> {
     let only = |name, value| {
         structs(vec![(field(name, &DataType::Utf8, true), array(StringArray::from(vec![value])))])
     };
-    let both = |arrays: [&ArrayRef; 2]| {
-        arrow_select::concat::concat(&arrays.map(|array| &**array)).expect("one type")
-    };
+    let both =
+        |arrays: [&ArrayRef; 2]| ::arrow::compute::concat(&arrays.map(|array| &**array)).expect("one type");
     let twice = |array: &ArrayRef| both([array, array]);
     let nothing = || array(NullArray::new(1));
-    let no = |of: &ArrayRef| arrow_array::new_null_array(of.data_type(), 1);
+    let no = |of: &ArrayRef| ::arrow::array::new_null_array(of.data_type(), 1);
     let nested = |inner: &ArrayRef| structs(vec![(item("u", inner), Arc::clone(inner))]);
     vec![
         ("nothing and text", [nothing(), text()], both([&no(&text()), &text()])),
@@ -659,7 +656,7 @@ fn in_parquet(folder: &Path, columns: &[ArrayRef]) {
 fn in_arrow(folder: &Path, columns: &[ArrayRef]) {
     for (column, name) in columns.iter().zip(["a", "b", "c"]) {
         let table = two_columns(name, column);
-        let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+        let mut file = ::arrow::ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
         file.write(&table).unwrap();
         written(folder, &format!("{name}.arrow"), file.into_inner().unwrap());
     }
@@ -674,8 +671,8 @@ fn passed(spec: &SourceSpec) -> Result<(RecordBatch, Vec<String>)> {
     let context = OpenContext::new(&Silent);
     let source = open(spec, 0, &context)?;
     let parts: Vec<RecordBatch> = batches(&*source)?.into_iter().filter_map(|batch| batch.columns).collect();
-    let all = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).expect("one schema");
-    let types = |schema: &arrow_schema::Schema| -> Vec<_> {
+    let all = ::arrow::compute::concat_batches(&parts[0].schema(), &parts).expect("one schema");
+    let types = |schema: &::arrow::datatypes::Schema| -> Vec<_> {
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
     };
     assert_eq!(types(&all.schema()), types(&source.columns().expect("columns were asked for")));
@@ -829,10 +826,10 @@ fn a_name_of_two_columns_is_refused() {
     let fields: Vec<FieldRef> =
         columns.iter().map(|(name, column)| field(name, column.data_type(), true)).collect();
     let arrays = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
-    let table = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), arrays).unwrap();
+    let table = RecordBatch::try_new(Arc::new(::arrow::datatypes::Schema::new(fields)), arrays).unwrap();
     let folder = folder();
     let parquet = parquet_file(folder.path().join("a.parquet"), &table, WriterProperties::default());
-    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = ::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
     stream.write(&table).unwrap();
     let stream = written(folder.path(), "a.arrows", stream.into_inner().unwrap());
     for path in [parquet, stream] {
@@ -918,8 +915,8 @@ fn nested_table() -> RecordBatch {
 
 /// Files with the same rows in every format that has columns.
 fn files(folder: &Path, table: &RecordBatch, lines: &str) -> Vec<std::path::PathBuf> {
-    let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
-    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut file = ::arrow::ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = ::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
     file.write(table).unwrap();
     stream.write(table).unwrap();
     vec![
@@ -989,7 +986,7 @@ fn fields_of_structs_pass_through_beside_any_text() {
                 let schema = source.columns().unwrap();
                 let parts: Vec<_> =
                     batches(&*source).unwrap().into_iter().map(|batch| batch.columns.unwrap()).collect();
-                let found = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+                let found = ::arrow::compute::concat_batches(&parts[0].schema(), &parts).unwrap();
                 let column = |name| crate::source::cast::views(found.column_by_name(name).unwrap()).unwrap();
                 let bytes = |text: Option<&'static str>| text.map(str::as_bytes);
                 assert!(column("meta.lang").iter().eq([bytes(Some("fr")), None, None, None]), "{path:?}");
@@ -1065,7 +1062,7 @@ fn what_is_no_text_says_how_it_is_one() {
 fn long_texts_are_put_together_within_a_batch() {
     const ROWS: usize = 500;
     let long = "a licence ".repeat(10_000);
-    let shared: arrow_array::DictionaryArray<arrow_array::types::Int32Type> =
+    let shared: ::arrow::array::DictionaryArray<::arrow::datatypes::Int32Type> =
         std::iter::repeat_n(&*long, ROWS).collect();
     let columns: [(&str, ArrayRef); 2] = [
         ("text", Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| row.to_string())))),
@@ -1131,7 +1128,7 @@ fn a_cut_file_is_an_error_at_every_length() {
 /// marker at the end is optional.
 #[test]
 fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
+    use ::arrow::ipc::writer::{FileWriter, StreamWriter};
 
     let table = text_table();
     let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
@@ -1165,8 +1162,8 @@ fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
 /// Arrow data in big-endian byte order is rejected with the reason.
 #[test]
 fn arrow_data_in_the_other_byte_order_is_an_error() {
-    use arrow_ipc::convert::IpcSchemaEncoder;
-    use arrow_ipc::{Endianness, FooterBuilder, MessageBuilder, MessageHeader, SchemaBuilder};
+    use ::arrow::ipc::convert::IpcSchemaEncoder;
+    use ::arrow::ipc::{Endianness, FooterBuilder, MessageBuilder, MessageHeader, SchemaBuilder};
 
     let folder = folder();
     for in_file in [false, true] {
@@ -1254,7 +1251,7 @@ proptest! {
     /// Flipped bits in Arrow data never cause a panic.
     #[test]
     fn flipped_arrow_bytes_never_panic(at in any::<prop::sample::Index>(), flip in 1_u8..) {
-        let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &text_table().schema()).unwrap();
+        let mut writer = ::arrow::ipc::writer::FileWriter::try_new(Vec::new(), &text_table().schema()).unwrap();
         writer.write(&text_table()).unwrap();
         let mut bytes = writer.into_inner().unwrap();
         let at = at.index(bytes.len());
@@ -1268,9 +1265,8 @@ proptest! {
 /// Tables without text that take almost no space in a file, each with the name of its text column. A second column
 /// can be passed through.
 fn many_nulls() -> [(RecordBatch, &'static str); 3] {
-    use arrow_array::types::Int8Type;
-    use arrow_array::{DictionaryArray, Int8Array, NullArray, StructArray};
-    use arrow_schema::{DataType, Field};
+    use ::arrow::array::{DictionaryArray, Int8Array, NullArray, StructArray};
+    use ::arrow::datatypes::{DataType, Field, Int8Type};
 
     let nulls = |rows| -> ArrayRef { Arc::new(NullArray::new(rows)) };
     let table = |text: ArrayRef| {
@@ -1285,7 +1281,7 @@ fn many_nulls() -> [(RecordBatch, &'static str); 3] {
 
 /// The table in both Arrow formats.
 fn as_file_and_stream(table: &RecordBatch) -> [Vec<u8>; 2] {
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
+    use ::arrow::ipc::writer::{FileWriter, StreamWriter};
 
     let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
     let mut stream = StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
@@ -1298,8 +1294,8 @@ fn as_file_and_stream(table: &RecordBatch) -> [Vec<u8>; 2] {
 /// documents as untyped nulls can declare, could not be allocated.
 #[test]
 fn sizes_that_arrow_data_declares_are_not_believed() {
-    use arrow_ipc::CompressionType;
-    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    use ::arrow::ipc::CompressionType;
+    use ::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 
     let folder = folder();
     for (nulls, column) in many_nulls() {
@@ -1393,7 +1389,7 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
 /// not.
 #[test]
 fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
+    use ::arrow::ipc::writer::{FileWriter, StreamWriter};
 
     let (folder, table) = (folder(), text_table());
     let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
@@ -1518,9 +1514,9 @@ mod changed {
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
 
+    use ::arrow::array::{ArrayRef, RecordBatch, StringArray};
+    use ::arrow::ipc::writer::{FileWriter, StreamWriter};
     use ::parquet::file::properties::WriterProperties;
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Tests of plain text, JSON Lines, JSON and tables, also compressed; of recognizing other data; and of listing files.
 
-use arrow_array::cast::AsArray;
+use ::arrow::array::AsArray;
 use proptest::prelude::*;
 
 use super::*;
@@ -836,12 +836,12 @@ fn long_windows_are_read_within_a_limit() {
 /// Concatenated Arrow streams with equal schemas are read as one; concatenated Arrow files are rejected.
 #[test]
 fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
-    use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
+    use ::arrow::array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
+    use ::arrow::ipc::writer::{FileWriter, StreamWriter};
 
     let table = |texts: &[&str]| {
         let column: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
-        let words: DictionaryArray<arrow_array::types::Int32Type> = texts.iter().copied().collect();
+        let words: DictionaryArray<::arrow::datatypes::Int32Type> = texts.iter().copied().collect();
         let words: ArrayRef = Arc::new(words);
         RecordBatch::try_from_iter([("text", column), ("word", words)]).unwrap()
     };
@@ -947,7 +947,7 @@ fn fields_of_jsonl_pass_through_as_text() {
     }
     let source = opened(&with_meta(&folder.path().join("rows.jsonl")), SMALL).unwrap();
     let schema = source.columns().expect("a column was asked for");
-    assert_eq!(schema.field(0).data_type(), &arrow_schema::DataType::Utf8View);
+    assert_eq!(schema.field(0).data_type(), &::arrow::datatypes::DataType::Utf8View);
 }
 
 /// A line with an invalid field adds neither a text nor a value.

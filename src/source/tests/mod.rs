@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use ::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use ::arrow::datatypes::Int64Type;
 
 use super::*;
 use crate::error::{ErrorKind, Result};
@@ -137,7 +136,7 @@ fn scripted(units: usize, read: ReadUnit) -> Arc<dyn Source> {
 }
 
 fn batch(unit: usize, row: u64, documents: &[&str]) -> Batch {
-    let documents = arrow_array::BinaryViewArray::from_iter_values(documents);
+    let documents = ::arrow::array::BinaryViewArray::from_iter_values(documents);
     Batch { source: 0, unit, first_row: row, documents, columns: None, continued: false, open: false }
 }
 
@@ -408,8 +407,8 @@ fn read_failing(format: Format, bytes: &[u8], code: i32) -> (Result<Texts>, u64)
 /// An error of the system ends the run even if bad input is skipped.
 #[test]
 fn what_the_system_fails_at_is_not_left_out() {
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
-    use arrow_ipc::writer::StreamWriter;
+    use ::arrow::array::{ArrayRef, RecordBatch, StringArray};
+    use ::arrow::ipc::writer::StreamWriter;
 
     let rows: ArrayRef = Arc::new(StringArray::from_iter_values((0..2_000).map(|row| format!("row {row}"))));
     let table = RecordBatch::try_from_iter([("text", rows)]).expect("one column");
@@ -446,9 +445,9 @@ fn what_the_system_fails_at_is_not_left_out() {
 /// Data that is read as a whole and exceeds the limit is rejected before memory is allocated, and is not skipped.
 #[test]
 fn what_is_read_as_a_whole_keeps_within_the_limit() {
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
-    use arrow_ipc::CompressionType;
-    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    use ::arrow::array::{ArrayRef, RecordBatch, StringArray};
+    use ::arrow::ipc::CompressionType;
+    use ::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 
     let rows: ArrayRef = Arc::new(StringArray::from_iter_values(["short".to_owned(), "0".repeat(9_000_000)]));
     let table = RecordBatch::try_from_iter([("text", rows)]).expect("one column");

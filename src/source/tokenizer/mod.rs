@@ -1,19 +1,66 @@
 //! Tokenizers by name: finds a tokenizer locally, on the hub, or among the files that OpenAI publishes.
 
+#[cfg(feature = "hub")]
+mod files;
+#[cfg(feature = "hub")]
+mod ranks;
+
+#[cfg(test)]
+#[cfg(feature = "hub")]
+#[path = "tests.rs"]
+mod hub_tests;
+
 use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::remote::HubSettings;
 #[cfg(feature = "hub")]
-use super::tokenizer::PUBLISHED;
+use super::remote::RepoRequest;
 #[cfg(feature = "hub")]
-use super::tokenizer::with_elsewhere;
-use super::{HubSettings, RemoteError, repository};
-#[cfg(feature = "hub")]
-use super::{cache, hub};
+use crate::base::int::ByteCount;
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
+
+/// The ways in which a tokenizer cannot be found by its name or address.
+#[derive(Debug, thiserror::Error)]
+enum TokenizerError {
+    /// An address with a scheme is neither `hf://` nor that of a known rank file.
+    #[error("{address} is not an address of a tokenizer")]
+    Address { address: String },
+    /// No file of the repository, or of the folder in it, is a tokenizer. `files` is part of the message.
+    #[error("{uri} has no tokenizer that can be read: {files}")]
+    #[cfg(feature = "hub")]
+    NoTokenizer { uri: String, files: String },
+    /// The user must name one of these files.
+    #[error("{uri} has several tokenizers: {files}")]
+    #[cfg(feature = "hub")]
+    SeveralTokenizers { uri: String, files: String },
+    /// A file of a tokenizer is too large. It is not downloaded.
+    #[error("{path} of {uri} has {bytes}, and the limit of a tokenizer file is {limit}")]
+    #[cfg(feature = "hub")]
+    TooLong { uri: String, path: String, bytes: ByteCount, limit: ByteCount },
+    /// A rank file is not cached, and the network must not be used.
+    #[error("{name} is not in the cache {}", path.display())]
+    #[cfg(feature = "hub")]
+    NoRanks { name: String, path: PathBuf },
+    /// A rank file in the cache has a wrong hash, and the network must not be used.
+    #[error("{name} in the cache differs from the file that OpenAI publishes: {}", path.display())]
+    #[cfg(feature = "hub")]
+    OtherRanks { name: String, path: PathBuf },
+    /// A server has sent a rank file with a wrong hash.
+    #[error("{url} did not arrive completely: its SHA-256 is {found}, not {expected}")]
+    #[cfg(feature = "hub")]
+    WrongRanks { url: String, found: String, expected: &'static str },
+}
+
+impl TokenizerError {
+    /// The error of this kind.
+    fn with(self, kind: ErrorKind) -> Error {
+        Error::new(kind, self)
+    }
+}
 
 /// Known names of tokenizers and their addresses.
 const NAMED: [(&str, &str); 5] = [
@@ -101,7 +148,7 @@ fn unknown(text: &str) -> String {
 /// The address is not one of a tokenizer, or the file cannot be downloaded.
 #[cfg(feature = "hub")]
 fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
-    if let Some(ranks) = PUBLISHED.iter().find(|ranks| ranks.address == address) {
+    if let Some(ranks) = ranks::PUBLISHED.iter().find(|ranks| ranks.address == address) {
         return ranks.fetch(hub, observer);
     }
     if !address.starts_with("hf://") {
@@ -109,38 +156,28 @@ fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<Pa
     }
     if address == GPT2 {
         // GPT-2's tokenizer does not change, so the hub need not be asked about a cached one.
-        let silent = |_: &str| ();
-        let cached = [GPT2, GPT2_OF_OLD].into_iter().find_map(|uri| {
-            let wanted = repository::RepoRequest::parse_tokenizer(uri).ok()?;
-            cache::Cache::of(&wanted, hub).tokenizer(&wanted, &silent).ok()
-        });
+        let cached = [GPT2, GPT2_OF_OLD]
+            .into_iter()
+            .find_map(|uri| files::cached(&RepoRequest::parse_tokenizer(uri).ok()?, hub, &|_| ()).ok());
         if let Some(path) = cached {
             return Ok(path);
         }
     }
-    let wanted = repository::RepoRequest::parse_tokenizer(address)?;
-    let cache = cache::Cache::of(&wanted, hub);
-    if hub.offline {
-        cache.tokenizer(&wanted, &*hub.noted)
-    } else {
-        hub::fetch_tokenizer(&wanted, &cache, hub, observer).map_err(|error| with_elsewhere(error, &wanted))
-    }
+    files::fetch(&RepoRequest::parse_tokenizer(address)?, hub, observer)
 }
 
 /// Fails, because this build lacks the hub's client.
 #[cfg(not(feature = "hub"))]
 fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<PathBuf> {
-    if address.starts_with("hf://") {
-        repository::RepoRequest::parse_tokenizer(address)?;
-    } else if !NAMED.iter().any(|(_, known)| *known == address) {
+    if !address.starts_with("hf://") && !NAMED.iter().any(|(_, known)| *known == address) {
         return Err(no_address(address));
     }
-    Err(super::without(address, "the hub", super::WITH_HUB))
+    Err(super::remote::without(address))
 }
 
 /// The error that an address is not one of the hub, with the correct address if it can be derived.
 fn no_address(address: &str) -> Error {
-    let error = RemoteError::TokenizerAddress { address: shown_uri(address) }.with(ErrorKind::Usage);
+    let error = TokenizerError::Address { address: shown_uri(address) }.with(ErrorKind::Usage);
     let of_hub = address.strip_prefix("https://huggingface.co/").map(|rest| rest.trim_end_matches('/'));
     match of_hub.filter(|rest| !rest.is_empty()) {
         Some(rest) => error.with_help(format!("write {}", as_uri(rest))),
@@ -173,13 +210,18 @@ mod tests {
         #[cfg(feature = "hub")]
         assert_eq!(
             NAMED[1..].iter().map(|(_, address)| *address).collect::<Vec<_>>(),
-            PUBLISHED.map(|ranks| ranks.address)
+            ranks::PUBLISHED.map(|ranks| ranks.address)
         );
     }
 
     /// Each wrong address is answered with the form that would be right.
     #[test]
     fn addresses_that_are_none_of_a_tokenizer_are_refused() {
+        let refused = |address: &str, help: &str| {
+            let error = tokenizer_path(address, &HubSettings::default(), &Silent).expect_err(address);
+            assert_eq!(error.kind(), ErrorKind::Usage, "{address}");
+            assert!(error.help().is_some_and(|said| said.starts_with(help)), "{address}: {:?}", error.help());
+        };
         for (address, help) in [
             ("https://huggingface.co/Qwen/Qwen3-8B", "write hf://Qwen/Qwen3-8B"),
             ("https://huggingface.co/a/b/tree/main", "write hf://a/b"),
@@ -188,6 +230,11 @@ mod tests {
             ("https://huggingface.co/datasets/a/b/", "write hf://datasets/a/b"),
             ("https://example.com/tokenizer.json", "download the file"),
             ("s3://bucket/tokenizer.json", "download the file"),
+        ] {
+            refused(address, help);
+        }
+        #[cfg(feature = "hub")]
+        for (address, help) in [
             ("hf://", "write hf://NAMESPACE/NAME"),
             ("hf://datasets/a", "write hf://NAMESPACE/NAME"),
             ("hf://spaces/a/b", "write hf://NAMESPACE/NAME"),
@@ -196,9 +243,7 @@ mod tests {
             ("hf://../b", "write hf://NAMESPACE/NAME"),
             ("hf://..", "write hf://NAMESPACE/NAME"),
         ] {
-            let error = tokenizer_path(address, &HubSettings::default(), &Silent).expect_err(address);
-            assert_eq!(error.kind(), ErrorKind::Usage, "{address}");
-            assert!(error.help().is_some_and(|said| said.starts_with(help)), "{address}: {:?}", error.help());
+            refused(address, help);
         }
     }
 

@@ -1,20 +1,12 @@
-//! Selects the files of a repository that belong to its tokenizer, and downloads the rank files that OpenAI publishes
-//! into the cache of Python's `tiktoken`.
+//! Selects the files of a repository that belong to its tokenizer, and gets them from the hub or its cache.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use sha1::{Digest as _, Sha1};
-
-use super::http::{Http, Server, agent};
-use super::repository::{RepoFile, RepoKind, RepoRequest};
-use super::{HubSettings, RemoteError};
-use crate::base::atomic_file::publish_bytes;
-use crate::base::folder_of;
+use super::TokenizerError;
 use crate::base::int::ByteCount;
-use crate::base::integrity::{hex, sha256};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::observer::Observer;
+use crate::source::remote::{Cache, HubSettings, RepoFile, RepoKind, RepoRequest, fetch_chosen};
 
 /// Files that each are a complete tokenizer, in order of preference.
 const SINGLE_FILES: [&str; 2] = ["tokenizer.json", "tekken.json"];
@@ -41,16 +33,16 @@ const LISTED: usize = 20;
 
 /// The files of a tokenizer in a repository.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TokenizerFiles<'a> {
+struct TokenizerFiles<'a> {
     /// The main file, which is the one to open.
-    pub(super) main: &'a str,
+    main: &'a str,
     /// The files that belong to it, in the same folder.
-    pub(super) companions: Vec<&'a str>,
+    companions: Vec<&'a str>,
 }
 
 /// The reason that no tokenizer was selected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotChosen {
+enum NotChosen {
     /// The folder has none. `files` are those of the repository; `elsewhere` is another folder that has one, if any.
     Nothing { files: Vec<String>, elsewhere: Option<String> },
     /// The folder has several, and one must be named.
@@ -65,7 +57,7 @@ pub(super) enum NotChosen {
 ///
 /// # Errors
 /// The reason that no tokenizer was selected.
-pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<TokenizerFiles<'a>, NotChosen> {
+fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<TokenizerFiles<'a>, NotChosen> {
     if let Some(&file) = files.iter().find(|file| Some(**file) == asked) {
         return Ok(with_companions(files, file));
     }
@@ -128,7 +120,7 @@ fn with_companions<'a>(files: &[&'a str], main: &'a str) -> TokenizerFiles<'a> {
 }
 
 /// Whether a file is a complete tokenizer without other files.
-pub(super) fn is_complete_alone(file: &str) -> bool {
+fn is_complete_alone(file: &str) -> bool {
     SINGLE_FILES.iter().any(|whole| file.rsplit('/').next() == Some(whole))
 }
 
@@ -136,9 +128,9 @@ pub(super) fn is_complete_alone(file: &str) -> bool {
 ///
 /// # Errors
 /// A file exceeds the limit.
-pub(super) fn check_sizes(wanted: &RepoRequest, files: &[&RepoFile]) -> Result<()> {
+fn check_sizes(wanted: &RepoRequest, files: &[&RepoFile]) -> Result<()> {
     let Some(file) = files.iter().find(|file| file.bytes > MAX_BYTES) else { return Ok(()) };
-    let error = RemoteError::TooLong {
+    let error = TokenizerError::TooLong {
         uri: wanted.uri.clone(),
         path: excerpt(&file.path),
         bytes: ByteCount(file.bytes),
@@ -161,8 +153,61 @@ fn elsewhere(wanted: &RepoRequest) -> String {
     )
 }
 
+/// Downloads a tokenizer, unless the cache has it, and returns the path of its main file.
+///
+/// Files beside the main one are downloaded as well, because other programs expect them there.
+///
+/// # Errors
+/// The repository has no tokenizer at the path, or several; or the files cannot be downloaded, or are not in the cache
+/// while the hub is not to be asked.
+pub(super) fn fetch(
+    wanted: &RepoRequest,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> Result<PathBuf> {
+    let found = match settings.offline {
+        true => cached(wanted, settings, &*settings.noted),
+        false => fetch_chosen(wanted, settings, observer, |files| chosen(wanted, files)),
+    };
+    found.map_err(|error| with_elsewhere(error, wanted))
+}
+
+/// The files of the tokenizer, the main one last: if it is in the cache, so are the others.
+///
+/// # Errors
+/// Those of [`choose`]; or a file is too large.
+fn chosen<'f>(wanted: &RepoRequest, files: &'f [RepoFile]) -> Result<Vec<&'f RepoFile>> {
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let chosen = choose(&paths, wanted.path.as_deref()).map_err(|unchosen| unchosen.error(wanted))?;
+    let paths = chosen.companions.iter().chain([&chosen.main]);
+    let needed: Vec<&RepoFile> =
+        paths.filter_map(|path| files.iter().find(|file| file.path == *path)).collect();
+    check_sizes(wanted, &needed)?;
+    Ok(needed)
+}
+
+/// The main file of a tokenizer in the cache, without asking the hub.
+///
+/// `noted` receives a note if files beside the main one may be missing.
+///
+/// # Errors
+/// The cache lacks the revision, or has no tokenizer there.
+pub(super) fn cached(wanted: &RepoRequest, settings: &HubSettings, noted: &dyn Fn(&str)) -> Result<PathBuf> {
+    let cache = Cache::of(wanted, settings);
+    for (commit, paths) in cache.complete_files(wanted)? {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let Ok(chosen) = choose(&paths, wanted.path.as_deref()) else { continue };
+        if !is_complete_alone(chosen.main) {
+            let unknown = "the hub may have more files beside it";
+            noted(&format!("offline: {} of {} is used; {unknown}", chosen.main, wanted.uri));
+        }
+        return Ok(cache.snapshot(&commit, chosen.main));
+    }
+    Err(cache.not_cached(wanted.uri.clone()))
+}
+
 /// Adds this advice to an error of the network.
-pub(super) fn with_elsewhere(error: Error, wanted: &RepoRequest) -> Error {
+fn with_elsewhere(error: Error, wanted: &RepoRequest) -> Error {
     let Some(help) = error.help().filter(|_| error.kind() == ErrorKind::Network) else { return error };
     let help = format!("{help}; or {}", elsewhere(wanted));
     error.with_help(help)
@@ -170,7 +215,7 @@ pub(super) fn with_elsewhere(error: Error, wanted: &RepoRequest) -> Error {
 
 impl NotChosen {
     /// The error, with advice on which path to give.
-    pub(super) fn error(self, wanted: &RepoRequest) -> Error {
+    fn error(self, wanted: &RepoRequest) -> Error {
         let uri = wanted.uri.clone();
         let prefix = format!("hf://{}{}", wanted.kind.prefix(), wanted.repository());
         let prefix = match &wanted.revision {
@@ -180,7 +225,7 @@ impl NotChosen {
         match self {
             NotChosen::Several(files) => {
                 let help = format!("name one of them, as {prefix}/{}", files[0]);
-                RemoteError::SeveralTokenizers { uri, files: listed(&files) }
+                TokenizerError::SeveralTokenizers { uri, files: listed(&files) }
                     .with(ErrorKind::Usage)
                     .with_help(help)
             }
@@ -196,7 +241,7 @@ impl NotChosen {
                     true => "the repository has no files".to_owned(),
                     false => format!("the files of the repository are {}", listed(&files)),
                 };
-                RemoteError::NoTokenizer { uri, files }.with(ErrorKind::Failed).with_help(help)
+                TokenizerError::NoTokenizer { uri, files }.with(ErrorKind::Failed).with_help(help)
             }
         }
     }
@@ -215,137 +260,6 @@ fn listed(files: &[String]) -> String {
 fn plain(file: &str) -> String {
     let is_plain = file.len() <= 100 && file.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c));
     if is_plain { file.to_owned() } else { excerpt(file) }
-}
-
-/// Maximum bytes of a file. The largest has 3.6 MB.
-const MAX_RANKS_BYTES: usize = 16 << 20;
-
-/// A file that OpenAI publishes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RankFile {
-    /// The address of the file.
-    pub(super) address: &'static str,
-    /// The SHA-256 of its content in hex, which `tiktoken` checks too.
-    pub(super) sha256: &'static str,
-}
-
-/// The files of `tiktoken`'s encodings.
-pub(super) const PUBLISHED: [RankFile; 4] = [
-    RankFile {
-        address: "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken",
-        sha256: "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    },
-    RankFile {
-        address: "https://openaipublic.blob.core.windows.net/encodings/p50k_base.tiktoken",
-        sha256: "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
-    },
-    RankFile {
-        address: "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken",
-        sha256: "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    },
-    RankFile {
-        address: "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
-        sha256: "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    },
-];
-
-impl RankFile {
-    /// The name of the encoding.
-    fn name(&self) -> &'static str {
-        self.address.rsplit(['/', '.']).nth(1).unwrap_or_default()
-    }
-
-    /// The path in `tiktoken`'s cache: the SHA-1 of the published address, even if another server sent the file.
-    fn path(&self, cache: &Path) -> PathBuf {
-        cache.join(hex(&Sha1::digest(self.address)))
-    }
-
-    /// Whether the cache has the right file.
-    ///
-    /// # Errors
-    /// The file exists and cannot be read.
-    fn cached(&self, path: &Path) -> Result<CachedRanks> {
-        use std::io::ErrorKind::NotFound;
-        match fs::read(path) {
-            Ok(bytes) if sha256(&bytes) == self.sha256 => Ok(CachedRanks::Right),
-            Ok(_) => Ok(CachedRanks::Other),
-            Err(cause) if cause.kind() == NotFound => Ok(CachedRanks::Nothing),
-            Err(cause) => Err(Error::io("read", path, cause)),
-        }
-    }
-
-    /// Advice on how to get the file otherwise.
-    fn alternatives(&self) -> String {
-        let name = self.name();
-        format!(
-            "download {} on a machine with a network and give its path, with the file name {name}.tiktoken; \
-             or let Python do it, with `tiktoken.get_encoding({name:?})`, and copy its cache \
-             (TIKTOKEN_CACHE_DIR)",
-            self.address
-        )
-    }
-
-    /// Downloads the file unless the cache has it, and returns its path. A file counts only if its hash is right.
-    ///
-    /// # Errors
-    /// The file cannot be downloaded or has a wrong hash, or the cache cannot be written.
-    pub(super) fn fetch(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
-        let path = self.path(&settings.ranks_cache);
-        let cached = self.cached(&path)?;
-        if matches!(cached, CachedRanks::Right) {
-            return Ok(path);
-        }
-        if settings.offline {
-            let error = match cached {
-                CachedRanks::Other => RemoteError::OtherRanks { name: self.name().to_owned(), path },
-                _ => RemoteError::NoRanks { name: self.name().to_owned(), path },
-            };
-            let help = format!("run it once online, without HF_HUB_OFFLINE; or {}", self.alternatives());
-            return Err(error.with(ErrorKind::Network).with_help(help));
-        }
-        let bytes = self.download(settings, observer)?;
-        let unwritable =
-            |error: Error| error.with_help("set TIKTOKEN_CACHE_DIR to a folder that can be written");
-        let folder = folder_of(&path);
-        fs::create_dir_all(folder).map_err(|cause| unwritable(Error::io("create", folder, cause)))?;
-        publish_bytes(&path, &bytes).map_err(unwritable)?;
-        Ok(path)
-    }
-
-    /// Downloads the file and checks its hash.
-    ///
-    /// # Errors
-    /// The file cannot be downloaded, or its hash is wrong. Except for an interruption, the error has advice on how
-    /// to get the file otherwise.
-    fn download(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<u8>> {
-        let endpoint = settings.ranks_endpoint.clone();
-        let path = self.address.splitn(4, '/').nth(3).unwrap_or_default();
-        let url = format!("{endpoint}/{path}");
-        let settings = HubSettings { endpoint, token: None, ..settings.clone() };
-        let stop = || observer.stopping();
-        let http = Http::new(agent(&settings.patience), Server::Web, &settings, &stop);
-        let alternatives = |error: Error| match error.kind() {
-            ErrorKind::Interrupted => error,
-            _ => error.with_help(format!("check the network; or {}", self.alternatives())),
-        };
-        let (_, bytes) = http.whole(&url, &url, MAX_RANKS_BYTES).map_err(alternatives)?;
-        let found = sha256(&bytes);
-        if found != self.sha256 {
-            let problem = format!("its SHA-256 is {found}, not {}", self.sha256);
-            return Err(alternatives(RemoteError::Broken { what: url, problem }.with(ErrorKind::Network)));
-        }
-        Ok(bytes)
-    }
-}
-
-/// What the cache has at the path of a file.
-enum CachedRanks {
-    /// The right file.
-    Right,
-    /// A different file.
-    Other,
-    /// No file.
-    Nothing,
 }
 
 #[cfg(test)]
