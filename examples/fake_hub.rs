@@ -1,5 +1,5 @@
 //! Serves the files of a folder as a dataset and as a model on a local imitation of the Hugging Face hub, to
-//! try programs without the network.
+//! try programs without the network. Commits that programs push are kept until it ends.
 //!
 //!     cargo run --example fake_hub -- FOLDER [--name NAMESPACE/NAME] [--rate BYTES_A_SECOND]
 //!

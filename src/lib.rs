@@ -68,7 +68,7 @@
 //! | --- | --- | --- |
 //! | `data` | [`source`], [`sample`], [`sink`], counts files, batches of documents: all that needs Arrow | yes |
 //! | `pipeline` | [`report`] and [`run`]: whole jobs by recipes | yes |
-//! | `hub` | datasets and tokenizers of the Hugging Face hub, web servers, and object stores | yes |
+//! | `hub` | the Hugging Face hub, web servers, and object stores | yes |
 //! | `cli` | the program | yes |
 
 // Some helpers of the lower stages are called by the higher ones alone.
@@ -80,6 +80,9 @@ pub mod error;
 pub mod base;
 /// Reports the progress of a run, and lets a program stop it.
 pub mod observer;
+/// Requests to other machines, for reading and publishing.
+#[cfg(feature = "data")]
+mod network;
 
 /// Version of this program. Output files record it, and their contents may depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -101,6 +104,8 @@ pub mod encode;
 pub mod sink;
 #[cfg(feature = "pipeline")]
 pub mod report;
+#[cfg(feature = "pipeline")]
+pub mod publish;
 #[cfg(feature = "pipeline")]
 pub mod run;
 

@@ -20,6 +20,8 @@ pub enum Stage {
     Encode,
     /// Reads an output again to check it. Amounts are bytes of files.
     Verify,
+    /// Uploads files of an output. Amounts are bytes of files.
+    Upload,
 }
 
 impl Stage {
@@ -33,13 +35,14 @@ impl Stage {
             Stage::Replay => "replay",
             Stage::Encode => "encode",
             Stage::Verify => "verify",
+            Stage::Upload => "upload",
         }
     }
 
     /// Unit of the amounts: `bytes`, `merges` or `positions`.
     pub fn unit(self) -> &'static str {
         match self {
-            Stage::Download | Stage::Count | Stage::Encode | Stage::Verify => "bytes",
+            Stage::Download | Stage::Count | Stage::Encode | Stage::Verify | Stage::Upload => "bytes",
             Stage::Prepare => "positions",
             Stage::Train | Stage::Replay => "merges",
         }

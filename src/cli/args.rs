@@ -134,6 +134,8 @@ pub(super) enum Command {
     Convert(ConvertArgs),
     /// Check an output folder against its manifest
     Verify(VerifyArgs),
+    /// Publish a tokenizer or token ids on the Hugging Face hub
+    Push(PushArgs),
     /// Check on data that each merge of a tokenizer was the best
     VerifyMerges(VerifyMergesArgs),
     /// Time the encoding of documents held in memory
@@ -161,7 +163,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday commands", &["run", "train", "encode", "decode", "tokens"]),
     (
         "Commands that look, compare and check",
-        &["plan", "inspect", "compare", "convert", "verify", "verify-merges", "bench"],
+        &["plan", "inspect", "compare", "convert", "verify", "push", "verify-merges", "bench"],
     ),
     ("Other commands", &["count", "merge-counts", "completions", "schema", "man", "help"]),
 ];
@@ -171,7 +173,7 @@ fn without_effect(command: &str) -> &'static [&'static str] {
     match command {
         "completions" | "schema" | "man" => &["json", "quiet", "verbose", "log_format", "threads", "memory"],
         "tokens" | "inspect" | "convert" => &["verbose", "threads", "memory"],
-        "verify" => &["verbose", "memory"],
+        "verify" | "push" => &["verbose", "memory"],
         "merge-counts" => &["verbose", "threads"],
         _ => &[],
     }
@@ -251,6 +253,9 @@ pub(super) struct TrainArgs {
     /// The folder for the tokenizer
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
+    /// Push the finished result to this repository of the hub, such as hf://NAMESPACE/NAME
+    #[arg(long, value_name = "URI", hide_short_help = true)]
+    pub(super) push: Option<String>,
     /// Continue from the merges of this tokenizer
     ///
     /// The tokenizer is given by a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2. Training goes on by the
@@ -350,9 +355,17 @@ pub(super) struct EncodeArgs {
     /// What the files of the tokenizer leave open.
     #[command(flatten)]
     pub(super) split: TokenizerSplit,
-    /// The folder for the output
+    /// The folder for the output, or a place in an object store
+    ///
+    /// A place is s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The output is written in a local staging folder, from which each complete file moves on.
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
+    /// The local folder in which an output for an object store is written [default: one in the user's cache]
+    #[arg(long, value_name = "DIR", value_parser = writable, hide_short_help = true)]
+    pub(super) staging: Option<String>,
+    /// Push the finished result to this repository of the hub, such as hf://datasets/NAMESPACE/NAME
+    #[arg(long, value_name = "URI", hide_short_help = true)]
+    pub(super) push: Option<String>,
     /// How the inputs are read, and which of their documents are encoded.
     #[command(flatten)]
     pub(super) read: ReadFlags,
@@ -502,6 +515,35 @@ pub(super) struct VerifyArgs {
     /// The output folder
     #[arg(value_name = "DIR")]
     pub(super) dir: String,
+}
+
+/// Arguments of `push`. The token comes from the environment, as everywhere.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill push my-tokenizer hf://me/my-tokenizer
+  tokenmill push tokens hf://datasets/me/tokens --private --dry-run")]
+pub(super) struct PushArgs {
+    /// The output folder of `run` or `encode`, or the folder of a tokenizer
+    #[arg(value_name = "DIR")]
+    pub(super) dir: String,
+    /// The repository: hf://datasets/NAMESPACE/NAME, or hf://NAMESPACE/NAME for a model
+    ///
+    /// The repository is hf://datasets/NAMESPACE/NAME for a dataset, and hf://models/NAMESPACE/NAME or
+    /// hf://NAMESPACE/NAME for a model. @BRANCH after it names another branch than main. The repository is created if
+    /// it does not exist; a branch is not. HF_TOKEN must be set to a token that may write, or be stored by the hub's
+    /// own program.
+    #[arg(value_name = "URI")]
+    pub(super) target: String,
+    /// Make the repository private if it is created
+    #[arg(long)]
+    pub(super) private: bool,
+    /// Show what would be sent, without sending anything
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// The message of the commit
+    #[arg(long, short, value_name = "TEXT")]
+    pub(super) message: Option<String>,
 }
 
 /// Arguments of `verify-merges`. The split and the special tokens come from the tokenizer and the flags for reading

@@ -20,6 +20,7 @@ use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
 use super::args::DecodeArgs;
 use super::failure::Failure;
 use super::flags;
+use super::inspect::check_local;
 use super::progress::Progress;
 use super::session::{Done, Session, open_context, printing, results, tokenizer};
 use super::terminal::with_unit;
@@ -36,6 +37,7 @@ use super::terminal::with_unit;
 /// A file cannot be read or declares another tokenizer, a row has an id without a token, or `--verify` finds a
 /// difference ([`ErrorKind::Mismatch`]).
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    args.files.iter().try_for_each(|file| check_local(file))?;
     let progress = session.progress();
     let vocabulary =
         load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.split.options(), &progress)?;

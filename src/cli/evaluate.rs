@@ -30,7 +30,7 @@ use super::args::{BenchArgs, CompareArgs, VerifyArgs, VerifyMergesArgs};
 use super::environment::processor_time;
 use super::failure::Failure;
 use super::flags;
-use super::inspect::{incomplete, is_incomplete};
+use super::inspect::{check_local, incomplete, is_incomplete};
 use super::progress::Progress;
 use super::session::{self, Done, Session, open_context, tokenizer};
 use super::terminal::{on_one_line, shortened, visible, with_unit};
@@ -43,6 +43,7 @@ use super::terminal::{on_one_line, shortened, visible, with_unit};
 /// # Errors
 /// The folder has no manifest, or a file differs from it ([`ErrorKind::Mismatch`]).
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    check_local(&args.dir)?;
     let folder = Path::new(&args.dir);
     if folder.is_file() {
         return Err(Error::usage(format!("{} is a file, not an output folder", args.dir))

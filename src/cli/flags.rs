@@ -31,6 +31,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     let keys = trained(&args.train, pretokens(&args.pretokens));
     recipe.train = Some(for_transformers(&args.transformers, keys));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
+    recipe.output.push = field(&args.push);
     recipe
 }
 
@@ -47,10 +48,12 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     recipe.encode = Some(encoded(&args.encode, &args.tokenizer, args.split.options()));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
+        staging: field(&args.staging),
         format: field(&args.encode.output_format),
         split_name: field(&args.encode.split_name),
         file_text_bytes: field(&args.encode.file_text_bytes),
         one_file: args.encode.one_file.then(|| Given::flag(true)),
+        push: field(&args.push),
     };
     recipe
 }
@@ -213,7 +216,10 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> Encode
 /// No flag sets some of the keys. They are returned, each with its section.
 pub(super) fn commands(recipe: &Recipe, plan: &Plan) -> Result<Vec<Vec<String>>, Vec<String>> {
     let written = WrittenRecipe { recipe, plan, sections: recipe.sections() };
-    let without_flag = keys_of_some(&written.sources());
+    let mut without_flag = keys_of_some(&written.sources());
+    if plan.destination.is_some() && plan.train.is_some() {
+        without_flag.push("`dir` in an object store for a tokenizer that is trained".to_owned());
+    }
     if !without_flag.is_empty() {
         return Err(without_flag);
     }
@@ -283,6 +289,10 @@ impl WrittenRecipe<'_> {
             }
         }
         words.extend(["-o".to_owned(), train.output.to_string_lossy().into_owned()]);
+        // A recipe that encodes pushes the whole output, which the other command does.
+        if let Some(push) = self.value("output", "push").filter(|_| self.plan.encode.is_none()) {
+            add_flag(&mut words, "push", push);
+        }
         words.extend(self.flags("run", &[]));
         words
     }
@@ -302,7 +312,7 @@ impl WrittenRecipe<'_> {
         if let Some(format) = self.value("output", "format") {
             add_flag(&mut words, "output_format", format);
         }
-        words.extend(["-o".to_owned(), self.plan.output.to_string_lossy().into_owned()]);
+        words.extend(["-o".to_owned(), self.plan.place()]);
         words.extend(self.flags("run", &[]));
         words
     }

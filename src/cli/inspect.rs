@@ -38,6 +38,7 @@ use super::terminal::{on_one_line, shortened, visible, with_unit};
 /// # Errors
 /// The path is none of these, the output is unfinished, or a file cannot be read.
 pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    check_local(&args.path)?;
     let path = Path::new(&args.path);
     let manifest = if path.is_dir() { Manifest::read(path)? } else { None };
     match manifest {
@@ -52,6 +53,21 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
             inspect_tokenizer(&path, args, session, &progress)
         }
     }
+}
+
+/// Checks that a path is not the address of an output in an object store, which must be copied to be read.
+///
+/// # Errors
+/// It is one.
+pub(super) fn check_local(path: &str) -> Result<()> {
+    let copy = match path.split_once("://") {
+        Some(("s3", _)) => "aws s3 cp --recursive",
+        Some(("gs", _)) => "gcloud storage cp --recursive",
+        Some(("az", _)) => "azcopy copy --recursive",
+        _ => return Ok(()),
+    };
+    let problem = format!("{path} is in an object store, and outputs are read from local folders");
+    Err(Error::usage(problem).with_help(format!("copy it, for example by {copy}, and name the copy")))
 }
 
 /// Whether a folder without a manifest is an output that is not complete. The folder of a tokenizer is none.

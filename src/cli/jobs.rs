@@ -24,6 +24,7 @@ use tokenmill::split::SplitPattern;
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
+use super::push::push_planned;
 use super::session::{
     Done, Session, command_line, in_shell, open_context, print_as_is, read_text, tokenizer,
 };
@@ -105,22 +106,27 @@ fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
 
-/// Prints the outcome of a job, as JSON or as messages.
+/// Pushes the result of a job if the plan names a repository, and prints the outcome, as JSON or as messages.
 ///
 /// Skipped rows and files decide the exit code.
 ///
 /// # Errors
-/// Standard output cannot be written to.
+/// Standard output cannot be written to, or those of [`push_planned`].
 fn print_outcome(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
-    if session.json() {
-        session.print_json(&as_json(outcome, plan))?;
-    }
     match &outcome.report {
         Some(report) => print_report(report, plan, session),
         None => {
-            let (folder, result) = (plan.output.display(), describe_existing(outcome, plan));
+            let (folder, result) = (plan.place(), describe_existing(outcome, plan));
             session.say(&format!("nothing to do: {folder} already holds the result, {result}"));
         }
+    }
+    let pushed = push_planned(plan, session)?;
+    if session.json() {
+        let mut result = as_json(outcome, plan);
+        if let Some(pushed) = pushed {
+            result["pushed"] = pushed;
+        }
+        session.print_json(&result)?;
     }
     Ok(session.done(outcome.skipped))
 }
@@ -183,7 +189,7 @@ fn print_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     for smaller in smaller(plan) {
         session.say(&format!("wrote {}", smaller.output.display()));
     }
-    session.say(&format!("wrote {}", plan.output.display()));
+    session.say(&format!("wrote {}", plan.place()));
 }
 
 /// Describes an encoding in one line. The number of tokens includes BOS and EOS; the bytes per token do not, and the
@@ -220,7 +226,7 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
     let encoding = report.and_then(|report| report.encoding.as_ref());
     let manifest = outcome.manifest.as_ref().filter(|_| plan.encode.is_some());
     json!({
-        "output": plan.output,
+        "output": plan.place(),
         "smaller": smaller(plan).iter().map(|smaller| &smaller.output).collect::<Vec<_>>(),
         "done_before": outcome.report.is_none(),
         "skipped": outcome.skipped,
@@ -404,7 +410,9 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
         "disk_bytes": preview.disk.map(|need| need.bytes),
         "disk_measured": preview.disk.map(|need| need.measured),
         "disk_free_bytes": preview.disk_free,
-        "output": plan.output,
+        "output": plan.place(),
+        "staging": plan.destination.as_ref().map(|_| &plan.output),
+        "push": plan.push.as_ref().map(ToString::to_string),
         "held": held,
         "changed": changed,
         "threads": plan.threads,
@@ -457,7 +465,14 @@ fn write_preview(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Res
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
     write_limits(out, plan)?;
-    let folder = on_one_line(&plan.output.to_string_lossy());
+    if plan.destination.is_some() {
+        let staging = on_one_line(&plan.output.to_string_lossy());
+        writeln!(out, "staging  {staging}: at most about two data files at a time")?;
+    }
+    if let Some(target) = &plan.push {
+        writeln!(out, "push     to {target}, once the result is complete")?;
+    }
+    let folder = on_one_line(&plan.place());
     match preview.existing_output {
         ExistingOutput::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
         ExistingOutput::Tokenizer => writeln!(out, "output   {folder}: holds a tokenizer, which is replaced"),
@@ -554,6 +569,9 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     );
     let disk = preview.disk.map_or_else(String::new, |DiskNeed { bytes, measured }| {
         let about = if measured { "about" } else { "up to about" };
+        if plan.destination.is_some() {
+            return format!(", {about} {bytes} at the destination");
+        }
         let free = preview.disk_free.filter(|free| *free < bytes);
         let more = free.map_or_else(String::new, |free| format!(", more than the {free} that are free"));
         format!(", {about} {bytes} on disk{more}")

@@ -23,6 +23,7 @@ mod session;
 mod jobs;
 mod inspect;
 mod convert;
+mod push;
 
 use std::env;
 use std::io::{Write, stderr};
@@ -136,6 +137,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Tokens(args) => tokens::tokens(args, session),
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
+        Command::Push(args) => push::push(args, session),
         Command::Compare(args) => evaluate::compare(args, session),
         Command::Verify(args) => evaluate::verify(args, session),
         Command::VerifyMerges(args) => evaluate::verify_merges(args, session),
@@ -201,12 +203,13 @@ fn say(message: &str) {
 
 /// Returns the message after an interruption: how to continue.
 ///
-/// `run` and `encode` keep a journal and continue. The other commands keep no partial result, but they keep
+/// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands keep no partial result, but they keep
 /// downloads, even parts of files. The command line is shown with secrets hidden, so a user may have to fill
 /// them in again.
 fn interrupted(command: &Command, has_downloaded: bool) -> String {
     let to = match command {
         Command::Run(_) | Command::Encode(_) => "continue from what is finished",
+        Command::Push(_) => "continue from what is sent",
         _ if has_downloaded => "continue from what is downloaded",
         _ => "start over",
     };

@@ -39,7 +39,7 @@ const SHORT_SECONDS: f64 = 1.0;
 
 /// Number of kinds of stages that can run at the same time: those of [`Stage`], and one for all that may be added
 /// later. A new kind of stage shares the last counter until it gets one.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// Length of a bar in units of progress. A bar has 24 columns, so more would not be seen.
 const BAR_UNITS: u64 = 1000;
@@ -555,6 +555,7 @@ fn kind(stage: Stage) -> usize {
         Stage::Replay => 4,
         Stage::Encode => 5,
         Stage::Verify => 6,
+        Stage::Upload => 7,
         _ => KINDS - 1,
     }
 }

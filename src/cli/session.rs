@@ -369,6 +369,6 @@ pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<P
 
 /// Returns the settings of the hub, found like Python's `huggingface_hub` does. The variables decide the address of
 /// the hub, the token and the folder of the cache.
-fn hub() -> HubSettings {
+pub(super) fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }

@@ -212,6 +212,9 @@ pub(super) fn check_free(
     let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
     // The estimate is for all of the text, and the share of a sample is not known.
     need.measured &= is_complete;
+    if plan.destination.is_some() {
+        need = held_at_once(encode, need, text_bytes);
+    }
     let (folder, free) = (plan.output.display(), ByteCount(room));
     match compare(need, room) {
         FreeSpace::Enough => Ok(()),
@@ -224,6 +227,14 @@ pub(super) fn check_free(
         }
         FreeSpace::TooLittle => refuse_too_little(&plan.output, need, free),
     }
+}
+
+/// The disk space of data files that move elsewhere when they are complete: that of two files, of the need of all.
+/// Files are not equally large, so it counts as not measured.
+fn held_at_once(encode: &EncodePlan, all: DiskNeed, text_bytes: Option<u64>) -> DiskNeed {
+    let two_files = encode.file_text_bytes.0.saturating_mul(2);
+    let held = text_bytes.filter(|_| !encode.one_file).and_then(|text| scaled(all.bytes.0, text, two_files));
+    DiskNeed { bytes: ByteCount(held.unwrap_or(u64::MAX).min(all.bytes.0)), measured: false }
 }
 
 /// Refuses a job if half of its estimated need exceeds the free space of the disk. No measured estimate was that wrong.

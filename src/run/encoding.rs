@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use arrow::datatypes::FieldRef;
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
-    DatasetConfig, DatasetWriter, Declaration, DeclaredToken, DocumentSpan, FilePlan, Manifest, OutputFolder,
-    OutputFormat, Reused, RowTotals, UnsupportedColumn, columns_datasets_cannot_read, dropped_annotations,
-    output_schema,
+    DatasetConfig, DatasetWriter, Declaration, DeclaredToken, DocumentSpan, FilePlan, FileStore,
+    InBackground, Manifest, OutputFolder, OutputFormat, Reused, RowTotals, UnsupportedColumn,
+    columns_datasets_cannot_read, dropped_annotations, output_schema,
 };
 use crate::source::{Documents, SkippedRows, UnitSkips};
 use crate::vocab::Vocabulary;
@@ -37,7 +38,16 @@ pub(super) struct Encoded {
     pub(super) samples: Vec<SampleDocument>,
 }
 
-/// Encodes the documents that the plan selects and writes the folder's data files. Files and row groups that an
+/// Where data files go.
+#[derive(Clone, Copy)]
+pub(super) struct OutputPlace<'a> {
+    /// The output folder, locked.
+    pub(super) folder: &'a OutputFolder,
+    /// The place to which complete data files move from there; `None` if they stay.
+    pub(super) store: Option<&'a dyn FileStore>,
+}
+
+/// Encodes the documents that the plan selects and writes the data files. Files and row groups that an
 /// earlier run of the same job wrote are kept.
 ///
 /// `state` identifies the job: the files of another job are never continued. If all documents are encoded, each unit
@@ -53,7 +63,27 @@ pub(super) fn encode(
     encode: &EncodePlan,
     vocabulary: &Arc<Vocabulary>,
     inputs: &Inputs<'_>,
-    folder: &OutputFolder,
+    OutputPlace { folder, store }: OutputPlace<'_>,
+    state: &JobState,
+    observer: &dyn Observer,
+) -> Result<Encoded> {
+    thread::scope(|scope| {
+        let store = store.map(|store| InBackground::new(scope, store));
+        let place = OutputPlace { folder, store: store.as_ref().map(|store| store as &dyn FileStore) };
+        encode_files(plan, encode, vocabulary, inputs, place, state, observer)
+    })
+}
+
+/// Encodes into data files that stay in the folder, or move to a store that may do so meanwhile.
+///
+/// # Errors
+/// Those of [`encode`].
+fn encode_files(
+    plan: &Plan,
+    encode: &EncodePlan,
+    vocabulary: &Arc<Vocabulary>,
+    inputs: &Inputs<'_>,
+    OutputPlace { folder, store }: OutputPlace<'_>,
     state: &JobState,
     observer: &dyn Observer,
 ) -> Result<Encoded> {
@@ -62,7 +92,7 @@ pub(super) fn encode(
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
     note_columns(&config.columns, observer)?;
     let mut small_files = SmallFiles::new(encode, config.plan.names(), observer);
-    let mut writer = DatasetWriter::create(folder, config, observer)?;
+    let mut writer = DatasetWriter::create_moving(folder, store, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| is_complete);
     let reused_bytes = writer.reused().text_bytes;
     let remaining = text_bytes.map(|all| all.saturating_sub(reused_bytes));

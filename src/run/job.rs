@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::checks::{check, check_place, check_training_place};
 use super::disk::{check_free, disk_need, note_free_space};
-use super::encoding::{self, Encoded, encode};
+use super::encoding::{self, Encoded, OutputPlace, encode};
 use super::extend::load_named;
 use super::facts::ReportParts;
 use super::inputs::Inputs;
@@ -21,9 +21,11 @@ use crate::base::folder_lock;
 use crate::base::int::{ByteCount, to_u64, with_unit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
+use crate::publish::{Destination, check_destination};
 use crate::report::{self, RecipeFacts, RunReport, SkippedInput};
 use crate::sink::{
-    CARD_FILE, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files,
+    CARD_FILE, FileStore, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files,
+    split_of,
 };
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
@@ -82,6 +84,7 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
                         false => format!("left out: {place}: {reason}"),
                     });
                 }
+                job.finish_destination()?;
                 let skipped = before.skipped_inputs;
                 Ok(Outcome { report: None, before: Some(before), manifest: Some(manifest), skipped })
             }
@@ -164,8 +167,8 @@ pub(super) fn of_another_run(plan: &Plan, changed: &str, held: &str) -> Error {
     let command = earlier
         .command
         .map_or_else(String::new, |command| format!("; the other run was started as: {command}"));
-    let folder = plan.output.display();
-    Error::usage(format!("{folder} holds {held} of another run: {changed} changed since{keys}"))
+    let place = plan.place();
+    Error::usage(format!("{place} holds {held} of another run: {changed} changed since{keys}"))
         .with_help(help + &command)
 }
 
@@ -188,6 +191,8 @@ struct Job<'a> {
     given: Option<Arc<Vocabulary>>,
     /// The output folder, locked against other runs.
     folder: OutputFolder,
+    /// The place in an object store to which the output moves; `None` if it stays in the folder.
+    destination: Option<Destination<'a>>,
     /// The state of this job, to compare with the state that the folder stores.
     state: JobState,
 }
@@ -204,6 +209,7 @@ impl<'a> Job<'a> {
         let observer = context.observer;
         check_place(plan)?;
         OutputFolder::check(&plan.output)?;
+        plan.destination.as_ref().map_or(Ok(()), |uri| check_destination(uri, context))?;
         let inputs = Inputs::open(plan, context)?;
         let named = plan
             .encode
@@ -213,8 +219,46 @@ impl<'a> Job<'a> {
             named.map(|(name, options)| load_named(name, options, context)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::open_split(&plan.output, plan.split_name(), observer)?;
+        let destination = plan.destination.as_ref();
+        let destination = destination
+            .map(|uri| Destination::open(uri, &folder, plan.train.is_some(), options.force, context))
+            .transpose()?;
         let state = JobState::of(plan, &inputs, given.as_deref())?;
-        Ok(Job { plan, options, observer, inputs, given, folder, state })
+        Ok(Job { plan, options, observer, inputs, given, folder, destination, state })
+    }
+
+    /// The place to which complete data files move; `None` if they stay in the folder.
+    fn store(&self) -> Option<&dyn FileStore> {
+        self.destination.as_ref().map(|destination| destination as &dyn FileStore)
+    }
+
+    /// Uploads what the destination lacks of the complete output, and last the manifest.
+    ///
+    /// # Errors
+    /// A file cannot be uploaded.
+    fn finish_destination(&self) -> Result<()> {
+        self.destination.as_ref().map_or(Ok(()), Destination::finish)
+    }
+
+    /// Removes everything that an earlier run left of the split, in the folder and at the destination.
+    ///
+    /// # Errors
+    /// A file or an object cannot be removed.
+    fn clear_data(&self) -> Result<()> {
+        self.folder.clear_data()?;
+        let own = self.plan.split_name();
+        let is_other = |name: &str| own.is_some_and(|own| split_of(name) != own);
+        self.store().map_or(Ok(()), |store| store.keep_only(&is_other))
+    }
+
+    /// Whether a folder without a manifest holds the beginning of a job, or the destination holds data files.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    fn has_begun(&self) -> Result<bool> {
+        let split = self.plan.split_name();
+        let is_there = self.destination.as_ref().is_some_and(|destination| destination.holds_data(split));
+        Ok(is_there || has_begun(self.folder.path(), split)?)
     }
 
     /// The manifest and the report, if the folder holds the complete and undamaged result of this job.
@@ -232,7 +276,7 @@ impl<'a> Job<'a> {
         let all = Manifest::read(folder)?;
         let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
             if let Some(changed) = changed
-                && has_begun(folder, split)?
+                && self.has_begun()?
             {
                 self.replace(changed, "the unfinished result")?;
             }
@@ -245,7 +289,7 @@ impl<'a> Job<'a> {
             return self.run_again_if_damaged(damage);
         }
         if is_done {
-            let whole = all.map_or(Ok(()), |all| all.verify_for(split, folder, self.observer));
+            let whole = all.map_or(Ok(()), |all| all.verify_for(split, folder, self.store(), self.observer));
             return match whole.and_then(|()| self.check_other_files(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
                 Err(damage) => self.run_again_if_damaged(damage),
@@ -402,13 +446,14 @@ impl<'a> Job<'a> {
         self.check_splits()?;
         self.note_common_documents()?;
         self.check_free()?;
+        self.destination.as_ref().map_or(Ok(()), Destination::begin)?;
         // Data files of another job are removed: beside the tokenizer of this job, they would seem to be encoded with
         // it. Data files of the same job are kept, and encoding continues them. Whether an input that can be read
         // only once is the same as before is not known, so data files are then removed as well.
         if self.inputs.read_once()
             || JobState::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
         {
-            self.folder.clear_data()?;
+            self.clear_data()?;
             if let Some(given) = &self.given
                 && self.folder.additional_split().is_none()
                 && has_learned(&self.folder.state())
@@ -458,6 +503,7 @@ impl<'a> Job<'a> {
         manifest.reports = report::names(self.folder.additional_split()).into();
         self.folder.check_held()?;
         manifest.clone().joined(self.folder.other_splits()?).write(self.folder.path())?;
+        self.finish_destination()?;
         let skipped = self.inputs.skipped(self.observer);
         Ok(Outcome { skipped, report: Some(report), before: None, manifest: Some(manifest) })
     }
@@ -501,7 +547,7 @@ impl<'a> Job<'a> {
                 settings,
                 vocabulary,
                 &self.inputs,
-                &self.folder,
+                OutputPlace { folder: &self.folder, store: self.store() },
                 &self.state,
                 self.observer,
             )
@@ -529,7 +575,7 @@ impl<'a> Job<'a> {
         if error.kind() != ErrorKind::InputChanged && self.inputs.check_stamps().is_ok() {
             return Ok(());
         }
-        self.folder.clear_data()?;
+        self.clear_data()?;
         forget_learned(&self.folder)
     }
 
@@ -561,9 +607,9 @@ impl<'a> Job<'a> {
     /// Adds to an error about a full disk the estimated size of the output, and how much of it is missing, if that can
     /// be estimated.
     fn with_need(&self, error: Error, vocabulary: &Arc<Vocabulary>) -> Error {
-        let Some(settings) = self.plan.encode.as_ref().filter(|_| error.kind() == ErrorKind::DiskFull) else {
-            return error;
-        };
+        // Files that move elsewhere never need their space all at once.
+        let stays = self.plan.destination.is_none() && error.kind() == ErrorKind::DiskFull;
+        let Some(settings) = self.plan.encode.as_ref().filter(|_| stays) else { return error };
         let (text_bytes, given) = (self.inputs.text_bytes(), Some(vocabulary));
         let need = disk_need(self.plan, settings, &self.inputs, given, text_bytes, self.observer);
         match (need, error.help()) {

@@ -47,6 +47,7 @@ mod job;
 mod compare;
 mod disk;
 mod preview;
+mod push;
 mod verify;
 
 use super::base::int::ByteCount;
@@ -68,6 +69,7 @@ pub use job::{JobOptions, Outcome, job, train_only};
 pub use plan::MAX_THREADS;
 pub use plan::{EncodePlan, EncodedDocuments, Environment, Plan, SmallerPlan, TrainPlan, plan};
 pub use preview::{ExistingOutput, Preview, SourcePreview, preview, preview_counting, preview_training};
+pub use push::push_result;
 pub use recipe::{Mistakes, Recipe};
 #[doc(hidden)]
 pub use resources::peak_memory;

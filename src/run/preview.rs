@@ -1,5 +1,6 @@
 //! Says what a job would do, without doing it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::training::has_begun;
 use crate::base::atomic_file::free_space;
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::error::Result;
+use crate::publish::uploaded_data;
 use crate::sink::{FilePlan, Manifest, OutputFolder};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
@@ -172,7 +174,10 @@ impl Preview {
             }
             // The files that are there will be kept or replaced, so their space counts as free.
             ExistingOutput::Nothing => match (self.disk, self.disk_free) {
-                (Some(need), Some(free)) => refuse_too_little(&plan.output, need, free),
+                // Files that move elsewhere never need their space all at once.
+                (Some(need), Some(free)) if plan.destination.is_none() => {
+                    refuse_too_little(&plan.output, need, free)
+                }
                 _ => Ok(()),
             },
             _ => Ok(()),
@@ -280,7 +285,11 @@ fn compare_output(
     Ok(match manifest {
         None => ExistingOutput::Incomplete(changed),
         Some(manifest) if manifest.job == state.fingerprint() => {
-            match manifest.files_of_other_size(&plan.output) {
+            let moved = match &plan.destination {
+                Some(uri) => uploaded_data(&plan.output, uri)?,
+                None => BTreeSet::new(),
+            };
+            match manifest.files_of_other_size(&plan.output, |name| moved.contains(name)) {
                 0 => ExistingOutput::Done,
                 damaged => ExistingOutput::Damaged(damaged),
             }

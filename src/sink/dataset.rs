@@ -17,7 +17,8 @@ use super::card;
 use super::file_reader::columns_of;
 use super::folder::OutputFolder;
 use super::layout::{DATA_FOLDER, FileBoundaries, FilePlan, index_path, is_flat, rows_that_fit, split_of};
-use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
+use super::manifest::{FileStore, HashedFile, Manifest, OutputFile, UnitPart};
+use super::moved;
 use super::read::TokenReader;
 use super::resume::{self, CompletedFiles, DocumentSpan, FileRecord, IncompleteFile, RowGroupJournal};
 use super::row_group::{DocumentRange, OutputBatch, Position, RowTotals};
@@ -106,6 +107,8 @@ pub struct DatasetConfig {
 pub struct DatasetWriter<'a> {
     /// The folder, which stays locked while the writer exists.
     folder: &'a OutputFolder,
+    /// The place to which complete data files move; `None` if they stay in the folder.
+    store: Option<&'a dyn FileStore>,
     /// What the caller asked for.
     config: DatasetConfig,
     /// The key of the journals: a hash of everything that the bytes of files depend on.
@@ -183,14 +186,34 @@ impl<'a> DatasetWriter<'a> {
         config: DatasetConfig,
         observer: &dyn Observer,
     ) -> Result<DatasetWriter<'a>> {
+        DatasetWriter::create_moving(folder, None, config, observer)
+    }
+
+    /// Like [`create`](DatasetWriter::create), for data files that move to `store` when they are complete. Files of an
+    /// earlier writer are looked for there, too.
+    ///
+    /// # Errors
+    /// Those of [`create`](DatasetWriter::create), and those of the store.
+    pub(crate) fn create_moving(
+        folder: &'a OutputFolder,
+        store: Option<&'a dyn FileStore>,
+        config: DatasetConfig,
+        observer: &dyn Observer,
+    ) -> Result<DatasetWriter<'a>> {
         let spec = config.file_spec()?;
         config.check_splits(folder)?;
         let key = config.key();
         folder.remove_manifest()?;
         let data = folder.path().join(DATA_FOLDER);
         fs::create_dir_all(&data).map_err(|cause| Error::io("create", &data, cause))?;
-        let completed = CompletedFiles::find(folder, &key, observer)?;
+        let encoders = RowGroupEncoders::start(rayon::current_num_threads())?;
+        let completed = CompletedFiles::find(folder, &key, store, observer)?;
         folder.remove_data(|name| completed.has(name))?;
+        if let Some(store) = store {
+            store.keep_only(&|name| !folder.is_own(name) || completed.has(name))?;
+            write_empty_file(folder, &spec, &encoders)?;
+            completed.undamaged().try_for_each(|record| move_to(store, folder, &record.file))?;
+        }
         let incomplete = IncompleteFile::find(&folder.incomplete_file(), &folder.row_group_journal(), &key)?;
         let missing = completed.missing();
         let first = missing.first().map(|span| span.number);
@@ -199,10 +222,11 @@ impl<'a> DatasetWriter<'a> {
         let number = first.unwrap_or(0);
         Ok(DatasetWriter {
             folder,
+            store,
             config,
             key,
             spec,
-            encoders: RowGroupEncoders::start(rayon::current_num_threads())?,
+            encoders,
             reused: reused(&completed, incomplete.as_ref()),
             completed,
             incomplete,
@@ -394,9 +418,13 @@ impl<'a> DatasetWriter<'a> {
             units: Vec::new(),
         };
         let (number, totals, remarks) = (self.number, done.totals, done.remarks);
+        let moved = self.store.map(|store| (store, file.clone()));
         self.completed.push(FileRecord { number, start, file, totals, remarks })?;
         resume::publish(&incomplete_path, &path)?;
         self.number += 1;
+        if let Some((store, file)) = moved {
+            move_to(store, self.folder, &file)?;
+        }
         Ok(())
     }
 
@@ -430,6 +458,7 @@ impl<'a> DatasetWriter<'a> {
         while self.current.is_some() || self.completed.records.len() < planned {
             self.finish_file()?;
         }
+        self.store.map_or(Ok(()), FileStore::settle)?;
         let mut known: Option<(usize, usize, Identity)> = None;
         let mut sum = RowTotals::default();
         let mut files = Vec::with_capacity(self.completed.records.len());
@@ -495,8 +524,8 @@ impl DatasetConfig {
         if others.tokenizer != self.declaration.tokenizer {
             return refused("another tokenizer");
         }
-        let path = folder.path().join(&file.name);
-        if is_flat(&path) != spec.flat.is_some() {
+        let path = moved::with_columns_of(folder.path(), &file.name);
+        if is_flat(&folder.path().join(&file.name)) != spec.flat.is_some() {
             return refused("another format");
         }
         let declared = match spec.flat {
@@ -531,6 +560,36 @@ impl OpenShard {
         self.text_bytes += totals.text_bytes;
         self.writer.write_rows(rows, range)
     }
+}
+
+/// Moves a data file of the folder to the store, if it has not been moved.
+///
+/// # Errors
+/// Those of the store, or another process has taken the folder.
+fn move_to(store: &dyn FileStore, folder: &OutputFolder, file: &OutputFile) -> Result<()> {
+    if !file.names().any(|name| folder.path().join(name).exists()) {
+        return Ok(());
+    }
+    folder.check_held()?;
+    store.take(file)
+}
+
+/// Writes the data file without rows that takes the place of moved files when a later split is compared with them.
+/// Formats of bare ids have no columns, and need none.
+///
+/// # Errors
+/// The file cannot be written.
+fn write_empty_file(
+    folder: &OutputFolder,
+    spec: &Arc<FileSpec>,
+    encoders: &Arc<RowGroupEncoders>,
+) -> Result<()> {
+    if spec.flat.is_some() {
+        return Ok(());
+    }
+    let path = moved::empty_file(&folder.state());
+    let (bytes, _) = ShardWriter::new(Vec::new(), &path, spec, encoders)?.finish()?;
+    atomic_file::publish_bytes_within(&path, &bytes)
 }
 
 /// The output of an earlier run that can be kept. Remarks are in the order of the files, and those of the incomplete

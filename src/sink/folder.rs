@@ -21,6 +21,12 @@ use crate::observer::{Observer, Silent};
 /// The files of an output besides its folders. The last two are the report, which another module writes.
 const ROOT_FILES: [&str; 4] = [CARD_FILE, MANIFEST, "report.json", "report.html"];
 
+/// Whether an output has a file of this name besides its folders.
+pub(crate) fn is_root_file(name: &str) -> bool {
+    let is_report = name.starts_with("report-") && (name.ends_with(".html") || name.ends_with(".json"));
+    ROOT_FILES.contains(&name) || (is_report && !name.contains('/'))
+}
+
 /// The beginning of the name of the data file that is being written. The number of the run follows. The number keeps
 /// a run that lost the folder from writing to the file of its successor.
 const INCOMPLETE: &str = "incomplete-";
@@ -247,7 +253,7 @@ impl OutputFolder {
     }
 
     /// Whether a data file belongs to the split that is written. Without a split, all files belong to the output.
-    fn is_own(&self, name: &str) -> bool {
+    pub(super) fn is_own(&self, name: &str) -> bool {
         self.split().is_none_or(|split| split == split_of(name))
     }
 

@@ -231,10 +231,21 @@ pub(crate) fn split_name_help(name: &str) -> &'static str {
 /// The folder cannot be read.
 pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
-    let ours = ["parquet", "bin", "idx"].map(OsStr::new);
-    files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
+    files.retain(|path| has_data_extension(path));
     files.sort();
     Ok(files)
+}
+
+/// Whether a file in the folder of the data is a data file or an index, by its name.
+fn has_data_extension(path: &Path) -> bool {
+    let ours = ["parquet", "bin", "idx"].map(OsStr::new);
+    path.extension().is_some_and(|extension| ours.contains(&extension))
+}
+
+/// Whether this is the name of a data file or index, relative to its output.
+pub(crate) fn is_data_name(name: &str) -> bool {
+    let name = name.strip_prefix(DATA_FOLDER).and_then(|name| name.strip_prefix('/'));
+    name.is_some_and(|name| !name.contains('/') && has_data_extension(Path::new(name)))
 }
 
 /// The path of a data file relative to its output folder.
@@ -285,7 +296,7 @@ pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<Stri
 
 /// The name of the split of a data file. `name` is its path relative to the output folder, or its file name. The name
 /// of a split contains no hyphen, so it ends at the first one.
-pub(super) fn split_of(name: &str) -> &str {
+pub(crate) fn split_of(name: &str) -> &str {
     let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
     match file.split_once('-') {
         Some((split, _)) => split,

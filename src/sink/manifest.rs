@@ -170,6 +170,38 @@ pub struct UnitPart {
     pub rows: u64,
 }
 
+/// A place outside of the output folder for complete data files. Names are relative to the output, with forward
+/// slashes.
+pub(crate) trait FileStore: Sync {
+    /// Moves a complete data file and its index there, or begins to. Once they are moved, they are stored there for
+    /// good, and the folder no longer has them.
+    ///
+    /// # Errors
+    /// This file, or one before it, cannot be read, stored or removed.
+    fn take(&self, file: &OutputFile) -> Result<()>;
+
+    /// Waits until all files that were taken are moved.
+    ///
+    /// # Errors
+    /// One of them cannot be moved.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether a data file and its index are there, as they were stored.
+    ///
+    /// # Errors
+    /// The place cannot be asked.
+    fn holds(&self, file: &OutputFile) -> Result<bool>;
+
+    /// Removes the data files there, except those whose names `keep` accepts. Before that, the manifest there becomes
+    /// that of the folder, or is removed if the folder has none: a manifest says that its files are complete.
+    ///
+    /// # Errors
+    /// The place refuses, or cannot be asked.
+    fn keep_only(&self, keep: &dyn Fn(&str) -> bool) -> Result<()>;
+}
+
 impl Manifest {
     /// The manifest of an output without files, written by this version of the program.
     pub(crate) fn new(job: String, tokenizer: String) -> Manifest {
@@ -199,6 +231,21 @@ impl Manifest {
         parse(&path, &text).map(Some)
     }
 
+    /// Reads a manifest from its text, for example from a repository.
+    ///
+    /// # Errors
+    /// The text is not a manifest, is of a later version, or names files outside of its folder.
+    #[cfg(feature = "hub")]
+    pub(crate) fn from_text(text: &[u8]) -> Result<Manifest> {
+        parse(Path::new(MANIFEST), text)
+    }
+
+    /// The paths of the data files and their indexes, relative to the output folder.
+    #[cfg(feature = "hub")]
+    pub(crate) fn data_names(&self) -> Set<String> {
+        self.files.iter().flat_map(OutputFile::names).cloned().collect()
+    }
+
     /// Reads the manifest of an output folder and verifies the checksum at its end. `None` if the folder has no
     /// manifest. Manifests of earlier versions have no checksum, and are accepted.
     ///
@@ -214,6 +261,14 @@ impl Manifest {
         }
         let problem = format!("{}: not as it was written: its checksum differs", path.display());
         Err(Error::message(ErrorKind::Mismatch, problem).with_help(REMOVE_MANIFEST))
+    }
+
+    /// The manifest that a text is; `place` is its name for messages.
+    ///
+    /// # Errors
+    /// The text is not a manifest, is of a later version, or names files outside of the folder.
+    pub(crate) fn of_text(place: &Path, text: &[u8]) -> Result<Manifest> {
+        parse(place, text)
     }
 
     /// Writes the manifest to an output folder. Call it after everything else is written. The file appears complete
@@ -265,11 +320,12 @@ impl Manifest {
     /// - A file cannot be read.
     /// - The observer asks to stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
-        self.verify_for(None, folder, observer)
+        self.verify_for(None, folder, None, observer)
     }
 
     /// Verifies an output folder, like [`verify`](Manifest::verify), for the job of one split. The job cannot repair
     /// data files of other splits, so a difference in them is no error: the observer is told of one for each split.
+    /// Data files that the folder lacks are looked for in `store`.
     ///
     /// # Errors
     /// Those of [`verify`](Manifest::verify), except for other splits.
@@ -277,6 +333,7 @@ impl Manifest {
         &self,
         split: Option<&str>,
         folder: &Path,
+        store: Option<&dyn FileStore>,
         observer: &dyn Observer,
     ) -> Result<()> {
         let (mut told, mut differences) = (Set::default(), Vec::new());
@@ -297,7 +354,8 @@ impl Manifest {
         let others = self.other_files.iter().filter(|file| file.name != CARD_FILE);
         let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
         observer.started(Stage::Verify, Some(bytes));
-        let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
+        let compared =
+            self.files.par_iter().with_max_len(1).map(|file| file.verify_in(folder, store, observer));
         for (file, compared) in self.files.iter().zip(compared.collect::<Vec<_>>()) {
             compared.or_else(|damage| collect(&file.name, damage))?;
         }
@@ -333,11 +391,13 @@ impl Manifest {
     }
 
     /// Number of files that are missing or have another size than listed, without those that the manifest lists without
-    /// a size, and without the dataset card, which people edit. No file is read.
-    pub(crate) fn files_of_other_size(&self, folder: &Path) -> u64 {
-        let data = self.files.iter().map(|file| (&file.name, file.bytes));
+    /// a size, without the dataset card, which people edit, and without data files for which `moved` returns true. No file
+    /// is read.
+    pub(crate) fn files_of_other_size(&self, folder: &Path, moved: impl Fn(&str) -> bool) -> u64 {
+        let here = || self.files.iter().filter(|file| !moved(&file.name));
+        let data = here().map(|file| (&file.name, file.bytes));
         let others = self.other_files.iter().filter(|file| file.name != CARD_FILE);
-        let others = others.chain(self.files.iter().filter_map(|file| file.index.as_ref()));
+        let others = others.chain(here().filter_map(|file| file.index.as_ref()));
         let is_as_listed = |(name, bytes): &(&String, u64)| {
             folder.join(name).metadata().is_ok_and(|file| file.is_file() && file.len() == *bytes)
         };
@@ -387,6 +447,28 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Verifies the file where it is: in the folder, or else in the store.
+    ///
+    /// # Errors
+    /// It is missing or differs ([`ErrorKind::Mismatch`]), cannot be read, or the observer asks to stop.
+    pub(super) fn verify_in(
+        &self,
+        folder: &Path,
+        store: Option<&dyn FileStore>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let Some(store) = store.filter(|_| !folder.join(&self.name).exists()) else {
+            return self.verify(folder, observer);
+        };
+        observer.checkpoint()?;
+        if !store.holds(self)? {
+            let problem = format!("{}: missing at the destination, or not as it was uploaded", self.name);
+            return Err(Error::message(ErrorKind::Mismatch, problem));
+        }
+        observer.advanced(Stage::Verify, self.bytes);
+        Ok(())
+    }
+
     /// Compares the size and the hash with the file and its index.
     ///
     /// # Errors
@@ -398,7 +480,7 @@ impl OutputFile {
     }
 
     /// The names of the data file and its index.
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.name).chain(self.index.iter().map(|index| &index.name))
     }
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::folder::OutputFolder;
-use super::manifest::OutputFile;
+use super::manifest::{FileStore, OutputFile};
 use super::row_group::{Position, RowTotals};
 use super::state_folder::Journal;
 use crate::base::atomic_file;
@@ -225,11 +225,17 @@ pub(super) struct CompletedFiles {
 
 impl CompletedFiles {
     /// Reads the folder's journal of data files, if it has the key `key`, and verifies the files that it lists. First
-    /// renames the last one to its final name, if that has not been done and its bytes are undamaged.
+    /// renames the last one to its final name, if that has not been done and its bytes are undamaged. With a store,
+    /// files that the folder lacks are looked for there.
     ///
     /// # Errors
     /// A file cannot be read or written, or the observer asks to stop.
-    pub(super) fn find(folder: &OutputFolder, key: &str, observer: &dyn Observer) -> Result<CompletedFiles> {
+    pub(super) fn find(
+        folder: &OutputFolder,
+        key: &str,
+        store: Option<&dyn FileStore>,
+        observer: &dyn Observer,
+    ) -> Result<CompletedFiles> {
         let (journal, listed) = Journal::open::<FileRecord>(folder.file_journal(), key)?;
         let mut files = CompletedFiles { journal, records: Vec::new(), damaged: BTreeSet::new() };
         for record in listed {
@@ -241,7 +247,7 @@ impl CompletedFiles {
         if let Some(last) = files.records.last() {
             publish_if_complete(folder, last, observer)?;
         }
-        files.damaged = damaged_files(folder.path(), &files.records, observer)?;
+        files.damaged = damaged_files(folder.path(), &files.records, store, observer)?;
         if let Some(&first) = files.damaged.first() {
             let name = &files.records[first].file.name;
             observer.noted(&match files.damaged.len() {
@@ -338,12 +344,17 @@ pub(super) fn publish(incomplete_path: &Path, path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// A file cannot be read, or the observer asks to stop.
-fn damaged_files(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<BTreeSet<usize>> {
+fn damaged_files(
+    folder: &Path,
+    records: &[FileRecord],
+    store: Option<&dyn FileStore>,
+    observer: &dyn Observer,
+) -> Result<BTreeSet<usize>> {
     if records.is_empty() {
         return Ok(BTreeSet::new());
     }
     observer.started(Stage::Verify, Some(records.iter().map(|record| record.file.bytes).sum()));
-    let damaged = |record: &FileRecord| match record.file.verify(folder, observer) {
+    let damaged = |record: &FileRecord| match record.file.verify_in(folder, store, observer) {
         Err(error) if error.kind() == ErrorKind::Mismatch => Some(Ok(record.number)),
         verified => verified.err().map(Err),
     };

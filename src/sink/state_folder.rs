@@ -68,7 +68,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn parsable_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
+    pub(crate) fn parsable_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
         let text = read_up_to(MAX_JOURNAL_BYTES, path)?.unwrap_or_default();
         let lines = text.split(|&byte| byte == b'\n');
         let json = lines.filter_map(|line| line.split_at_checked(HASH_CHARS).map(|(_, json)| json));

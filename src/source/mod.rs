@@ -45,6 +45,7 @@ mod verse;
 mod tests;
 
 pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets};
+pub use crate::network::{HubSettings, Note, Patience, StoreSettings};
 pub(crate) use cast::cast;
 pub use documents::{
     Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts,
@@ -61,9 +62,7 @@ pub(crate) use passthrough::{
     common_field, kept_annotations, lost_annotations, value_in_path, without_annotation,
 };
 #[cfg(feature = "hub")]
-#[expect(unused_imports, reason = "for other stages that send requests")]
-pub(crate) use remote::{Http, Request, address, hub_client, store, wait_for};
-pub use remote::{HubSettings, Patience, StoreSettings};
+pub(crate) use remote::{WritableStore, object_version, refused_by_store, store};
 pub(crate) use row_text::check_template;
 pub use skipped_rows::{LISTED_SKIPPED_ROWS, SkippedRow, SkippedRows, UnitSkips};
 pub use tokenizer::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
@@ -423,9 +422,6 @@ impl ReadConfig {
 
 /// Callback that returns whether to stop. Code that waits for a network or a pipe while documents are read calls it.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Callback for messages to the user, for example why a read waits. Any thread may call it.
-pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A source that has been opened: its units, their identities, and their documents.
 ///

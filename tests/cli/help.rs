@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "train",
     "encode",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 17] = [
     "compare",
     "convert",
     "verify",
+    "push",
     "verify-merges",
     "bench",
     "count",
@@ -23,8 +24,11 @@ const COMMANDS: [&str; 17] = [
 ];
 
 /// Examples that are not run, each with the reason.
-const NOT_RUN: [(&str, &str); 1] =
-    [("tokenmill tokens -t hf://openai-community/gpt2 \"How is this cut?\"", "it needs the network")];
+const NOT_RUN: [(&str, &str); 3] = [
+    ("tokenmill tokens -t hf://openai-community/gpt2 \"How is this cut?\"", "it needs the network"),
+    ("tokenmill push my-tokenizer hf://me/my-tokenizer", "it needs the network"),
+    ("tokenmill push tokens hf://datasets/me/tokens --private --dry-run", "it needs the network"),
+];
 
 /// What a command prints in a terminal of 80 columns.
 #[track_caller]

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-CHECKS = ["vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "pages", "walk"]
+CHECKS = ["vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk"]
 
 
 def main():

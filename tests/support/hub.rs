@@ -1,10 +1,12 @@
 //! A local server for tests that behaves like the Hugging Face hub and fails on request.
 //!
-//! It has one repository, as a dataset and as a model. Small files come from the hub itself, behind a redirect
+//! It has one repository, as a dataset and as a model, to which commits can be made. Small files come from the hub itself, behind a redirect
 //! to a relative address. Large files come from another host, at an address with a new signature for each
 //! request.
 
 #![allow(dead_code, reason = "each of the tests that share it uses a part")]
+
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -15,6 +17,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
+use uploads::Uploads;
 
 /// The commit of `main`.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -32,6 +35,34 @@ pub(crate) enum Part {
     Resolve,
     /// Files, requested from the other host.
     Files,
+    /// Requests for a new repository.
+    Create,
+    /// Questions how files are to be sent.
+    Preupload,
+    /// Questions to the storage of large files, and messages that they are complete.
+    Batch,
+    /// Large files or parts of them, sent to the other host.
+    Store,
+    /// Commits.
+    Commit,
+}
+
+impl Part {
+    /// The kind of a request to the hub or to the other host.
+    fn of(request: &Request, other_host: bool) -> Part {
+        let is_post = request.method == "POST";
+        let has = |text: &str| request.target.contains(text);
+        match (other_host, request.target.starts_with("/api/")) {
+            (true, _) if request.method == "PUT" => Part::Store,
+            (true, _) => Part::Files,
+            (false, _) if is_post && has("/api/repos/create") => Part::Create,
+            (false, true) if is_post && has("/preupload/") => Part::Preupload,
+            (false, true) if is_post && has("/commit/") => Part::Commit,
+            (false, true) => Part::Api,
+            (false, false) if is_post => Part::Batch,
+            (false, false) => Part::Resolve,
+        }
+    }
 }
 
 /// How one answer goes wrong.
@@ -55,6 +86,10 @@ pub(crate) enum Fault {
     Whole,
     /// A redirect to the same address.
     Loop,
+    /// The connection ends after this many bytes of the request's body.
+    Drop(usize),
+    /// Somebody else makes a commit before the request is carried out.
+    Overtaken,
 }
 
 /// A request, and the number of bytes of the body that were sent in response.
@@ -92,6 +127,7 @@ struct Shelf {
     endpoint: String,
     other_host: String,
     signatures: usize,
+    uploads: Uploads,
 }
 
 /// A running hub. It serves until the process ends.
@@ -210,21 +246,52 @@ pub(crate) struct Request {
     pub(crate) token: bool,
     /// The entity tag that the client requires (`If-Match`).
     pub(crate) if_match: Option<String>,
-    body: String,
+    headers: BTreeMap<String, String>,
+    length: usize,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
     pub(crate) fn read(stream: &TcpStream) -> std::io::Result<Request> {
         let mut reader = BufReader::new(stream);
+        let mut request = Request::read_head(&mut reader)?;
+        request.read_body(&mut reader, usize::MAX)?;
+        Ok(request)
+    }
+
+    /// Reads up to `most` bytes of the body.
+    fn read_body(&mut self, reader: &mut impl std::io::Read, most: usize) -> std::io::Result<()> {
+        self.body = vec![0; self.length.min(most)];
+        reader.read_exact(&mut self.body)
+    }
+
+    /// The value of a header. The name is in lower case.
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null if it is none.
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    fn read_head(reader: &mut impl BufRead) -> std::io::Result<Request> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let mut words = line.split(' ').map(str::to_owned);
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (mut from, mut to, mut token, mut if_match, mut length) = (None, None, false, None, 0);
+        let mut headers = BTreeMap::new();
         loop {
             let mut header = String::new();
             reader.read_line(&mut header)?;
             let Some((name, value)) = header.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
             match name.to_ascii_lowercase().as_str() {
                 "authorization" => token = true,
                 "if-match" => if_match = Some(value.trim().to_owned()),
@@ -238,10 +305,8 @@ impl Request {
                 _ => {}
             }
         }
-        let mut body = vec![0; length];
-        std::io::Read::read_exact(&mut reader, &mut body)?;
-        let body = String::from_utf8_lossy(&body).into_owned();
-        Ok(Request { method, target, from, to, token, if_match, body })
+        let body = Vec::new();
+        Ok(Request { method, target, from, to, token, if_match, headers, length, body })
     }
 }
 
@@ -287,12 +352,23 @@ impl Answer {
 }
 
 fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> std::io::Result<()> {
-    let mut request = Request::read(&stream)?;
-    let part = match (other_host, request.target.starts_with("/api/")) {
-        (true, _) => Part::Files,
-        (false, true) => Part::Api,
-        (false, false) => Part::Resolve,
+    let mut reader = BufReader::new(&stream);
+    let mut request = Request::read_head(&mut reader)?;
+    let part = Part::of(&request, other_host);
+    let (dropped, rate) = {
+        let shelf = lock(shelf);
+        let fault = shelf.faults.iter().find(|(of, _)| *of == part);
+        let dropped = fault.and_then(|(_, fault)| match fault {
+            Fault::Drop(bytes) => Some(*bytes),
+            _ => None,
+        });
+        (dropped, shelf.rate.filter(|_| part == Part::Store))
     };
+    if let Some(rate) = rate {
+        let micros = request.length.saturating_mul(1_000_000) / rate;
+        std::thread::sleep(Duration::from_micros(micros.try_into().expect("a short time")));
+    }
+    request.read_body(&mut reader, dropped.unwrap_or(usize::MAX))?;
     let (number, fault, answer, rate) = {
         let mut shelf = lock(shelf);
         let line = format!("{} {}", request.method, request.target);
@@ -304,7 +380,19 @@ fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> st
         if matches!(fault, Some(Fault::Whole)) {
             request.from = None;
         }
-        let answer = if other_host { shelf.other(&request) } else { shelf.hub(&request) };
+        match fault {
+            Some(Fault::Drop(_)) => return Ok(()),
+            Some(Fault::Overtaken) => shelf.commit_by_others(),
+            _ => {}
+        }
+        // A change that is answered by an error is not made.
+        let is_refused =
+            matches!(fault, Some(Fault::Status(..) | Fault::Stall(_))) && request.method != "GET";
+        let answer = match other_host {
+            _ if is_refused => Answer::new(500, "", ""),
+            true => shelf.other(&request),
+            false => shelf.hub(&request),
+        };
         (number, fault, answer, shelf.rate.filter(|_| other_host))
     };
     send(&mut stream, &request, answer, fault, rate, |bytes| {
@@ -346,7 +434,7 @@ pub(crate) fn send(
             headers += &format!("ETag: \"{etag}\"\r\n");
         }
         Some(Fault::Loop) => (status, headers) = (302, format!("Location: {}\r\n", request.target)),
-        Some(Fault::Whole | Fault::Right) | None => {}
+        Some(Fault::Whole | Fault::Right | Fault::Drop(_) | Fault::Overtaken) | None => {}
     }
     let rest = &body[from..to.min(body.len())];
     let length = rest.len();
@@ -371,6 +459,12 @@ pub(crate) fn send(
 impl Shelf {
     fn hub(&mut self, request: &Request) -> Answer {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        if let Some(answer) = self.take(request) {
+            return answer;
+        }
+        if !self.uploads.exists() {
+            return Answer::missing("RepoNotFound");
+        }
         let name = self.name.clone();
         for (question, files) in [("datasets", "/datasets"), ("models", "")] {
             if let Some(question) = path.strip_prefix(&format!("/api/{question}/{name}/")) {
@@ -397,22 +491,22 @@ impl Shelf {
             return self.tree(rest, query, request);
         }
         if let Some(rest) = question.strip_prefix("/paths-info/") {
-            let Some(commit) = commit_of(rest) else { return Answer::missing("RevisionNotFound") };
-            let asked: Value = serde_json::from_str(&request.body).unwrap_or_default();
+            let Some(commit) = self.commit_of(rest) else { return Answer::missing("RevisionNotFound") };
+            let asked = request.json();
             let wanted =
                 |path: &str| asked["paths"].as_array().is_some_and(|all| all.iter().any(|one| one == path));
             return Answer::json(
                 &self
-                    .nodes(commit)
+                    .nodes(&commit)
                     .into_iter()
                     .filter(|node| node["path"].as_str().is_some_and(wanted))
                     .collect(),
             );
         }
         let revision = question.strip_prefix("/revision/").unwrap_or("main");
-        let Some(commit) = commit_of(revision) else { return Answer::missing("RevisionNotFound") };
+        let Some(commit) = self.commit_of(revision) else { return Answer::missing("RevisionNotFound") };
         let siblings: Vec<Value> =
-            self.nodes(commit).iter().map(|node| json!({"rfilename": node["path"]})).collect();
+            self.nodes(&commit).iter().map(|node| json!({"rfilename": node["path"]})).collect();
         Answer::json(
             &json!({"id": self.name, "sha": commit, "siblings": siblings, "private": false, "tags": [],
             "downloads": 0, "likes": 0, "lastModified": "2026-01-01T00:00:00.000Z"}),
@@ -422,9 +516,9 @@ impl Shelf {
     /// One page of the file tree, with a `Link` header to the next.
     fn tree(&self, rest: &str, query: &str, request: &Request) -> Answer {
         let (revision, folder) = rest.split_once('/').unwrap_or((rest, ""));
-        let Some(commit) = commit_of(revision) else { return Answer::missing("RevisionNotFound") };
-        let mut nodes = self.nodes(commit);
-        nodes.extend(self.folders(commit));
+        let Some(commit) = self.commit_of(revision) else { return Answer::missing("RevisionNotFound") };
+        let mut nodes = self.nodes(&commit);
+        nodes.extend(self.folders(&commit));
         let recursive = query.split('&').any(|part| part.eq_ignore_ascii_case("recursive=true"));
         let below = |path: &str| match path.strip_prefix(folder).map(|rest| rest.trim_start_matches('/')) {
             Some(rest) => !rest.is_empty() && (recursive || !rest.contains('/')),
@@ -473,9 +567,9 @@ impl Shelf {
 
     fn file(&self, rest: &str) -> Option<(String, File)> {
         let (revision, path) = rest.split_once('/')?;
-        let commit = commit_of(revision)?;
+        let commit = self.commit_of(revision)?;
         let path = path.replace("%20", " ").replace("%3A", ":");
-        Some((commit.to_owned(), self.files.get(&(commit.to_owned(), path))?.clone()))
+        Some((commit.clone(), self.files.get(&(commit, path))?.clone()))
     }
 
     /// Redirects a large file to the other host, a small one to a relative address on this host.
@@ -502,20 +596,20 @@ impl Shelf {
         Answer::new(307, headers, "")
     }
 
-    fn other(&self, request: &Request) -> Answer {
+    /// The commit of a branch or of its own id.
+    fn commit_of(&self, revision: &str) -> Option<String> {
+        self.uploads.commit_of(revision)
+    }
+
+    fn other(&mut self, request: &Request) -> Answer {
+        if request.method == "PUT" {
+            return self.put_object(request);
+        }
         let path = request.target.split('?').next().unwrap_or_default().trim_start_matches('/');
         match self.file(path) {
             // The other host identifies files by its own entity tags.
             Some((_, file)) => Answer::file(&file.bytes, request, "ETag: \"of-the-store\"\r\n".to_owned()),
             None => Answer::new(404, "", ""),
         }
-    }
-}
-
-fn commit_of(revision: &str) -> Option<&'static str> {
-    match revision {
-        "main" | COMMIT => Some(COMMIT),
-        "refs%2Fconvert%2Fparquet" | CONVERTED_COMMIT => Some(CONVERTED_COMMIT),
-        _ => None,
     }
 }

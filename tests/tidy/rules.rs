@@ -1,10 +1,10 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// Modules that every stage may import. They import no stage.
-const BELOW: [&str; 3] = ["error", "observer", "base"];
+const BELOW: [&str; 4] = ["error", "observer", "base", "network"];
 
 /// The stages in the order of the data flow, each with the paths that it may import in addition to [`BELOW`].
-const GRAPH: [(&str, &[&str]); 10] = [
+const GRAPH: [(&str, &[&str]); 11] = [
     ("source", &[]),
     ("sample", &["source"]),
     ("split", &[]),
@@ -31,12 +31,30 @@ const GRAPH: [(&str, &[&str]); 10] = [
         ],
     ),
     ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
-    ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
+    (
+        "publish",
+        &[
+            "source::OpenContext",
+            "source::Stop",
+            "source::WritableStore",
+            "source::object_version",
+            "source::refused_by_store",
+            "source::store",
+            "vocab",
+            "sink",
+            "report",
+        ],
+    ),
+    ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report", "publish"]),
 ];
 
 /// The modules below the stages, each with the others of them that it may import.
-const BASE: [(&str, &[&str]); 3] =
-    [("error", &[]), ("observer", &["error", "base::int"]), ("base", &["error", "observer"])];
+const BASE: [(&str, &[&str]); 4] = [
+    ("error", &[]),
+    ("observer", &["error", "base::int"]),
+    ("base", &["error", "observer"]),
+    ("network", &["error", "base"]),
+];
 
 /// Names that `lib.rs` re-exports at the crate root. Any module may import them from there.
 const ROOT_NAMES: [&str; 9] =

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Environment, Plan};
 use crate::base::int::{ByteCount, u64_to_usize};
+use crate::base::integrity::sha256;
+use crate::publish::{PushTarget, RepositoryKind};
 use crate::run::recipe::{
     Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
 };
@@ -68,7 +70,7 @@ impl Check<'_> {
             recipe.sources.iter().map(|source| value_of(&source.weight).unwrap_or_default()).collect();
         let of_counts = recipe.counts.iter().map(|file| file.weight);
         let weights: Vec<Weight> = weights.into_iter().chain(of_counts).collect();
-        let output = self.output(recipe);
+        let (output, destination) = self.output(recipe);
         let trained = recipe.train.as_ref().map(|train| self.train(train, recipe, &output));
         let mut plan = Plan {
             sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
@@ -78,7 +80,9 @@ impl Check<'_> {
             sample: self.sample(&recipe.sample),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
+            push: self.push(recipe, destination.is_some()),
             output,
+            destination,
             unused_keys: unused_keys(recipe),
             threads: self.threads(&recipe.run.threads),
             memory: self.memory(&recipe.run.memory),
@@ -87,6 +91,7 @@ impl Check<'_> {
         };
         self.standard_input_once(recipe);
         self.weights_count(recipe);
+        self.destination_apart(recipe, &plan);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
         super::hash_settings(&mut plan, &uris);
@@ -189,21 +194,126 @@ impl Check<'_> {
         }
     }
 
-    /// The output folder. It is relative to the working directory, wherever the recipe file is. It is empty for
-    /// commands that write no folder.
-    fn output(&mut self, recipe: &Recipe) -> PathBuf {
+    /// The output folder, and its destination if the output is for an object store. The folder is relative to the
+    /// working directory, wherever the recipe file is. It is empty for commands that write no folder.
+    fn output(&mut self, recipe: &Recipe) -> (PathBuf, Option<String>) {
         if matches!(self.origin, Origin::Flags(Command::Count | Command::Verify | Command::Read)) {
-            return PathBuf::new();
+            return (PathBuf::new(), None);
         }
-        match &recipe.output.dir {
+        let OutputKeys { dir, staging, .. } = &recipe.output;
+        match dir {
             Some(dir) if dir.value.is_empty() => {
                 self.wrong("dir", dir, "is empty", "write the folder for the results");
-                PathBuf::new()
+                (PathBuf::new(), None)
             }
-            Some(dir) => PathBuf::from(self.expanded("dir", dir)),
+            Some(dir) => {
+                let place = self.expanded("dir", dir);
+                if is_in_store(&place) {
+                    let destination = self.destination(dir, &place);
+                    return (self.staging(staging.as_ref(), &destination), Some(destination));
+                }
+                if let Some(staging) = staging {
+                    let problem = "is only for an output in an object store";
+                    self.wrong("staging", staging, problem, "leave it out");
+                }
+                (PathBuf::from(place), None)
+            }
             None => {
                 self.missing("dir", None, "no output folder is given", "add [output] with a `dir`");
-                PathBuf::new()
+                (PathBuf::new(), None)
+            }
+        }
+    }
+
+    /// The address of an output in an object store, without a slash at its end. Reports one that names no bucket, or
+    /// whose path no object can have, and commands that write only to folders.
+    fn destination(&mut self, dir: &Given<String>, place: &str) -> String {
+        let place = place.trim_end_matches('/');
+        if self.origin == &Origin::Flags(Command::Train) {
+            let help =
+                "write to a folder and copy it, or give a recipe to `run`, which writes to object stores";
+            self.wrong("dir", dir, "must be a folder for `train`", help);
+        }
+        let (_, path) = place.split_once("://").unwrap_or_default();
+        let is_plain = |part: &str| {
+            !matches!(part, "" | "." | "..")
+                && !part.contains(|letter: char| letter.is_control() || "*?[]\\{}^%`\"<>~#|".contains(letter))
+        };
+        if !path.split('/').all(is_plain) {
+            let help =
+                "write it like s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH, without wildcards";
+            self.wrong("dir", dir, "does not name a place in an object store", help);
+        }
+        place.to_owned()
+    }
+
+    /// The folder in which an output for an object store is written: the given one, or one in the user's cache that
+    /// belongs to the destination. Reports that neither is known.
+    fn staging(&mut self, given: Option<&Given<String>>, destination: &str) -> PathBuf {
+        /// Hex digits of the hash in the folder's name.
+        const DIGITS: usize = 16;
+        match given {
+            Some(folder) => {
+                let path = self.expanded("staging", folder);
+                if path.is_empty() || path.contains("://") {
+                    self.wrong("staging", folder, "must be a local folder", "write the path of a folder");
+                }
+                PathBuf::from(path)
+            }
+            None => match user_cache(self.environment.variable) {
+                Some(cache) => cache.join("tokenmill").join("staging").join(&sha256(destination)[..DIGITS]),
+                None => {
+                    let problem =
+                        "no local folder is known in which the output can be written before it moves";
+                    let help = "add `staging` to [output] (--staging), or set HOME";
+                    self.missing("staging", None, problem, help);
+                    PathBuf::new()
+                }
+            },
+        }
+    }
+
+    /// Reports a destination inside a source, or the other way round: the job would read its own results.
+    fn destination_apart(&mut self, recipe: &Recipe, plan: &Plan) {
+        let (Some(destination), Some(dir)) = (&plan.destination, &recipe.output.dir) else { return };
+        let inside = |one: &str, other: &str| {
+            one.strip_prefix(other.trim_end_matches('/'))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut uris = plan.sources.iter().map(|source| &source.uri);
+        if let Some(uri) = uris.find(|uri| inside(destination, uri) || inside(uri, destination)) {
+            let problem = format!("would have the results and the input {uri} in one place");
+            self.wrong("dir", dir, &problem, "choose a place outside of the input");
+        }
+    }
+
+    /// The repository to push to. Token ids go to a dataset; a tokenizer alone may go to a model or a dataset. The
+    /// files of an output in an object store are no longer here, so they cannot be pushed.
+    fn push(&mut self, recipe: &Recipe, has_destination: bool) -> Option<PushTarget> {
+        let given = recipe.output.push.as_ref()?;
+        if has_destination {
+            let help = "write the output to a folder, from which it is pushed, or leave `push` out";
+            self.wrong("push", given, "has no effect on an output in an object store", help);
+            return None;
+        }
+        let expanded = self.expanded("push", given);
+        match expanded.parse::<PushTarget>() {
+            _ if self.is_wrong("push") => None,
+            Ok(target) if recipe.encode.is_some() && target.kind != RepositoryKind::Dataset => {
+                let help = format!("write hf://datasets/{}/{}", target.namespace, target.name);
+                self.wrong(
+                    "push",
+                    given,
+                    "names a repository for a model, and the result is a dataset",
+                    &help,
+                );
+                None
+            }
+            Ok(target) => Some(target),
+            Err(error) => {
+                let help = error.help().unwrap_or_default().to_owned();
+                self.wrong("push", given, "does not name a repository of the hub", &help);
+                None
             }
         }
     }
@@ -361,6 +471,18 @@ pub(super) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> R
     }
     expanded.push_str(rest);
     Ok(expanded)
+}
+
+/// Whether an output is for an object store, by its address.
+fn is_in_store(place: &str) -> bool {
+    ["s3://", "gs://", "az://"].iter().any(|scheme| place.starts_with(scheme))
+}
+
+/// The folder for files that programs can make again, by the variables of the system. `None` if they are not set.
+fn user_cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given = path("XDG_CACHE_HOME").or_else(|| path("LOCALAPPDATA"));
+    given.filter(|path| path.is_absolute()).or_else(|| Some(path("HOME")?.join(".cache")))
 }
 
 /// Whether a URI is not a path: standard input, generated text, or an address on a network.

@@ -18,6 +18,7 @@ use crate::base::int::ByteCount;
 use crate::base::integrity::sha256;
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
+use crate::publish::PushTarget;
 use crate::sample::SampleConfig;
 use crate::sink::{Compression, OutputFormat, Packing};
 use crate::source::SourceSpec;
@@ -52,8 +53,15 @@ pub struct Plan {
     pub train: Option<TrainPlan>,
     /// What to encode; `None` if nothing is encoded.
     pub encode: Option<EncodePlan>,
-    /// The output folder. Empty for commands that write no folder.
+    /// The output folder. Empty for commands that write no folder. If there is a `destination`, the staging folder, in
+    /// which the output is written before it moves there.
     pub output: PathBuf,
+    /// The place in an object store to which the output moves, such as `s3://bucket/path`, without a slash at its end.
+    /// `None` if the output stays in its folder.
+    pub destination: Option<String>,
+    /// The repository to which the result is to be pushed. [`job`](super::job) and [`train_only`](super::train_only)
+    /// leave that to [`push_result`](super::push_result).
+    pub push: Option<PushTarget>,
     /// Keys that have no effect because they are for data files, and the run writes none.
     pub unused_keys: Vec<&'static str>,
     /// Number of threads. The output does not depend on it.
@@ -177,6 +185,11 @@ impl fmt::Debug for Environment<'_> {
 }
 
 impl Plan {
+    /// Where the output will be: its folder, or its address in an object store.
+    pub fn place(&self) -> String {
+        self.destination.clone().unwrap_or_else(|| self.output.display().to_string())
+    }
+
     /// The name of the split that is written; `None` if no data files are. A plan that only trains has no split.
     pub(super) fn split_name(&self) -> Option<&str> {
         self.encode.as_ref().map(|encode| encode.split_name.as_str())

@@ -177,8 +177,11 @@ pub struct EncodeKeys {
 /// The keys of `[output]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputKeys {
-    /// `dir`: the output folder, relative to the working directory. Required in recipes.
+    /// `dir`: the output folder, relative to the working directory, or a place in an object store. Required in recipes.
     pub dir: Field<String>,
+    /// `staging`: the local folder in which an output for an object store is written. By default one in the user's
+    /// cache.
+    pub staging: Field<String>,
     /// `split_name`: the name of the split, with which file names begin. `train` by default.
     pub split_name: Field<String>,
     /// `file_text_bytes`: bytes of text per data file, about. 1 GB by default.
@@ -187,6 +190,8 @@ pub struct OutputKeys {
     pub one_file: Field<bool>,
     /// `format`: the format of the data files, by default Parquet.
     pub format: Field<OutputFormat>,
+    /// `push`: the repository of the hub to which the finished result is pushed. Nothing is pushed by default.
+    pub push: Field<String>,
 }
 
 /// The keys of `[run]`.
@@ -469,13 +474,15 @@ impl Recipe {
             .with("skip", skip, WrittenValue::number)
             .with("take", take, WrittenValue::number)
             .with("max_bytes", max_bytes, WrittenValue::bytes);
-        let OutputKeys { dir, split_name, file_text_bytes, one_file, format } = &self.output;
+        let OutputKeys { dir, staging, split_name, file_text_bytes, one_file, format, push } = &self.output;
         let output = WrittenSection::new("output")
             .with("dir", dir, text)
+            .with("staging", staging, text)
             .with("split_name", split_name, text)
             .with("file_text_bytes", file_text_bytes, WrittenValue::bytes)
             .with("one_file", one_file, truth)
-            .with("format", format, WrittenValue::name);
+            .with("format", format, WrittenValue::name)
+            .with("push", push, text);
         let run = WrittenSection::new("run").with("threads", &self.run.threads, WrittenValue::number).with(
             "memory",
             &self.run.memory,
@@ -521,7 +528,7 @@ impl Recipe {
             let is_list = name == "source" && self.sources.len() > 1;
             text.push_str(&if is_list { format!("[[{name}]]\n") } else { format!("[{name}]\n") });
             for (key, value) in keys {
-                let is_path = matches!(key, "uri" | "dir" | "tokenizer" | "chat_template");
+                let is_path = matches!(key, "uri" | "dir" | "staging" | "tokenizer" | "chat_template");
                 if matches!(self.origin, Origin::Flags(_)) && is_path && value.to_string().contains("${") {
                     let problem = format!("{value} contains ${{, which a recipe takes for a variable");
                     return Err(Error::usage(problem).with_help("give the file or folder another name"));

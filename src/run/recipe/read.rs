@@ -161,10 +161,12 @@ fn read_encode(section: &mut RecipeSection<'_, '_, '_>) -> EncodeKeys {
 fn read_output(section: &mut RecipeSection<'_, '_, '_>) -> OutputKeys {
     OutputKeys {
         dir: section.get("dir", text),
+        staging: section.get("staging", text),
         split_name: section.get("split_name", text),
         file_text_bytes: section.get("file_text_bytes", bytes),
         one_file: section.get("one_file", truth),
         format: section.get("format", choice),
+        push: section.get("push", text),
     }
 }
 

@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 
 use reqwest::{StatusCode, Url};
 
-use super::http::{Head, Http, RequestError, Sink, wait_for};
 use super::repository::{ContentHash, RepoFile, RepoKind, RepoRequest, git_hash, is_commit};
-use super::{Fetched, HubSettings, RemoteError};
+use super::{Fetched, RemoteError};
 use crate::base::atomic_file::{self, TEMPORARY_PREFIX, publish_bytes, sync_folder};
 use crate::base::folder_lock::{self, Claim, Heartbeat, IfHeld};
 use crate::base::folder_of;
 use crate::base::int::{to_u64, with_unit};
 use crate::base::integrity;
 use crate::error::{Error, ErrorKind, Result};
+use crate::network::{Head, Http, HubSettings, RequestError, Sink, wait_for};
 use crate::observer::{Observer, Stage};
 use crate::source::Identity;
 use crate::source::listing::ShardSet;

@@ -9,11 +9,14 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use reqwest::{Method, StatusCode, Url};
 
-use super::http::{Head, Http, Request, RequestError, Server, Sink, address, cannot_fetch, header, wait_for};
-use super::{HubSettings, RemoteError, Streamed};
+use super::{RemoteError, Streamed};
 use crate::base::int::to_u64;
 use crate::base::secrets::{shown_uri, without_secrets};
 use crate::error::{Error, ErrorKind, Result};
+use crate::network::{
+    Head, Http, HubSettings, Refused, Request, RequestError, Server, Sink, address, cannot_fetch, header,
+    wait_for,
+};
 use crate::source::content::RangeRead;
 use crate::source::{Identity, Stop};
 
@@ -205,7 +208,7 @@ pub(super) fn open(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     Ok((((PathBuf::from(path), what), identity), Some(Arc::new(remote))))
 }
 
-/// Downloads a whole file of a web server into memory, at most [`MAX_ANSWER_BYTES`](super::http::MAX_ANSWER_BYTES). The
+/// Downloads a whole file of a web server into memory, at most [`MAX_ANSWER_BYTES`](crate::network::MAX_ANSWER_BYTES). The
 /// requests never have the hub's token.
 ///
 /// # Errors
@@ -215,7 +218,7 @@ pub(in crate::source) fn download(
     settings: &HubSettings,
     stop: &dyn Fn() -> bool,
 ) -> Result<Bytes> {
-    let (url, what) = (super::address(address)?, shown_uri(address));
+    let (url, what) = (crate::network::address(address)?, shown_uri(address));
     let http = Http::new(Server::Web, Some(url.origin()), &settings.patience, &settings.noted)?;
     let file = Request::new(Method::GET, url);
     Ok(wait_for(stop, &what, http.whole(&what, &file))?.1)
@@ -228,6 +231,11 @@ fn without_ranges(what: &str) -> Error {
         .with_help("download the file, and give its local path; on the hub leave `stream` out")
 }
 
+/// The entity tag of an object, or the time of its last change if the store gives no tag. It changes with the content.
+pub(crate) fn object_version(object: &ObjectMeta) -> String {
+    Version::of_object(object).name().to_owned()
+}
+
 /// An entity tag with quotes, as conditions require. Azure omits the quotes in lists of objects, and only there.
 fn quoted(tag: String) -> String {
     if tag.ends_with('"') { tag } else { format!("\"{tag}\"") }
@@ -236,17 +244,17 @@ fn quoted(tag: String) -> String {
 /// The error for a failure that the library reports, or that [`Http`] has reported to it.
 ///
 /// `what` is the URI. The library's message is shown without secrets.
-pub(super) fn refused_by_store(what: &str, cause: &object_store::Error) -> Error {
+pub(crate) fn refused_by_store(what: &str, cause: &object_store::Error) -> Error {
     use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
-    let refused = |problem| RemoteError::Refused { what: what.to_owned(), problem };
     let first: &dyn std::error::Error = cause;
     let mut causes = std::iter::successors(Some(first), |cause| cause.source());
     if let Some(error) = causes.find_map(|cause| cause.downcast_ref::<Error>()) {
         let problem = match error.get_ref().downcast_ref() {
-            Some(RemoteError::Refused { problem, .. }) => problem.clone(),
+            Some(Refused { problem, .. }) => problem.clone(),
             _ => error.to_string(),
         };
-        return refused(problem).with(error.kind()).with_help(error.help().unwrap_or_default().to_owned());
+        return cannot_fetch(error.kind(), what, problem)
+            .with_help(error.help().unwrap_or_default().to_owned());
     }
     let (kind, help) = match cause {
         Precondition { .. } => return RemoteError::changed(what),
@@ -258,7 +266,7 @@ pub(super) fn refused_by_store(what: &str, cause: &object_store::Error) -> Error
         ),
         _ => (ErrorKind::Network, "check the bucket and the store's own variables, then run it again"),
     };
-    refused(without_secrets(&cause.to_string())).with(kind).with_help(help)
+    cannot_fetch(kind, what, without_secrets(&cause.to_string())).with_help(help)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! **Memory:** a page of a list is in memory as a whole, and its size is not limited, as the library reads it.
 
 use std::collections::HashSet;
-use std::error::Error as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,23 +16,21 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hf_hub::repository::{RepoSibling, RepoTreeEntry, RepoTypeAny};
 use hf_hub::{HFClient, HFError, HFResult};
-use hyper_util::client::proxy::matcher::Matcher;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Method, Proxy, Url};
+use reqwest::{Method, Url};
 use tokio::time::timeout;
 
 use super::cache::{Cache, download};
 use super::file::{Place, RemoteFile, Version};
-use super::http::{
-    Http, REDIRECTS, Request, RequestError, Server, address, build, check_token, client_builder,
-    connection_failure, refused, too_slow, wait_for,
-};
 use super::repository::{CONVERTED, ContentHash, RepoFile, RepoKind, RepoRequest, inside, is_commit, is_hex};
-use super::{Fetched, HubSettings, RemoteError, Streamed};
+use super::{Fetched, RemoteError, Streamed};
 use crate::base::int::declared_sum;
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
+use crate::network::{
+    Http, HubFailure, HubSettings, Request, RequestError, Server, address, connection_failure, hub_client,
+    refused, too_slow, wait_for,
+};
 use crate::observer::{Observer, Stage};
 use crate::source::content::RangeRead;
 use crate::source::{Identity, Stop};
@@ -44,48 +41,8 @@ const MAX_ENTRIES: usize = 800_000;
 const MAX_REPEATED: usize = 10_000;
 /// Number of entity tags that are requested at a time.
 const TAGS_AT_ONCE: usize = 16;
-/// An address at which nothing listens.
-const NOWHERE: &str = "http://127.0.0.1:0";
-/// A token that `hf-hub` does not send, since a header cannot contain it. Without any token, it would look for one in
-/// the environment.
-const NO_TOKEN: &str = "\n";
 /// The characters that an address must encode in the name of a repository, or in a path.
 const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-
-/// The library's client of the hub. It sends the token only to the hub, and does not repeat requests.
-///
-/// Its lists lead to whatever host a page names as the next, so all requests to other hosts are sent to an address at
-/// which nothing listens. Redirects are followed within the hub.
-///
-/// # Errors
-/// The address of the hub or the token is invalid.
-pub(crate) fn hub_client(settings: &HubSettings) -> Result<HFClient> {
-    let hub = address(&settings.endpoint)?;
-    let origin = hub.origin();
-    let redirects = Policy::custom(move |attempt: Attempt<'_>| {
-        let is_followed = attempt.url().origin() == origin && attempt.previous().len() <= REDIRECTS;
-        if is_followed { attempt.follow() } else { attempt.stop() }
-    });
-    let client = build(client_builder(&settings.patience).redirect(redirects).proxy(only_to(&hub)))?;
-    let token = check_token(settings)?.unwrap_or(NO_TOKEN);
-    let builder = HFClient::builder().client(client).retry_max_attempts(0).user_agent("").token(token);
-    let built = builder.endpoint(hub.as_str()).cache_dir(&settings.cache).cache_enabled(false).build();
-    built.map_err(|cause| Error::caused(ErrorKind::System, "the client of the hub does not start", cause))
-}
-
-/// Lets requests through to the hub alone: by the proxy that the environment names for it, or directly.
-fn only_to(hub: &Url) -> Proxy {
-    let origin = hub.origin();
-    let via = hub.as_str().parse().ok().and_then(|hub| Matcher::from_env().intercept(&hub));
-    let auth = via.as_ref().and_then(|via| via.basic_auth().cloned());
-    let via = via.map(|via| via.uri().to_string());
-    let proxy =
-        Proxy::custom(move |url| if url.origin() == origin { via.clone() } else { Some(NOWHERE.to_owned()) });
-    match auth {
-        Some(auth) => proxy.custom_http_auth(auth),
-        None => proxy,
-    }
-}
 
 /// The commit that a URI names, and its requested files.
 struct CommitFiles {
@@ -385,26 +342,13 @@ impl<'a> Hub<'a> {
 
     /// Classifies an error of the library.
     fn refused(&self, cause: HFError) -> RequestError {
-        let (context, wait) = match cause {
-            HFError::RateLimited { retry_after, context } => (context, retry_after),
-            HFError::Http { context }
-            | HFError::AuthRequired { context }
-            | HFError::Forbidden { context }
-            | HFError::Conflict { context }
-            | HFError::RepoNotFound { context: Some(context), .. }
-            | HFError::RevisionNotFound { context: Some(context), .. }
-            | HFError::EntryNotFound { context: Some(context), .. } => (context, None),
-            // A complete answer that is not of the expected form is not temporary.
-            HFError::Request { source, .. }
-                if !source.source().is_some_and(|cause| cause.is::<serde_json::Error>()) =>
-            {
-                return connection_failure(&source);
+        match HubFailure::from(cause) {
+            HubFailure::Refused { status, code, message, wait } => {
+                refused(status, &code, &message, wait, Server::Hub, true)
             }
-            _ => return self.unusable("answer").into(),
-        };
-        let code = context.error_code.as_deref().unwrap_or_default();
-        let message = context.server_message.as_deref().unwrap_or_default();
-        refused(context.status, code, message, wait, Server::Hub, true)
+            HubFailure::Connection(cause) => connection_failure(&cause),
+            HubFailure::Unusable(_) => self.unusable("answer").into(),
+        }
     }
 
     /// The error that the list exceeds a limit.

@@ -8,8 +8,7 @@
 //! | `s3://…`, `gs://…`, `az://…` | by ranges |
 //!
 //! [`open`] finds the files of a URI, and [`fetch_chosen`] downloads some files of a repository. All requests go through
-//! [`Http`], also those to object stores; [`wait_for`] runs them so that they can be interrupted. [`hub_client`] answers
-//! questions about repositories, and [`store`] is the client of an object store.
+//! the client of [`network`](crate::network), also those to object stores, which [`store`] opens.
 //!
 //! A build without the feature `hub` has a function in place of `open` that fails with an error which names the feature.
 
@@ -18,12 +17,9 @@ mod cache;
 #[cfg(feature = "hub")]
 mod file;
 #[cfg(feature = "hub")]
-mod http;
-#[cfg(feature = "hub")]
 mod hub;
 #[cfg(feature = "hub")]
 mod repository;
-mod settings;
 #[cfg(feature = "hub")]
 mod store;
 
@@ -39,6 +35,7 @@ use super::{Identity, Stop};
 #[cfg(feature = "hub")]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
+use crate::network::{HubSettings, StoreSettings};
 use crate::observer::Observer;
 
 #[cfg(feature = "hub")]
@@ -46,16 +43,13 @@ pub(super) use cache::Cache;
 #[cfg(feature = "hub")]
 pub(super) use file::download;
 #[cfg(feature = "hub")]
-pub(crate) use http::{Http, Request, address, wait_for};
+pub(crate) use file::{object_version, refused_by_store};
 #[cfg(feature = "hub")]
 pub(super) use hub::fetch_chosen;
 #[cfg(feature = "hub")]
-pub(crate) use hub::hub_client;
-#[cfg(feature = "hub")]
 pub(super) use repository::{RepoFile, RepoKind, RepoRequest};
-pub use settings::{HubSettings, Patience, StoreSettings};
 #[cfg(feature = "hub")]
-pub(crate) use store::store;
+pub(crate) use store::{WritableStore, store};
 
 /// A file of a dataset: its path in the cache, whether it exists or not; its name; and its identity.
 pub(super) type Fetched = ((PathBuf, String), Identity);
@@ -82,9 +76,6 @@ enum RemoteError {
     /// The network must not be used, and the cache lacks the revision or a file.
     #[error("{uri} is not in the cache {}", cache.display())]
     NotCached { uri: String, cache: PathBuf },
-    /// A request has failed for good. `what` names the file or list, and `problem` gives the reason.
-    #[error("{what} cannot be fetched: {problem}")]
-    Refused { what: String, problem: String },
     /// The hub's answer is not of the expected form, or exceeds a limit.
     #[error("{repository} has no usable {what} at {address}")]
     Answer { repository: String, address: String, what: &'static str },

@@ -7,16 +7,22 @@ use futures_util::stream::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::file::{Place, RemoteFile, Version, refused_by_store};
-use super::http::{Http, Server, wait_for};
 use super::repository::wants;
-use super::{HubSettings, RemoteError, StoreSettings, Streamed};
+use super::{RemoteError, Streamed};
 use crate::error::{ErrorKind, Result};
+use crate::network::{Http, HubSettings, Server, StoreSettings, wait_for};
 use crate::source::content::RangeRead;
 use crate::source::{Identity, Stop};
+
+/// A store in which objects can be read, and written in parts.
+pub(crate) trait WritableStore: ObjectStore + MultipartStore {}
+
+impl<S: ObjectStore + MultipartStore> WritableStore for S {}
 
 /// The parts of `s3://bucket/path`, `gs://…` or `az://container/path`.
 struct ObjectRequest<'a> {
@@ -61,7 +67,7 @@ impl<'a> ObjectRequest<'a> {
     ///
     /// # Errors
     /// The variables are incomplete or contradictory.
-    fn store(&self, settings: &StoreSettings, http: Http) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn store(&self, settings: &StoreSettings, http: Http) -> object_store::Result<Arc<dyn WritableStore>> {
         let url = format!("{}://{}", self.scheme, self.bucket);
         // `http` repeats requests.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
@@ -94,7 +100,7 @@ pub(crate) fn store(
     uri: &str,
     settings: &StoreSettings,
     hub: &HubSettings,
-) -> Result<(Arc<dyn ObjectStore>, Path)> {
+) -> Result<(Arc<dyn WritableStore>, Path)> {
     let wanted = ObjectRequest::parse(uri)?;
     let http = Http::new(Server::Store, None, &hub.patience, &hub.noted)?;
     let failed = |cause| refused_by_store(uri, &cause);
@@ -118,6 +124,7 @@ pub(super) fn list(
 ) -> Result<Vec<Streamed>> {
     let wanted = ObjectRequest::parse(uri)?;
     let (store, folder) = store(uri, settings, hub)?;
+    let store: Arc<dyn ObjectStore> = store;
     let mut objects = wait_for(&**stop, uri, async {
         find(&wanted, &folder, any_name, &*store).await.map_err(|cause| refused_by_store(uri, &cause))
     })?;

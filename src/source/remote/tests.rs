@@ -16,11 +16,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use reqwest::Method;
 
-use super::http::{Head, RequestError, Server, Sink};
 use super::repository::CONVERTED;
-use super::settings::A_DAY;
 use super::*;
 use crate::base::pools::lock;
+use crate::network::{Head, Http, Patience, Request, RequestError, Server, Sink, address, wait_for};
 use crate::observer::Silent;
 use crate::source::content::RangeRead;
 use crate::source::files::FileSource;
@@ -894,46 +893,4 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
         assert_ne!(identity(name, one.clone(), ""), identity(name, two.clone(), ""), "{name}");
         assert_eq!(identity(name, one, "tag"), identity(name, two, "tag"), "{name}");
     }
-}
-
-/// The precedence among variables is that of `huggingface_hub` and `tiktoken`.
-#[test]
-fn the_hub_is_where_the_variables_say() {
-    let hub = |set: &[(&str, &str)]| {
-        let variable = |name: &str| {
-            let found = set.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        HubSettings::from_variables(&variable, Some(Path::new("/nobody")))
-    };
-    let plain = hub(&[]);
-    assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
-    assert_eq!(
-        (plain.endpoint.as_str(), plain.token, plain.offline),
-        ("https://huggingface.co", None, false)
-    );
-    assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
-    assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
-    assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
-    assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
-    assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
-    for (set, expected) in [
-        (&[][..], "/tmp/data-gym-cache"),
-        (&[("TMPDIR", "/t")], "/t/data-gym-cache"),
-        (&[("TMPDIR", "/t"), ("DATA_GYM_CACHE_DIR", "/d")], "/d"),
-        (&[("DATA_GYM_CACHE_DIR", "/d"), ("TIKTOKEN_CACHE_DIR", "/k")], "/k"),
-    ] {
-        assert_eq!(hub(set).ranks_cache, Path::new(expected), "{set:?}");
-    }
-    let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
-    assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
-    let mirror =
-        hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
-    assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
-    assert!(mirror.offline);
-
-    let home = tempfile::tempdir().expect("a folder");
-    fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
-    let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
-    assert_eq!(stored.token.as_deref(), Some("stored"));
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use super::TokenizerError;
 use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind, Result, excerpt};
+use crate::network::HubSettings;
 use crate::observer::Observer;
-use crate::source::remote::{Cache, HubSettings, RepoFile, RepoKind, RepoRequest, fetch_chosen};
+use crate::source::remote::{Cache, RepoFile, RepoKind, RepoRequest, fetch_chosen};
 
 /// Files that each are a complete tokenizer, in order of preference.
 const SINGLE_FILES: [&str; 2] = ["tokenizer.json", "tekken.json"];

@@ -14,13 +14,13 @@ use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::remote::HubSettings;
 #[cfg(feature = "hub")]
 use super::remote::RepoRequest;
 #[cfg(feature = "hub")]
 use crate::base::int::ByteCount;
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
+use crate::network::HubSettings;
 use crate::observer::Observer;
 
 /// The ways in which a tokenizer cannot be found by its name or address.
@@ -201,6 +201,7 @@ fn as_uri(page: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::HubSettings;
     use crate::observer::Silent;
 
     /// The lists of names and addresses agree.

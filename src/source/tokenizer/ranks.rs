@@ -11,8 +11,9 @@ use crate::base::atomic_file::publish_bytes;
 use crate::base::folder_of;
 use crate::base::integrity::{hex, sha256};
 use crate::error::{Error, ErrorKind, Result};
+use crate::network::HubSettings;
 use crate::observer::Observer;
-use crate::source::remote::{HubSettings, download};
+use crate::source::remote::download;
 
 /// A file that OpenAI publishes.
 #[derive(Clone, Copy, Debug)]

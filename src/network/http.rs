@@ -9,39 +9,48 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chrono::DateTime;
+use hf_hub::HFClient;
+use hyper_util::client::proxy::matcher::Matcher;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
     HttpService,
 };
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, RANGE};
-use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, ClientBuilder, Method, Proxy, Response, StatusCode, Url};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 use url::Origin;
 
-use super::{HubSettings, Patience, RemoteError};
+use super::failure::{
+    RequestError, Retries, WRONG_ADDRESS, cannot_fetch, connection_failure, is_temporary, refused,
+    requested_wait, too_slow,
+};
+use super::{HubSettings, Note, Patience};
 use crate::VERSION;
 use crate::base::int::{to_u64, with_unit};
-use crate::base::secrets::{shown_uri, without_secrets};
+use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result, catch_panic};
-use crate::source::Note;
 
 /// Maximum number of redirects that are followed.
-pub(super) const REDIRECTS: usize = 10;
+pub(crate) const REDIRECTS: usize = 10;
 /// Maximum bytes of an answer to a request without a range: a list, a key or an error.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// Maximum bytes of an error message, which may answer a request for a shorter range.
 const MAX_MESSAGE_BYTES: u64 = 1 << 20;
+/// An address at which nothing listens.
+const NOWHERE: &str = "http://127.0.0.1:0";
+/// A token that `hf-hub` does not send, since a header cannot contain it. Without any token, it would look for one in
+/// the environment.
+const NO_TOKEN: &str = "\n";
 /// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
-/// Minimum length of a wait that is reported to the user.
-const TOLD: Duration = Duration::from_secs(1);
 
 /// Serves the connections and timers of all requests.
 static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
@@ -90,7 +99,7 @@ pub(crate) fn wait_for<T>(
 
 /// The kind of server that requests are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
+pub(crate) enum Server {
     /// The hub, which describes errors in headers of its own.
     Hub,
     /// Any other server of files.
@@ -147,7 +156,7 @@ impl Request {
     }
 
     /// A request for the bytes of a file from `from` up to `to`, exclusive, or to the end.
-    pub(super) fn range(url: &Url, from: u64, to: Option<u64>) -> Request {
+    pub(crate) fn range(url: &Url, from: u64, to: Option<u64>) -> Request {
         let mut request = Request::new(Method::GET, url.clone());
         let last = to.map_or_else(String::new, |to| to.saturating_sub(1).to_string());
         if (from, to) != (0, None) {
@@ -183,14 +192,14 @@ impl Head {
     /// The first offset and the total size from `Content-Range: bytes FIRST-LAST/TOTAL`.
     ///
     /// `None` if the header is missing or has another form, for example `*` as the total.
-    pub(super) fn first_and_total(&self) -> Option<(u64, u64)> {
+    pub(crate) fn first_and_total(&self) -> Option<(u64, u64)> {
         let (span, total) =
             header(&self.headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
         Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
     }
 
     /// Whether the answer shows that the file is empty, so that it has no ranges.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self.status {
             StatusCode::RANGE_NOT_SATISFIABLE => header(&self.headers, "content-range") == Some("bytes */0"),
             StatusCode::OK => header(&self.headers, "content-length") == Some("0"),
@@ -205,8 +214,8 @@ struct Answer {
     head: Head,
     /// Gives the body.
     response: Response,
-    /// After this time of waiting, the body must have a certain speed.
-    patience: Duration,
+    /// How long a block may take; and the time of waiting after which the body must have a certain speed.
+    patience: Patience,
     /// Time spent waiting for blocks.
     waited: Duration,
     /// Bytes received so far.
@@ -221,11 +230,11 @@ impl Answer {
     /// never end. Repeating the request would not help then.
     async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
         let started_at = Instant::now();
-        let block = self.response.chunk().await.map_err(|cause| connection_failure(&cause))?;
+        let block = within(self.patience.silence, self.response.chunk()).await?;
         self.waited += started_at.elapsed();
         self.received += block.as_ref().map_or(0, |block| to_u64(block.len()));
         if block.is_none()
-            || self.waited <= self.patience
+            || self.waited <= self.patience.whole
             || u128::from(self.received) >= self.waited.as_millis()
         {
             return Ok(block);
@@ -240,8 +249,25 @@ impl Answer {
     }
 }
 
+/// Waits for a part of an answer.
+///
+/// # Errors
+/// The connection fails, or nothing arrives within the limit.
+async fn within<T>(
+    limit: Duration,
+    part: impl Future<Output = Result<T, reqwest::Error>>,
+) -> Result<T, RequestError> {
+    match timeout(limit, part).await {
+        Ok(part) => part.map_err(|cause| connection_failure(&cause)),
+        Err(_) => {
+            let limit = with_unit(limit.as_secs(), "second");
+            Err(RequestError::passing(format!("nothing has arrived for {limit}")))
+        }
+    }
+}
+
 /// Receives the bytes of a file, over any number of requests.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// The bytes that are still missing: from the first up to the second, exclusive, or to the end. `None` if the file
     /// is complete.
     ///
@@ -264,14 +290,13 @@ pub(super) trait Sink {
 
 /// A client that keeps connections open between requests, and does not follow redirects.
 ///
-/// A connection that is silent for [`Patience::silence`] fails. Ranges are requested over one connection each, because
+/// A connection that cannot be made within [`Patience::silence`] fails. Ranges are requested over one connection each, because
 /// all streams of one HTTP/2 connection share its speed.
-pub(super) fn client_builder(patience: &Patience) -> ClientBuilder {
+pub(crate) fn client_builder(patience: &Patience) -> ClientBuilder {
     Client::builder()
         .http1_only()
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(Policy::none())
         .connect_timeout(patience.silence)
-        .read_timeout(patience.silence)
         .user_agent(format!("tokenmill/{VERSION}"))
 }
 
@@ -279,7 +304,7 @@ pub(super) fn client_builder(patience: &Patience) -> ClientBuilder {
 ///
 /// # Errors
 /// The system's certificates or its random numbers are not usable.
-pub(super) fn build(builder: ClientBuilder) -> Result<Client> {
+pub(crate) fn build(builder: ClientBuilder) -> Result<Client> {
     let problem = "the network cannot be used: its client does not start";
     builder.build().map_err(|cause| Error::caused(ErrorKind::System, problem, cause))
 }
@@ -301,7 +326,7 @@ impl Http {
     ///
     /// # Errors
     /// Those of [`build`].
-    pub(super) fn new(
+    pub(crate) fn new(
         server: Server,
         origin: Option<Origin>,
         patience: &Patience,
@@ -342,7 +367,7 @@ impl Http {
     ///
     /// # Errors
     /// Those of [`whole`](Http::whole), except for its limits.
-    pub(super) async fn head(&self, what: &str, request: &Request) -> Result<Head> {
+    pub(crate) async fn head(&self, what: &str, request: &Request) -> Result<Head> {
         self.repeat(what, || async { Ok(self.send(request).await?.head) }).await
     }
 
@@ -350,8 +375,8 @@ impl Http {
     ///
     /// # Errors
     /// Attempts without progress are exhausted, the server refuses, or the sink fails.
-    pub(super) async fn fetch(&self, what: &str, url: &Url, sink: &mut dyn Sink) -> Result<()> {
-        let mut retries = Retries { http: self, what, failed: 0 };
+    pub(crate) async fn fetch(&self, what: &str, url: &Url, sink: &mut dyn Sink) -> Result<()> {
+        let mut retries = self.retries(what);
         let mut reached = 0;
         while let Some((from, to)) = sink.missing()? {
             let outcome = self.fetch_once(&Request::range(url, from, to), from, sink).await;
@@ -387,17 +412,23 @@ impl Http {
     ///
     /// # Errors
     /// Attempts are exhausted, or repeating would not help.
-    pub(super) async fn repeat<T, F>(&self, what: &str, mut attempt: impl FnMut() -> F) -> Result<T>
+    pub(crate) async fn repeat<T, F>(&self, what: &str, mut attempt: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, RequestError>>,
     {
-        let mut retries = Retries { http: self, what, failed: 0 };
+        let mut retries = self.retries(what);
         loop {
             match attempt().await {
                 Ok(done) => return Ok(done),
                 Err(trouble) => retries.failed(trouble).await?,
             }
         }
+    }
+
+    /// Counts the failures to fetch `what`.
+    fn retries(&self, what: &str) -> Retries<'_> {
+        let what = format!("{what} cannot be fetched");
+        Retries::new(&self.patience, &self.noted, what, "downloads continue where they stopped")
     }
 
     /// Sends a request, and follows redirects until an answer has a body. Each redirect is a new request.
@@ -423,7 +454,7 @@ impl Http {
             if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE || is_known || is_for_store
             {
                 let head = Head { status, headers: headers.clone(), etag };
-                let (patience, waited, received) = (self.patience.whole, Duration::ZERO, 0);
+                let (patience, waited, received) = (self.patience.clone(), Duration::ZERO, 0);
                 return Ok(Answer { head, response, patience, waited, received });
             }
             let Some(to) = header(headers, "location").filter(|_| status.is_redirection()) else {
@@ -452,10 +483,12 @@ impl Http {
         if let Some(token) = self.token.as_ref().filter(|_| is_asked) {
             sent = sent.header(AUTHORIZATION, token);
         }
-        if request.body.content_length() > 0 {
-            sent = sent.body(reqwest::Body::wrap(request.body.clone()));
+        let Patience { silence, whole, .. } = self.patience;
+        if request.body.content_length() == 0 {
+            return within(silence, sent.send()).await;
         }
-        sent.send().await.map_err(|cause| connection_failure(&cause))
+        // The answer begins only when the body has been sent, which may take long over a slow connection.
+        within(silence.max(whole), sent.body(reqwest::Body::wrap(request.body.clone())).send()).await
     }
 }
 
@@ -488,86 +521,6 @@ impl HttpService for Http {
     }
 }
 
-/// Counts successive failures of an operation, and decides whether to repeat it.
-struct Retries<'a> {
-    /// The limits, and the callback for waits.
-    http: &'a Http,
-    /// The name of the operation's object in messages.
-    what: &'a str,
-    /// Number of successive failures.
-    failed: u32,
-}
-
-impl Retries<'_> {
-    /// Waits before the next attempt, or gives up with an error.
-    ///
-    /// # Errors
-    /// Attempts are exhausted, repeating would not help, or the wait is too long.
-    async fn failed(&mut self, trouble: RequestError) -> Result<()> {
-        self.failed += 1;
-        let (problem, asked) = match trouble {
-            RequestError::Temporary { problem, wait } => (problem, wait),
-            RequestError::Refused { kind, problem, help } => {
-                return Err(cannot_fetch(kind, self.what, problem).with_help(help));
-            }
-            RequestError::Final(error) => return Err(error),
-        };
-        let Http { patience, noted, .. } = self.http;
-        let doubled = patience.first_wait.saturating_mul(1 << (self.failed - 1).min(16));
-        let own = doubled.min(patience.longest_wait);
-        let wait = asked.map_or(own, |asked| asked.max(own));
-        if self.failed >= patience.attempts || wait > patience.longest_wait {
-            return Err(given_up(self.what, problem, asked));
-        }
-        if wait >= TOLD {
-            let seconds = with_unit(wait.as_secs(), "second");
-            let error = cannot_fetch(ErrorKind::Network, self.what, problem);
-            noted(&format!("{error}; trying again in {seconds}"));
-        }
-        tokio::time::sleep(wait).await;
-        Ok(())
-    }
-}
-
-/// The reason that a request has failed.
-#[derive(Debug)]
-pub(super) enum RequestError {
-    /// The request may succeed later, after `wait` if the server has named a time.
-    Temporary { problem: String, wait: Option<Duration> },
-    /// The server refuses, and repeating the request would not help.
-    Refused { kind: ErrorKind, problem: String, help: &'static str },
-    /// An error on this side, or one that is already worded.
-    Final(Error),
-}
-
-impl RequestError {
-    /// A failure that repeating the request would not change.
-    fn refused(kind: ErrorKind, problem: String, help: &'static str) -> RequestError {
-        RequestError::Refused { kind, problem, help }
-    }
-
-    /// A temporary failure for which the server has named no time.
-    pub(super) fn passing(problem: impl Into<String>) -> RequestError {
-        RequestError::Temporary { problem: problem.into(), wait: None }
-    }
-}
-
-impl From<Error> for RequestError {
-    fn from(error: Error) -> RequestError {
-        RequestError::Final(error)
-    }
-}
-
-/// The failure that an answer does not end in time.
-pub(super) fn too_slow(after: Duration) -> RequestError {
-    let problem = format!("its answer takes more than {}", with_unit(after.as_secs(), "second"));
-    let help = "check the network, then run the same command again";
-    RequestError::refused(ErrorKind::Network, problem, help)
-}
-
-/// The advice if an address is invalid.
-const WRONG_ADDRESS: &str = "check the address, and HF_ENDPOINT if it is one of the hub";
-
 /// Parses an address.
 ///
 /// # Errors
@@ -583,7 +536,7 @@ pub(crate) fn address(text: &str) -> Result<Url> {
 ///
 /// # Errors
 /// The token contains characters that a header cannot contain.
-pub(super) fn check_token(settings: &HubSettings) -> Result<Option<&str>> {
+pub(crate) fn check_token(settings: &HubSettings) -> Result<Option<&str>> {
     let token = settings.token.as_deref();
     if token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic())) {
         return Ok(token);
@@ -593,118 +546,10 @@ pub(super) fn check_token(settings: &HubSettings) -> Result<Option<&str>> {
     Err(error.with_help("check HF_TOKEN, or the file in which the token is kept"))
 }
 
-/// Classifies an error of the HTTP client. Errors are temporary unless no answer could change them.
-pub(super) fn connection_failure(cause: &reqwest::Error) -> RequestError {
-    // The last cause says what happened; those before repeat the address.
-    let first: &dyn std::error::Error = cause;
-    let last = std::iter::successors(Some(first), |cause| cause.source()).last().unwrap_or(first);
-    let problem = without_secrets(&last.to_string());
-    if cause.is_builder() {
-        return RequestError::refused(
-            ErrorKind::Network,
-            format!("its address is wrong: {problem}"),
-            WRONG_ADDRESS,
-        );
-    }
-    if is_untrusted(cause) {
-        let help = "check the address, the clock, any proxy, and the certificates of this system";
-        let problem = format!("the connection is not trusted: {problem}");
-        return RequestError::refused(ErrorKind::Network, problem, help);
-    }
-    RequestError::passing(problem)
-}
-
-/// Whether a connection has failed because of its encryption, which is reported as invalid data.
-fn is_untrusted(cause: &(dyn std::error::Error + 'static)) -> bool {
-    match cause.downcast_ref::<io::Error>() {
-        Some(io) if io.kind() == io::ErrorKind::InvalidData => true,
-        Some(io) => io.get_ref().is_some_and(|inner| is_untrusted(inner)),
-        None => cause.source().is_some_and(is_untrusted),
-    }
-}
-
-/// Whether a status may change when the request is repeated.
-fn is_temporary(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
-}
-
-/// Classifies a status that is not a success: whether the request may succeed later, and what to do otherwise. `code`
-/// and `message` say what is wrong, as far as the server sends that, and `wait` is the time that it asks to wait.
-///
-/// If the server itself refuses, the status decides. `is_asked` is false for a host that the server has redirected
-/// to: the signature of its address may have expired, and the next attempt gets a new address.
-pub(super) fn refused(
-    status: StatusCode,
-    code: &str,
-    message: &str,
-    wait: Option<Duration>,
-    server: Server,
-    is_asked: bool,
-) -> RequestError {
-    let who = match (is_asked, server) {
-        (true, Server::Hub) => "the hub",
-        (true, _) => "the server",
-        (false, _) => "the host of its files",
-    };
-    let problem = match in_one_line(message).as_str() {
-        "" => format!("{who} answers {status}"),
-        message => format!("{who} answers {status}: {message}"),
-    };
-    if is_temporary(status) || !is_asked {
-        return RequestError::Temporary { problem, wait };
-    }
-    let (kind, help) = match (status.as_u16(), code) {
-        (401 | 403, _) if server != Server::Hub => (
-            ErrorKind::Authorisation,
-            "the server requires credentials: download the file yourself, and give its local path",
-        ),
-        _ if server != Server::Hub => (ErrorKind::Failed, "check the address"),
-        (403, _) | (_, "GatedRepo") => (
-            ErrorKind::Authorisation,
-            "accept the terms on the repository's page, and set HF_TOKEN to a token that may read it",
-        ),
-        (401, _) => (
-            ErrorKind::Authorisation,
-            "the repository is missing, or private: check its name, or set HF_TOKEN to a token that may read it",
-        ),
-        (_, "RepoNotFound") => (ErrorKind::Failed, "check the name of the repository"),
-        (_, "RevisionNotFound") => (ErrorKind::Failed, "check the revision after the @"),
-        (_, "EntryNotFound") => (ErrorKind::Failed, "check the path in the repository"),
-        (404, _) => (ErrorKind::Failed, "check the name of the repository and the revision after the @"),
-        _ => (ErrorKind::Network, "check HF_ENDPOINT, then run the same command again"),
-    };
-    RequestError::refused(kind, problem, help)
-}
-
-/// The time that the server asks to wait: seconds or a date in `Retry-After`; or `t=` in `RateLimit` if the quota is
-/// used up (`r=0`).
-fn requested_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-    let after = header(headers, "retry-after").map(str::trim);
-    let seconds = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
-    let date = || {
-        let date = SystemTime::from(DateTime::parse_from_rfc2822(after?).ok()?);
-        date.duration_since(SystemTime::now()).ok()
-    };
-    let limit = || {
-        let limit = header(headers, "ratelimit").filter(|_| status == StatusCode::TOO_MANY_REQUESTS)?;
-        let number = |name: &str| {
-            limit.split([';', ',']).find_map(|part| part.trim().strip_prefix(name)?.parse::<u64>().ok())
-        };
-        number("t=").filter(|_| number("r=").is_none_or(|left| left == 0)).map(Duration::from_secs)
-    };
-    seconds.or_else(date).or_else(limit)
-}
-
-/// A server's message in one line of at most 200 characters, without secrets that it repeats.
-fn in_one_line(message: &str) -> String {
-    let line: String = message.chars().filter(|letter| !letter.is_control()).take(2_000).collect();
-    without_secrets(&line).chars().take(200).collect()
-}
-
 /// The value of a header.
 ///
 /// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -715,47 +560,49 @@ fn entity_tag(headers: &HeaderMap) -> Option<String> {
     Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
 }
 
-/// The error that `what` cannot be fetched.
-pub(super) fn cannot_fetch(kind: ErrorKind, what: &str, problem: String) -> Error {
-    RemoteError::Refused { what: what.to_owned(), problem }.with(kind)
+/// The library's client of the hub. It sends the token only to the hub, and does not repeat requests.
+///
+/// Its lists lead to whatever host a page names as the next, so all requests to other hosts are sent to an address at
+/// which nothing listens. Redirects are followed within the hub.
+///
+/// # Errors
+/// The address of the hub or the token is invalid.
+pub(crate) fn hub_client(settings: &HubSettings) -> Result<HFClient> {
+    let hub = address(&settings.endpoint)?;
+    let origin = hub.origin();
+    let redirects = Policy::custom(move |attempt: Attempt<'_>| {
+        let is_followed = attempt.url().origin() == origin && attempt.previous().len() <= REDIRECTS;
+        if is_followed { attempt.follow() } else { attempt.stop() }
+    });
+    let client = build(
+        client_builder(&settings.patience)
+            .redirect(redirects)
+            .proxy(only_to(&hub))
+            .read_timeout(settings.patience.silence),
+    )?;
+    let token = check_token(settings)?.unwrap_or(NO_TOKEN);
+    let builder = HFClient::builder().client(client).retry_max_attempts(0).user_agent("").token(token);
+    let built = builder.endpoint(hub.as_str()).cache_dir(&settings.cache).cache_enabled(false).build();
+    built.map_err(|cause| Error::caused(ErrorKind::System, "the client of the hub does not start", cause))
 }
 
-/// The error after the last attempt.
-fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
-    let when = asked.map_or_else(
-        || "check the network, then run the same command again".to_owned(),
-        |wait| format!("run the same command again in {}", with_unit(wait.as_secs(), "second")),
-    );
-    let help = format!("{when}; downloads continue where they stopped");
-    cannot_fetch(ErrorKind::Network, what, problem).with_help(help)
+/// Lets requests through to the hub alone: by the proxy that the environment names for it, or directly.
+fn only_to(hub: &Url) -> Proxy {
+    let origin = hub.origin();
+    let via = hub.as_str().parse().ok().and_then(|hub| Matcher::from_env().intercept(&hub));
+    let auth = via.as_ref().and_then(|via| via.basic_auth().cloned());
+    let via = via.map(|via| via.uri().to_string());
+    let proxy =
+        Proxy::custom(move |url| if url.origin() == origin { via.clone() } else { Some(NOWHERE.to_owned()) });
+    match auth {
+        Some(auth) => proxy.custom_http_auth(auth),
+        None => proxy,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// All headers that name a time to wait are understood.
-    #[test]
-    fn servers_say_in_several_ways_how_long_to_wait() {
-        let wait = |status: u16, name: &'static str, value: &str| {
-            let headers = HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
-            requested_wait(StatusCode::from_u16(status).unwrap(), &headers).map(|wait| wait.as_secs())
-        };
-        assert_eq!(wait(503, "retry-after", " 7 "), Some(7));
-        assert_eq!(wait(503, "retry-after", "soon"), None);
-        let date = DateTime::<chrono::Utc>::from(SystemTime::now() + Duration::from_secs(100));
-        let date = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-        assert!((95..=100).contains(&wait(503, "retry-after", &date).unwrap()));
-        assert_eq!(wait(503, "retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), None);
-        for (status, limit, expected) in [
-            (429, "\"api\";r=0;t=20", Some(20)),
-            (429, "limit=500, t=20", Some(20)),
-            (429, "\"api\";r=490;t=20", None),
-            (500, "\"api\";r=0;t=20", None),
-        ] {
-            assert_eq!(wait(status, "ratelimit", limit), expected, "{status} {limit}");
-        }
-    }
 
     /// User names before the host are not taken for it, so that another host is never mistaken for the hub.
     #[test]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs};
 
-use crate::source::Note;
+/// Callback for messages to the user, for example why a read waits. Any thread may call it.
+pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How to reach the Hugging Face hub, and the location of its cache.
 ///
@@ -127,7 +128,7 @@ impl HubSettings {
 const RANKS_FOLDER: &str = "data-gym-cache";
 
 /// Maximum timeout, in seconds. It bounds a value that means to wait forever.
-pub(super) const A_DAY: u64 = 24 * 60 * 60;
+const A_DAY: u64 = 24 * 60 * 60;
 
 /// Whether a variable's value means true, as in `huggingface_hub`.
 ///
@@ -186,5 +187,52 @@ impl fmt::Debug for StoreSettings {
     /// Shows only the names, because some values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.variables.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The precedence among variables is that of `huggingface_hub` and `tiktoken`.
+    #[test]
+    fn the_hub_is_where_the_variables_say() {
+        let hub = |set: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            HubSettings::from_variables(&variable, Some(Path::new("/nobody")))
+        };
+        let plain = hub(&[]);
+        assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
+        assert_eq!(
+            (plain.endpoint.as_str(), plain.token, plain.offline),
+            ("https://huggingface.co", None, false)
+        );
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
+        assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
+        assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
+        assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
+        for (set, expected) in [
+            (&[][..], "/tmp/data-gym-cache"),
+            (&[("TMPDIR", "/t")], "/t/data-gym-cache"),
+            (&[("TMPDIR", "/t"), ("DATA_GYM_CACHE_DIR", "/d")], "/d"),
+            (&[("DATA_GYM_CACHE_DIR", "/d"), ("TIKTOKEN_CACHE_DIR", "/k")], "/k"),
+        ] {
+            assert_eq!(hub(set).ranks_cache, Path::new(expected), "{set:?}");
+        }
+        let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
+        assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
+        let mirror =
+            hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
+        assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
+        assert!(mirror.offline);
+
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
+        let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
+        assert_eq!(stored.token.as_deref(), Some("stored"));
     }
 }

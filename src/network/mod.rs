@@ -1,0 +1,22 @@
+//! Requests to other machines: the settings, the client of all servers, and how failures are repeated.
+//!
+//! Reading and publishing use the same client. The library reads no environment variables itself: the settings hold the
+//! values that other tools take from them.
+
+#[cfg(feature = "hub")]
+mod failure;
+#[cfg(feature = "hub")]
+mod http;
+mod settings;
+
+#[cfg(feature = "hub")]
+pub(crate) use failure::{
+    HubFailure, Refused, RequestError, Retries, cannot_fetch, connection_failure, in_one_line, refused,
+    requested_wait, too_slow,
+};
+#[cfg(feature = "hub")]
+pub(crate) use http::{
+    Head, Http, MAX_ANSWER_BYTES, Request, Server, Sink, address, build, check_token, client_builder, header,
+    hub_client, wait_for,
+};
+pub use settings::{HubSettings, Note, Patience, StoreSettings};
