@@ -69,7 +69,7 @@
 //! | `data` | [`source`], [`sample`], [`sink`], counts files, batches of documents: all that needs Arrow | yes |
 //! | `pipeline` | [`report`] and [`run`]: whole jobs by recipes | yes |
 //! | `hub` | the Hugging Face hub, web servers, and object stores | yes |
-//! | `cli` | the program | yes |
+//! | `cli` | `cli`: the program as a function | yes |
 
 // Some helpers of the lower stages are called by the higher ones alone.
 #![cfg_attr(not(feature = "pipeline"), allow(dead_code, unused_imports, unfulfilled_lint_expectations))]
@@ -108,6 +108,12 @@ pub mod report;
 pub mod publish;
 #[cfg(feature = "pipeline")]
 pub mod run;
+
+// The program. It names the library as any other program does.
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "cli")]
+extern crate self as tokenmill;
 
 pub use base::int::{Count, TokenId};
 pub use encode::{DecodeStream, Tokenizer};

@@ -130,15 +130,15 @@ const CORES_A_HEAP: usize = 4;
 /// Stages allocate and free some megabytes one after another. Training that takes milliseconds mostly waits for
 /// memory that is touched for the first time.
 ///
-/// It must be called before any other thread starts, since `mallopt` changes what all threads allocate with. Blocks
+/// It must be called before another thread allocates, since `mallopt` changes what all threads allocate with. Blocks
 /// of 32 MiB and more are still returned at once when they are freed.
 pub(super) fn keep_freed() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let heaps = i32::try_from(cores.div_ceil(CORES_A_HEAP)).unwrap_or(i32::MAX);
-        // SAFETY: no other thread is running yet, so none can allocate meanwhile. A setting that is refused has no
-        // effect.
+        // SAFETY: the other threads of the process, if there are any, wait for the program to end, so none can
+        // allocate meanwhile. A setting that is refused has no effect.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
             libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);

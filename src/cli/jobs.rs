@@ -25,9 +25,7 @@ use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, Tra
 use super::failure::Failure;
 use super::flags;
 use super::push::push_planned;
-use super::session::{
-    Done, Session, command_line, in_shell, open_context, print_as_is, read_text, tokenizer,
-};
+use super::session::{Done, Session, in_shell, open_context, print_as_is, read_text, tokenizer};
 use super::terminal::{on_one_line, safe_line, with_unit};
 
 /// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
@@ -74,7 +72,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
         let preview = preview_training(&plan, &open_context(&plan, &session.progress()))?;
         return print_preview(&plan, &preview, session);
     }
-    let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
+    let options = JobOptions { recipe: recipe_of_flags(&plan, session), force: false };
     let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
 }
@@ -95,15 +93,15 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
         preview.check_output(&plan, args.force)?;
         return Ok(done);
     }
-    let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
+    let options = JobOptions { recipe: recipe_of_flags(&plan, session), force: args.force };
     let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
 }
 
 /// Returns the command line for the report, which shows it in place of a recipe. An empty name tells the report that
 /// the text is a command line.
-fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
-    RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
+fn recipe_of_flags(plan: &Plan, session: &Session<'_>) -> RecipeFacts {
+    RecipeFacts { name: String::new(), text: session.command_line(), sha256: plan.recipe_hash.clone() }
 }
 
 /// Pushes the result of a job if the plan names a repository, and prints the outcome, as JSON or as messages.

@@ -25,9 +25,9 @@ mod inspect;
 mod convert;
 mod push;
 
-use std::env;
+use std::ffi::OsString;
 use std::io::{Write, stderr};
-use std::process::ExitCode;
+use std::thread;
 
 use args::{Cli, Command, Global, parser};
 use clap::error::ErrorKind;
@@ -40,7 +40,29 @@ use session::{Done, Session, print_as_is, printing};
 use terminal::{Interrupt, LogFormat, Style, choose_colours, escape_controls, log_object};
 use tokenmill::split::Instructions;
 
-/// Runs the program and returns its exit code.
+/// Bytes of stack for the thread that runs the program. The stack of the main thread is as large as `ulimit -s`
+/// says, which can be too small.
+const STACK_BYTES: usize = 8 << 20;
+
+/// The exit code after a panic, as of every Rust program.
+const PANICKED: u8 = 101;
+
+/// Runs the program with these words of a command line, of which the first is the name of the program, and returns its
+/// exit code.
+///
+/// It is for a process that does nothing else: it changes settings of the allocator, the limit on open files, signal
+/// handlers and the panic hook, and leaves them so. Nothing of this happens before the call.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let copy = words.clone();
+    match thread::Builder::new().stack_size(STACK_BYTES).spawn(move || program(&copy)) {
+        Ok(program) => program.join().unwrap_or(PANICKED),
+        // Without memory for another thread, this thread does the work.
+        Err(_) => program(&words),
+    }
+}
+
+/// Runs the program on this thread and returns its exit code.
 ///
 /// The code is 0 if all was done, 3 if inputs were skipped, that of the signal after an interruption, and otherwise
 /// the [code](Failure::code) of the failure. A closed output pipe is no failure.
@@ -48,13 +70,13 @@ use tokenmill::split::Instructions;
 /// The order of the steps matters. The allocator is set up before any thread runs. Arguments are parsed before the
 /// signal handlers are installed, so help and usage errors need no handlers. The hook for panics is set before any
 /// work, because decoders of damaged files may panic.
-pub(crate) fn main() -> ExitCode {
+fn program(words: &[OsString]) -> u8 {
     environment::keep_freed();
     environment::allow_more_files();
-    let parsed = parser().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = parser().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(refusal) => return refused(&refusal),
+        Err(refusal) => return refused(&refusal, words),
     };
     choose_colours(cli.global.color);
     quiet_caught_panics();
@@ -64,18 +86,18 @@ pub(crate) fn main() -> ExitCode {
             return failed(&tokenmill::Error::io("listen to", "signals", cause).into(), &cli.global);
         }
     };
-    let session = Session::new(&cli.global, interrupt.clone());
+    let session = Session::new(&cli.global, words, interrupt.clone());
     match run(&cli.command, &session) {
-        Ok(Done::Whole) => ExitCode::SUCCESS,
-        Ok(Done::Skipped) => ExitCode::from(failure::SKIPPED),
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Ok(Done::Whole) => 0,
+        Ok(Done::Skipped) => failure::SKIPPED,
+        Err(failure) if failure.is_closed_pipe() => 0,
         Err(failure) if failure.kind() == tokenmill::ErrorKind::Interrupted => {
-            let message = interrupted(&cli.command, session.has_downloaded());
+            let message = interrupted(&cli.command, &session.command_line(), session.has_downloaded());
             match is_json(&cli.global) {
                 true => say(&interrupted_as_json(&message, interrupt.code())),
                 false => say(&message),
             }
-            ExitCode::from(interrupt.code())
+            interrupt.code()
         }
         Err(failure) => failed(&failure, &cli.global),
     }
@@ -84,8 +106,8 @@ pub(crate) fn main() -> ExitCode {
 /// Prints what the parser says in place of a command: help, the version, or a mistake. Returns the exit code.
 ///
 /// The parser stops at the first of these, so flags that concern the message are looked up in the command line.
-fn refused(refusal: &clap::Error) -> ExitCode {
-    let words: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+fn refused(refusal: &clap::Error, words: &[OsString]) -> u8 {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     choose_colours(colour_among(&words));
     let is_verbose = |word: &String| matches!(word.as_str(), "--verbose" | "-v" | "-vV" | "-Vv");
     // If nobody reads the message, the exit code still shows the failure.
@@ -96,7 +118,7 @@ fn refused(refusal: &clap::Error) -> ExitCode {
     } else {
         let _ = refusal.print();
     }
-    ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2))
+    u8::try_from(refusal.exit_code()).unwrap_or(2)
 }
 
 /// Returns the value of `--color` in a command line that the parser did not finish.
@@ -124,7 +146,7 @@ fn version_in_full() -> String {
 /// prints its own result and returns only whether inputs were skipped.
 ///
 /// # Errors
-/// Whatever ends the command early. Nothing has been printed about it; [`main`] does that.
+/// Whatever ends the command early. Nothing has been printed about it; [`program`] does that.
 fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     match command {
         Command::Run(args) => jobs::run(args, session),
@@ -181,18 +203,18 @@ fn usage(refusal: &clap::Error) -> Failure {
 }
 
 /// Prints a failure and returns its exit code. The message goes to standard error in every mode, also with `--quiet`.
-fn failed(failure: &Failure, global: &Global) -> ExitCode {
+fn failed(failure: &Failure, global: &Global) -> u8 {
     if is_json(global) {
         return failed_in_json(failure);
     }
     say(&failure.shown(Style::of(&stderr())));
-    ExitCode::from(failure.code())
+    failure.code()
 }
 
 /// Does the same in JSON.
-fn failed_in_json(failure: &Failure) -> ExitCode {
+fn failed_in_json(failure: &Failure) -> u8 {
     say(&(failure.as_json() + "\n"));
-    ExitCode::from(failure.code())
+    failure.code()
 }
 
 /// Prints a message. An error is ignored, since standard error is the only place to report it. The message must end
@@ -206,14 +228,14 @@ fn say(message: &str) {
 /// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands keep no partial result, but they keep
 /// downloads, even parts of files. The command line is shown with secrets hidden, so a user may have to fill
 /// them in again.
-fn interrupted(command: &Command, has_downloaded: bool) -> String {
+fn interrupted(command: &Command, command_line: &str, has_downloaded: bool) -> String {
     let to = match command {
         Command::Run(_) | Command::Encode(_) => "continue from what is finished",
         Command::Push(_) => "continue from what is sent",
         _ if has_downloaded => "continue from what is downloaded",
         _ => "start over",
     };
-    let command = escape_controls(&session::command_line());
+    let command = escape_controls(command_line);
     format!(
         "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"
     )
@@ -284,7 +306,7 @@ mod tests {
     fn an_interruption_says_what_is_kept() {
         let message = |words: &[&str], has_downloaded| {
             let cli = Cli::try_parse_from([&["tokenmill"], words].concat()).expect("a command line");
-            interrupted(&cli.command, has_downloaded)
+            interrupted(&cli.command, &words.join(" "), has_downloaded)
         };
         let train = ["train", "a.txt", "-o", "made", "--vocab-size", "300"];
         assert!(message(&train, false).contains("To start over, give the same command again:\n  "));

@@ -37,9 +37,8 @@ const FIRST_ESTIMATE: Duration = Duration::from_secs(1);
 /// Time (1 s) below which [`Stage::Prepare`] has no summary for people.
 const SHORT_SECONDS: f64 = 1.0;
 
-/// Number of kinds of stages that can run at the same time: those of [`Stage`], and one for all that may be added
-/// later. A new kind of stage shares the last counter until it gets one.
-const KINDS: usize = 9;
+/// Number of kinds of stages that can run at the same time: those of [`Stage`].
+const KINDS: usize = 8;
 
 /// Length of a bar in units of progress. A bar has 24 columns, so more would not be seen.
 const BAR_UNITS: u64 = 1000;
@@ -544,8 +543,7 @@ fn is_paused_by_preparing(stage: Stage) -> bool {
     matches!(stage, Stage::Train | Stage::Replay)
 }
 
-/// Returns the index of a stage's counters. Below [`KINDS`]. Stages that this program does not know share the last
-/// index.
+/// Returns the index of a stage's counters. Below [`KINDS`].
 fn kind(stage: Stage) -> usize {
     match stage {
         Stage::Download => 0,
@@ -556,7 +554,6 @@ fn kind(stage: Stage) -> usize {
         Stage::Encode => 5,
         Stage::Verify => 6,
         Stage::Upload => 7,
-        _ => KINDS - 1,
     }
 }
 

@@ -4,6 +4,7 @@
 //! output, recipes, pages, and the settings by which sources are opened. All of them escape characters that a
 //! terminal would act on, except [`print_as_is`] and [`results`].
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ const WHILE: Duration = Duration::from_millis(200);
 
 /// The outcome of a command that did its work.
 ///
-/// [`main`](super::main) turns it into the exit code.
+/// [`program`](super::program) turns it into the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// All of the input was used.
@@ -51,6 +52,8 @@ pub(super) enum Done {
 pub(super) struct Session<'a> {
     /// The flags as they were given.
     global: &'a Global,
+    /// The words of the command line, the name of the program first.
+    words: &'a [OsString],
     /// The signals that arrived so far; shared with everything that can be stopped.
     interrupt: Interrupt,
     /// Whether a download has begun; shared with the reports of progress.
@@ -59,8 +62,13 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// The signal handlers of `interrupt` are already installed.
-    pub(super) fn new(global: &'a Global, interrupt: Interrupt) -> Session<'a> {
-        Session { global, interrupt, downloaded: Arc::default() }
+    pub(super) fn new(global: &'a Global, words: &'a [OsString], interrupt: Interrupt) -> Session<'a> {
+        Session { global, words, interrupt, downloaded: Arc::default() }
+    }
+
+    /// Returns the command line in shell syntax. Bytes that are not UTF-8 become U+FFFD.
+    pub(super) fn command_line(&self) -> String {
+        in_shell(self.words.iter().map(|word| word.to_string_lossy().into_owned()))
     }
 
     /// Returns whether results should be printed as JSON. Errors are JSON then, too; other messages are not.
@@ -279,11 +287,6 @@ pub(super) fn read_file(path: &str, max: u64, interrupt: &Interrupt) -> Result<V
         }
     };
     taken.map_err(|cause| Error::io("read", path, cause))
-}
-
-/// Returns the command line in shell syntax. Bytes that are not UTF-8 become U+FFFD.
-pub(super) fn command_line() -> String {
-    in_shell(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
 
 /// Returns the words of a command in shell syntax, with secrets hidden in [addresses](shown_uri), because other people

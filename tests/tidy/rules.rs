@@ -3,6 +3,9 @@ use crate::lexer::{Token, tokens, without_tests};
 /// Modules that every stage may import. They import no stage.
 const BELOW: [&str; 4] = ["error", "observer", "base", "network"];
 
+/// The program, above all stages: it may import everything, and no stage imports it.
+const PROGRAM: &str = "cli";
+
 /// The stages in the order of the data flow, each with the paths that it may import in addition to [`BELOW`].
 const GRAPH: [(&str, &[&str]); 11] = [
     ("source", &[]),
@@ -118,18 +121,18 @@ pub(crate) fn flow() -> Vec<String> {
     GRAPH.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// The stages that `lib.rs` declares, in its order.
+/// The stages that `lib.rs` declares, in its order, without what is below and above them.
 pub(crate) fn stage_order(library: &str) -> Vec<String> {
     let found = tokens(library);
     let modules = found.windows(2).filter(|pair| pair[0].text == "mod").map(|pair| pair[1].text.clone());
-    modules.filter(|name| !BELOW.contains(&name.as_str())).collect()
+    modules.filter(|name| !BELOW.contains(&name.as_str()) && name != PROGRAM).collect()
 }
 
-/// Finds imports that [`GRAPH`] or [`BASE`] do not allow. `cli` may import everything.
+/// Finds imports that [`GRAPH`] or [`BASE`] do not allow. The [`PROGRAM`] may import everything.
 pub(crate) fn imports(file: &File) -> Vec<Offence> {
     let module = file.module();
     let Some(&stage) = module.first() else { return Vec::new() };
-    if stage == "cli" {
+    if stage == PROGRAM {
         return Vec::new();
     }
     let Some((_, allowed)) = BASE.iter().chain(&GRAPH).find(|(name, _)| *name == stage) else {
