@@ -82,12 +82,12 @@ fn a_type_name_is_defined_at_most_three_times() {
 
 #[test]
 fn integer_casts_stand_in_base_int() {
-    keep(&["src"], rules::casts);
+    keep(&["src", "python/src"], rules::casts);
 }
 
 #[test]
 fn unsafe_stands_in_named_modules() {
-    keep(&["src", "tests", "benches"], rules::unsafe_outside);
+    keep(&["src", "python/src", "tests", "benches"], rules::unsafe_outside);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tokenmill::run::Environment;
 
 /// Returns the facts about the environment that a recipe depends on. A variable that is not UTF-8 counts as unset.
 /// Each call asks the system again, which costs some reads of `/proc` and `/sys`.
-pub(super) fn system_environment() -> Environment<'static> {
+pub fn system_environment() -> Environment<'static> {
     Environment { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 

@@ -120,7 +120,7 @@ fn print_outcome(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Resul
     }
     let pushed = push_planned(plan, session)?;
     if session.json() {
-        let mut result = as_json(outcome, plan);
+        let mut result = outcome_as_json(outcome, plan);
         if let Some(pushed) = pushed {
             result["pushed"] = pushed;
         }
@@ -218,7 +218,7 @@ fn smaller(plan: &Plan) -> &[SmallerPlan] {
 /// Returns the outcome as the object that `--json` prints.
 ///
 /// A job that was done before has the numbers of its earlier report. Keys of stages that did not run are null.
-fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
+pub fn outcome_as_json(outcome: &Outcome, plan: &Plan) -> Value {
     let report = outcome.report.as_ref().or(outcome.before.as_ref());
     let training = report.and_then(|report| report.training.as_ref());
     let encoding = report.and_then(|report| report.encoding.as_ref());

@@ -40,6 +40,13 @@ use session::{Done, Session, print_as_is, printing};
 use terminal::{Interrupt, LogFormat, Style, choose_colours, escape_controls, log_object};
 use tokenmill::split::Instructions;
 
+#[doc(hidden)]
+pub use environment::system_environment;
+#[doc(hidden)]
+pub use jobs::outcome_as_json;
+#[doc(hidden)]
+pub use session::{hub, stores};
+
 /// Bytes of stack for the thread that runs the program. The stack of the main thread is as large as `ulimit -s`
 /// says, which can be too small.
 const STACK_BYTES: usize = 8 << 20;

@@ -354,7 +354,7 @@ pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenConte
 ///
 /// Only variables with the prefixes of AWS, Google and Azure are passed on, so that other secrets of the environment
 /// never reach the library. Empty variables count as unset.
-fn stores() -> StoreSettings {
+pub fn stores() -> StoreSettings {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
     let text =
         env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
@@ -372,6 +372,6 @@ pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<P
 
 /// Returns the settings of the hub, found like Python's `huggingface_hub` does. The variables decide the address of
 /// the hub, the token and the folder of the cache.
-pub(super) fn hub() -> HubSettings {
+pub fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }

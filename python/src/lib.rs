@@ -1,0 +1,57 @@
+//! The module `tokenmill._core`: the classes and functions of the Python package that are written in Rust.
+//!
+//! Python's global lock is released while the library works. What a forked process may not use is made anew in it; see
+//! [`pool`] and [`shared`].
+
+mod arrow;
+mod errors;
+mod ids;
+mod job;
+mod learn;
+mod loading;
+mod pool;
+mod recipes;
+mod shared;
+mod text;
+mod tokenizer;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// The functions of tokenmill that are written in Rust. Import `tokenmill` instead.
+#[pymodule]
+mod _core {
+    use super::*;
+
+    #[pymodule_export]
+    use super::arrow::TokenStream;
+    #[pymodule_export]
+    use super::learn::train_from_iterator;
+    #[pymodule_export]
+    use super::loading::from_pickle;
+    #[pymodule_export]
+    use super::loading::get_encoding;
+    #[pymodule_export]
+    use super::recipes::run;
+    #[pymodule_export]
+    use super::tokenizer::{DecodeStream, Tokenizer};
+
+    #[pymodule_export]
+    use super::main;
+
+    /// Adds the version, and notes which process imports the module.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        pool::note_first_process();
+        module.add("__version__", tokenmill::VERSION)
+    }
+}
+
+/// Runs the command line with these words, of which the first is the name of the program, and returns its exit code.
+///
+/// It is for a process that does nothing else.
+#[pyfunction]
+fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
+    py.detach(|| tokenmill::cli::main(words))
+}

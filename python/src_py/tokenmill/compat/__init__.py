@@ -1,0 +1,1 @@
+"""Tokenizers of other packages from those of tokenmill, and the reverse."""

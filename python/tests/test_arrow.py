@@ -1,0 +1,99 @@
+"""Arrow data in and out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tokenmill import Tokenizer, errors
+
+TEXTS = ["the quick", None, "", "naïve 日本語", "fox"]
+
+
+def expected(tokenizer: Tokenizer) -> list[list[int] | None]:
+    return [None if text is None else tokenizer.encode(text) for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
+)
+def test_every_type_of_text_is_encoded(tokenizer: Tokenizer, kind: pa.DataType) -> None:
+    table = pa.table({"text": pa.array(TEXTS).cast(pa.binary()).cast(kind), "n": range(5)})
+    encoded = pa.table(tokenizer.encode_arrow(table, keep=["n"]))
+    assert encoded.column("input_ids").to_pylist() == expected(tokenizer)
+    assert encoded.column("n").to_pylist() == [0, 1, 2, 3, 4]
+    assert encoded.schema.field("input_ids").type == pa.list_(pa.field("element", pa.int32()))
+
+
+def test_slices_and_batches_keep_their_rows(tokenizer: Tokenizer) -> None:
+    table = pa.table({"text": ["dropped", *TEXTS, "dropped"]})[1:6]
+    batches = table.to_batches(max_chunksize=2)
+    for data in [table, pa.RecordBatchReader.from_batches(table.schema, batches), batches[0]]:
+        rows = 2 if data is batches[0] else 5
+        encoded = pa.table(tokenizer.encode_arrow(data, dtype="uint32"))
+        assert encoded.column("input_ids").to_pylist() == expected(tokenizer)[:rows]
+        assert encoded.schema.field("input_ids").type.value_type == pa.uint32()
+
+
+def test_a_single_column_needs_no_name(tokenizer: Tokenizer) -> None:
+    for data in [pa.array(TEXTS), pa.chunked_array([TEXTS])]:
+        assert pa.table(tokenizer.encode_arrow(data)).column("input_ids").to_pylist() == expected(tokenizer)
+
+
+def test_a_stream_is_encoded_as_it_is_read(tokenizer: Tokenizer) -> None:
+    drawn = []
+
+    def batches():
+        for number in range(100):
+            drawn.append(number)
+            yield pa.record_batch({"text": [f"fox {number}"]})
+
+    source = pa.RecordBatchReader.from_batches(pa.schema({"text": pa.string()}), batches())
+    stream = pa.RecordBatchReader.from_stream(tokenizer.encode_arrow(source))
+    assert drawn == []
+    assert stream.read_next_batch().column(0).to_pylist() == [tokenizer.encode("fox 0")]
+    assert len(drawn) <= 2
+    assert sum(batch.num_rows for batch in stream) == 99
+
+
+def test_a_failing_source_is_an_error(tokenizer: Tokenizer) -> None:
+    def batches():
+        yield pa.record_batch({"text": ["fox"]})
+        raise LookupError("mine")
+
+    source = pa.RecordBatchReader.from_batches(pa.schema({"text": pa.string()}), batches())
+    with pytest.raises(Exception, match="mine"):
+        pa.table(tokenizer.encode_arrow(source))
+
+
+def test_the_batch_of_an_error_is_named(tokenizer: Tokenizer) -> None:
+    table = pa.table({"text": ["fox"] * 7 + ["<|end|>"]})
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=5))
+    with pytest.raises(Exception, match="begins with row 5: .*row 2"):
+        pa.table(tokenizer.with_special("forbid").encode_arrow(stream))
+
+
+def test_mistakes_are_errors(tokenizer: Tokenizer) -> None:
+    table = pa.table({"text": TEXTS, "n": range(5), "input_ids": range(5)})
+    for arguments, message in [
+        ({"column": "texts"}, "no column"),
+        ({"column": "n"}, "not text"),
+        ({"keep": ["m"]}, "no column"),
+        ({"keep": ["input_ids"]}, "two columns"),
+        ({"dtype": "int8"}, "int8"),
+    ]:
+        with pytest.raises(errors.UsageError, match=message):
+            tokenizer.encode_arrow(table, **arguments)
+    with pytest.raises(errors.UsageError, match="not Arrow data"):
+        tokenizer.encode_arrow(TEXTS)
+    stream = tokenizer.encode_arrow(table)
+    pa.table(stream)
+    with pytest.raises(errors.UsageError, match="read already"):
+        pa.table(stream)
+
+
+def test_data_of_other_libraries_is_encoded(tokenizer: Tokenizer) -> None:
+    polars = pytest.importorskip("polars")
+    for data in [polars.DataFrame({"text": TEXTS}), polars.Series(TEXTS)]:
+        frame = polars.DataFrame(tokenizer.encode_arrow(data))
+        assert frame["input_ids"].to_list() == expected(tokenizer)
