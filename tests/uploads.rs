@@ -377,6 +377,32 @@ fn what_cannot_be_written_is_found_before_any_work() {
     assert!(code == Some(2) && said.contains("object store"), "{said}");
 }
 
+/// A journal with a damaged line proves nothing of later objects, which are uploaded again, but still names them.
+#[test]
+fn a_damaged_journal_loses_no_object() {
+    let place = Place::new();
+    let expected = place.expected(as_it_is);
+    let dir = format!("s3://{BUCKET}/out");
+    well(&mut place.run(&dir, as_it_is));
+    let state = fs::read_dir(place.staging().join(".tokenmill")).unwrap();
+    let is_journal = |path: &PathBuf| path.to_string_lossy().contains("uploads-");
+    let journal = state.map(|entry| entry.unwrap().path()).find(is_journal).unwrap();
+    let mut text = fs::read(&journal).unwrap();
+    text[0] ^= 1;
+    fs::write(&journal, text).unwrap();
+    place.store.changes();
+    well(&mut place.run(&dir, as_it_is));
+    assert_same(&expected, &place.there(), "damaged");
+    let changes = place.store.changes();
+    let data = expected.keys().filter(|name| name.starts_with("data/"));
+    let written = data.map(|name| format!("PUT out/{name}")).all(|line| changes.contains(&line));
+    assert!(
+        written && changes.first().map(String::as_str) == Some("DELETE out/manifest.json"),
+        "{changes:?}"
+    );
+    assert_eq!(changes.last().map(String::as_str), Some("PUT out/manifest.json"), "{changes:?}");
+}
+
 /// The data files of a local output do not leave it because somebody names it as staging folder.
 #[test]
 fn a_local_output_is_no_staging_folder() {

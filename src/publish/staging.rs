@@ -190,6 +190,8 @@ impl<'a> Destination<'a> {
             let problem = format!("{folder} holds data files of another output, which would move to {uri}");
             return Err(Error::usage(problem).with_help("name another staging folder"));
         }
+        // Damaged records prove nothing of the objects, but their names are still those of the output.
+        let hints = Known::of(Journal::parsable_records(&path)?);
         let (journal, records) = Journal::open::<Record>(path, uri)?;
         let destination = Destination {
             uri: uri.to_owned(),
@@ -199,6 +201,7 @@ impl<'a> Destination<'a> {
             journal: Mutex::new(UploadJournal { journal, known: Known::of(records) }),
             observer: context.observer,
         };
+        destination.remember(hints)?;
         destination.refuse_unrecorded(trains, force)?;
         Ok(destination)
     }
@@ -260,6 +263,20 @@ impl<'a> Destination<'a> {
         stale.iter().try_for_each(|name| self.remove(name))?;
         let manifest = HashedFile::of_file(&self.folder, MANIFEST)?;
         if self.is_current(&manifest)? { Ok(()) } else { self.upload(&manifest) }
+    }
+
+    /// Records the objects and uploads that only damaged records name. What the objects hold is not known.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    fn remember(&self, hints: Known) -> Result<()> {
+        let known = |name: &String| self.journal().known.objects.contains_key(name);
+        let lost: Vec<&String> = hints.objects.keys().filter(|name| !known(name)).collect();
+        for name in lost {
+            let upload = hints.uploads.get(name).cloned();
+            self.record(Record::Begun { name: name.clone(), upload })?;
+        }
+        Ok(())
     }
 
     /// Ends uploads of runs that were killed.

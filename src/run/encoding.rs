@@ -68,8 +68,12 @@ pub(super) fn encode(
     observer: &dyn Observer,
 ) -> Result<Encoded> {
     thread::scope(|scope| {
-        let store = store.map(|store| InBackground::new(scope, store));
-        let place = OutputPlace { folder, store: store.as_ref().map(|store| store as &dyn FileStore) };
+        let background = store.map(|store| InBackground::new(scope, store));
+        let store = background.as_ref().map(|background| {
+            let store: &dyn FileStore = background;
+            store
+        });
+        let place = OutputPlace { folder, store };
         encode_files(plan, encode, vocabulary, inputs, place, state, observer)
     })
 }

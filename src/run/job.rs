@@ -229,7 +229,8 @@ impl<'a> Job<'a> {
 
     /// The place to which complete data files move; `None` if they stay in the folder.
     fn store(&self) -> Option<&dyn FileStore> {
-        self.destination.as_ref().map(|destination| destination as &dyn FileStore)
+        let destination: &dyn FileStore = self.destination.as_ref()?;
+        Some(destination)
     }
 
     /// Uploads what the destination lacks of the complete output, and last the manifest.
