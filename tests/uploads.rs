@@ -126,6 +126,12 @@ fn badly(command: &mut Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// Changes the text of a recipe.
+type Change = fn(String) -> String;
+
+/// Does something to the object of this name.
+type Disturbance<'a> = &'a dyn Fn(&str);
+
 fn as_it_is(recipe: String) -> String {
     recipe
 }
@@ -145,9 +151,8 @@ fn assert_same(expected: &BTreeMap<String, Vec<u8>>, found: &BTreeMap<String, Ve
 /// run uploads nothing.
 #[test]
 fn a_destination_gets_what_a_local_run_writes() {
-    for (scheme, change) in
-        [("s3", as_it_is as fn(String) -> String), ("s3", as_bin), ("gs", as_bin), ("az", as_bin)]
-    {
+    let cases: [(&str, Change); 4] = [("s3", as_it_is), ("s3", as_bin), ("gs", as_bin), ("az", as_bin)];
+    for (scheme, change) in cases {
         let place = Place::new();
         let expected = place.expected(change);
         let dir = format!("{scheme}://{BUCKET}/out");
@@ -230,13 +235,14 @@ fn objects_that_were_lost_or_changed_are_written_again() {
         bytes[7] ^= 1;
         place.store.put(&format!("out/{name}"), bytes);
     };
-    for (disturb, name) in [
-        (&lose as &dyn Fn(&str), data[0].as_str()),
+    let cases: [(Disturbance<'_>, &str); 5] = [
+        (&lose, data[0].as_str()),
         (&change, data[1]),
         (&lose, "tokenizer/tokenizer.json"),
         (&change, "tokenizer/tokenizer.json"),
         (&lose, "manifest.json"),
-    ] {
+    ];
+    for (disturb, name) in cases {
         place.store.changes();
         disturb(name);
         well(&mut place.run(&dir, as_it_is));
