@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 30
+SECONDS = 60
 
 BEGIN = """
 import faulthandler, multiprocessing, os, sys, threading, time
@@ -17,10 +17,10 @@ tokenizer = tokenmill.Tokenizer.from_file(sys.argv[1])
 texts = [f"the quick brown fox {n} " * 20 for n in range(3000)]
 expected = tokenizer.encode_batch(texts)
 
-def check(tokenizer):
-    assert tokenizer.encode_batch(texts) == expected
+def check(tokenizer, rows=3000):
+    assert tokenizer.encode_batch(texts[:rows]) == expected[:rows]
     assert tokenizer.encode(texts[7]) == expected[7]
-    assert tokenizer.encode_batch(texts, threads=3) == expected
+    assert tokenizer.encode_batch(texts[:rows], threads=3) == expected[:rows]
 
 def threads():
     return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else None
@@ -79,13 +79,13 @@ other = tokenizer.with_special("allow")
 stop = threading.Event()
 def encode():
     while not stop.is_set():
-        tokenizer.encode_batch(texts)
+        tokenizer.encode_batch(texts[:200])
         tokenizer.encode(texts[1])
 busy = [threading.Thread(target=encode) for _ in range(3)]
 for thread in busy: thread.start()
 for _ in range(20):
     time.sleep(0.01)
-    ended(forked(lambda: (check(tokenizer), check(other))))
+    ended(forked(lambda: (check(tokenizer, 200), check(other, 200))))
 stop.set()
 for thread in busy: thread.join()
 """
