@@ -37,7 +37,8 @@ use crate::source::{Identity, Stop};
 
 /// Maximum number of files and folders in a list.
 const MAX_ENTRIES: usize = 800_000;
-/// Maximum number of files that a list repeats. Pages may overlap, but a list that leads in a circle would not end.
+/// Maximum number of files and folders that a list repeats. Pages may overlap, but a list that leads in a circle would
+/// not end.
 const MAX_REPEATED: usize = 10_000;
 /// Number of entity tags that are requested at a time.
 const TAGS_AT_ONCE: usize = 16;
@@ -215,14 +216,15 @@ impl<'a> Hub<'a> {
         let (mut files, mut entries, mut repeated, mut seen) = (Vec::new(), 0, 0, HashSet::new());
         let patience = self.settings.patience.whole;
         while let Some(entry) = timeout(patience, listed.next()).await.map_err(|_| too_slow(patience))? {
-            entries += 1;
             let entry = entry.map_err(|cause| self.refused(cause))?;
-            let RepoTreeEntry::File { oid, size, path, lfs, .. } = entry else { continue };
-            missing.remove(path.as_str());
+            let (RepoTreeEntry::File { path, .. } | RepoTreeEntry::Directory { path, .. }) = &entry;
+            entries += 1;
             repeated += usize::from(!seen.insert(path.clone()));
             if entries > MAX_ENTRIES || repeated > MAX_REPEATED {
                 return Err(self.too_long().into());
             }
+            let RepoTreeEntry::File { oid, size, path, lfs, .. } = entry else { continue };
+            missing.remove(path.as_str());
             let digest = if lfs.is_some() { ContentHash::Pointer(oid) } else { ContentHash::Git(oid) };
             files.extend(self.kept(RepoFile { path, bytes: size, digest })?);
         }

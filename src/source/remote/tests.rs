@@ -510,20 +510,23 @@ fn page(next: &str, body: &str) -> Fault {
     Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n{link}\r\n{body}").into_bytes())
 }
 
-/// A list of pages that leads in a circle is rejected.
+/// A list of pages that leads in a circle is rejected, whether it repeats files or folders.
 #[test]
 fn a_list_of_files_that_does_not_end_is_no_list() {
     let folder = tempfile::tempdir().unwrap();
     let (hub, settings) = hub(&[("a.parquet", "a", false)], folder.path());
-    let node = format!("{{\"type\":\"file\",\"path\":\"a.parquet\",\"size\":1,\"oid\":\"{COMMIT}\"}}");
-    let body = format!("[{}]", vec![node; 2_600].join(","));
-    hub.fail(Part::Api, Fault::Right);
-    for _ in 0..9 {
-        hub.fail(Part::Api, page(&format!("{}/api/x", hub.endpoint), &body));
+    for kind in ["file", "directory"] {
+        let node = format!("{{\"type\":\"{kind}\",\"path\":\"a.parquet\",\"size\":1,\"oid\":\"{COMMIT}\"}}");
+        let body = format!("[{}]", vec![node; 2_600].join(","));
+        hub.fail(Part::Api, Fault::Right);
+        for _ in 0..9 {
+            hub.fail(Part::Api, page(&format!("{}/api/x", hub.endpoint), &body));
+        }
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
+        assert!(error.to_string().contains("no usable list of files"), "{kind}: {error}");
+        assert_eq!(of(&hub.asked(), Part::Api).len(), 5, "{kind}: it is not asked for ever");
+        hub.forgive();
     }
-    let error = fetch(URI, false, &settings, &Silent).unwrap_err();
-    assert!(error.to_string().contains("no usable list of files"), "{error}");
-    assert_eq!(of(&hub.asked(), Part::Api).len(), 5, "it is not asked for ever");
 }
 
 /// A page that cannot be followed does not shorten the list: neither to a relative address, nor an empty one, nor to
