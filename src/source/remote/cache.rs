@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use reqwest::{StatusCode, Url};
@@ -297,7 +297,7 @@ pub(super) fn download(
         let mut download =
             FileDownload { partial: &mut partial, entry, observer, what: &what, reported: &mut reported };
         wait_for(&stop, &what, http.fetch(&what, url, &mut download))?;
-        match partial.problem(&entry.digest)? {
+        match partial.problem(&entry.digest, observer)? {
             None => break,
             // The bytes that were found here may belong to a different file, so it is downloaded once from the
             // beginning.
@@ -489,14 +489,18 @@ impl PartialFile {
 
     /// How the content differs from the hash that the hub lists; `None` if it does not.
     ///
-    /// Reads the whole file.
-    fn problem(&mut self, expected: &ContentHash) -> Result<Option<String>> {
+    /// Reads the whole file, which may take minutes.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the observer asks to stop.
+    fn problem(&mut self, expected: &ContentHash, observer: &dyn Observer) -> Result<Option<String>> {
         let bytes = self.bytes()?;
         let io = |cause| Error::io("read", &self.path, cause);
         self.file.seek(SeekFrom::Start(0)).map_err(io)?;
+        let content = UntilStopped { file: &self.file, observer };
         let (name, found) = match expected {
-            ContentHash::Sha256(_) => ("SHA-256", integrity::sha256_of(&self.file).map_err(io)?),
-            _ => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
+            ContentHash::Sha256(_) => ("SHA-256", integrity::sha256_of(content).map_err(io)?),
+            _ => ("Git hash", git_hash(content, bytes).map_err(io)?),
         };
         Ok((found != expected.hex()).then(|| format!("its {name} is {found}, not {}", expected.hex())))
     }
@@ -509,6 +513,21 @@ impl PartialFile {
         self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
         self.check_held()?;
         cache.keep(&self.path, etag)
+    }
+}
+
+/// Reads a file until the observer asks to stop.
+struct UntilStopped<'a> {
+    /// The file.
+    file: &'a File,
+    /// Is asked before each block.
+    observer: &'a dyn Observer,
+}
+
+impl Read for UntilStopped<'_> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        self.observer.checkpoint().map_err(io::Error::other)?;
+        self.file.read(block)
     }
 }
 
@@ -573,7 +592,7 @@ mod tests {
             }
             assert!(!second.is_finished());
             first.append(&text[2..]).expect("written");
-            assert_eq!(first.problem(&entry.digest).expect("read"), None);
+            assert_eq!(first.problem(&entry.digest, &hearing).expect("read"), None);
             first.publish(&cache, etag).expect("renamed");
             assert!(second.join().expect("no panic").is_none(), "the whole file is there");
         });
