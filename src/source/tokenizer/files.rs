@@ -1,5 +1,6 @@
 //! Selects the files of a repository that belong to its tokenizer, and gets them from the hub or its cache.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::TokenizerError;
@@ -50,8 +51,8 @@ enum NotChosen {
     Several(Vec<String>),
 }
 
-/// Selects the files of a tokenizer. `files` are the sorted paths of a repository, and `asked` is a file or folder in
-/// it.
+/// Selects the files of a tokenizer. `files` are the paths of a repository in byte order, and `asked` is a file or
+/// folder in it.
 ///
 /// A file that is named is taken as it is. In a folder, a complete file comes first, then ranks of `tiktoken`, then a
 /// pair of files, then a `.model`. Files of subfolders do not count.
@@ -66,22 +67,26 @@ fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<TokenizerFiles<'
     if let Some(main) = stands_for_one(files, &folder)? {
         return Ok(with_companions(files, main));
     }
+    // A dataset may have many files in a folder, so each folder is searched once.
+    let mut seen = HashSet::from([folder.as_str()]);
     let folders = files.iter().filter_map(|file| Some(&file[..=file.rfind('/')?]));
     let elsewhere = folders
-        .filter(|other| *other != folder)
+        .filter(|other| seen.insert(*other))
         .find(|other| matches!(stands_for_one(files, other), Ok(Some(_))))
         .map(|other| other.trim_end_matches('/').to_owned());
     Err(NotChosen::Nothing { files: files.iter().map(|file| (*file).to_owned()).collect(), elsewhere })
 }
 
-/// The main file of a tokenizer in a folder. `folder` is empty or ends with a slash.
+/// The main file of a tokenizer in a folder. `files` are in byte order, and `folder` is empty or ends with a slash.
 ///
 /// `None` if the folder has no such file.
 ///
 /// # Errors
 /// The folder has several files that could each be the main file.
 fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>, NotChosen> {
-    let inside = || files.iter().filter_map(|file| Some((*file, file.strip_prefix(folder)?)));
+    // In byte order, the paths in a folder follow each other.
+    let first = files.partition_point(|file| *file < folder);
+    let inside = || files[first..].iter().map_while(|file| Some((*file, file.strip_prefix(folder)?)));
     let named = |name: &str| inside().find(|(_, found)| *found == name).map(|(file, _)| file);
     let only = |extension: &str| -> Result<Option<&'a str>, NotChosen> {
         let is_one = |name: &str| !name.contains('/') && name.ends_with(extension) && name != extension;
