@@ -8,9 +8,9 @@
 //! | `s3://…`, `gs://…`, `az://…` | by ranges |
 //!
 //! [`open`] finds the files of a URI, and [`fetch_chosen`] downloads some files of a repository. All requests go through
-//! the client of [`network`](crate::network), also those to object stores, which [`store`] opens.
+//! the client of [`network`](crate::network), also those to object stores, which [`store()`] opens.
 //!
-//! A build without the feature `hub` has a function in place of `open` that fails with an error which names the feature.
+//! In a build without the feature `hub`, `open` fails with an error that names the feature.
 
 #[cfg(feature = "hub")]
 mod cache;

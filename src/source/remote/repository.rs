@@ -1,5 +1,5 @@
-//! What a URI of the hub names: a repository, a revision of it, and files. Also which paths and hashes of a server are
-//! accepted.
+//! What a URI of the hub names: a repository, a revision of it, and files. Also says which paths and hashes of a server
+//! are accepted.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -100,8 +100,8 @@ impl RepoRequest {
             RepoKind::Dataset => uri.strip_prefix("hf://datasets/")?,
             RepoKind::Model => uri.strip_prefix("hf://models/").or_else(|| uri.strip_prefix("hf://"))?,
         };
-        let (repository, after) = match rest.find('@') {
-            Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        let (repository, after) = match rest.split_once('@') {
+            Some((repository, after)) => (repository, Some(after)),
             None => (rest, None),
         };
         let mut parts = repository.splitn(3, '/');
@@ -122,13 +122,12 @@ impl RepoRequest {
         };
         let plain = |part: &str| !part.is_empty() && part != ".." && part != "." && !part.contains('\\');
         let path = path.map(|path| path.trim_end_matches('/')).filter(|path| !path.is_empty());
-        if !(namespace.is_empty() || plain(namespace))
-            || !plain(name)
-            || !path.unwrap_or("x").split('/').all(plain)
-        {
-            return None;
-        }
-        if revision.as_deref().is_some_and(|revision| !revision.split('/').all(plain)) {
+        let all_plain = |text: &str| text.split('/').all(plain);
+        let is_valid = (namespace.is_empty() || plain(namespace))
+            && plain(name)
+            && path.is_none_or(all_plain)
+            && revision.as_deref().is_none_or(all_plain);
+        if !is_valid {
             return None;
         }
         Some(RepoRequest {
@@ -159,9 +158,8 @@ impl RepoRequest {
     pub(in crate::source) fn revisions(&self) -> Vec<&str> {
         match (&self.revision, &self.path) {
             (Some(revision), _) => vec![revision],
-            (None, _) if self.everything => vec!["main"],
-            (None, Some(_)) => vec!["main"],
-            (None, None) => vec!["main", CONVERTED],
+            (None, None) if !self.everything => vec!["main", CONVERTED],
+            _ => vec!["main"],
         }
     }
 
@@ -261,7 +259,7 @@ pub(in crate::source) enum ContentHash {
     Sha256(String),
     /// Git's blob hash, for other files: the SHA-1 of `blob SIZE\0` and the content. It is also the entity tag.
     Git(String),
-    /// Git's hash of the pointer to a large file. A list has no other hash of such a file.
+    /// Git's hash of the pointer to a large file. Lists have no other hash of large files.
     Pointer(String),
 }
 
