@@ -45,16 +45,16 @@ pub(crate) struct Retries<'a> {
     patience: &'a Patience,
     /// Receives messages about waits.
     noted: &'a Note,
-    /// What cannot be done, which begins messages.
+    /// What cannot be done. Messages begin with it.
     what: String,
-    /// What is not done again by the next run, which ends messages.
+    /// What the next run does not do again. The advice ends with it.
     kept: &'static str,
     /// Number of successive failures.
     pub(super) failed: u32,
 }
 
 impl<'a> Retries<'a> {
-    /// Messages are `{what}: {problem}`; their advice ends with `kept`, which says what the next run does not do again.
+    /// Messages are `{what}: {problem}`. Their advice ends with `kept`, which says what the next run does not do again.
     pub(crate) fn new(
         patience: &'a Patience,
         noted: &'a Note,
@@ -176,7 +176,7 @@ pub(crate) fn is_temporary(status: StatusCode) -> bool {
 }
 
 /// Classifies a status that is not a success: whether the request may succeed later, and what to do otherwise. `code`
-/// and `message` say what is wrong, as far as the server sends that, and `wait` is the time that it asks to wait.
+/// and `message` are the server's description of the failure, or empty. `wait` is the time that it asks to wait.
 ///
 /// If the server itself refuses, the status decides. `is_asked` is false for a host that the server has redirected
 /// to: the signature of its address may have expired, and the next attempt gets a new address.

@@ -1,8 +1,8 @@
 //! Requests to the hub, to web servers and to object stores, with redirects, repetitions, and limits of time and size.
 //!
-//! All requests go through one [`Http`], which is also the client of the library for object stores. Futures run on the
-//! thread that waits for them in [`wait_for`], which notices a request to stop; two threads of the program serve all
-//! connections. Failures are repeated with growing waits, as [`Patience`] says; progress resets the count.
+//! [`Http`] sends requests to one server. It is also the client of the library for object stores. Futures run on the
+//! thread that waits for them in [`wait_for`], which notices when the caller is to stop. Two threads of the program serve
+//! all connections. Failed requests are repeated after growing waits, as [`Patience`] says; progress resets the count.
 
 use std::future::Future;
 use std::pin::pin;
@@ -40,7 +40,7 @@ use crate::error::{Error, ErrorKind, Result, catch_panic};
 
 /// Maximum number of redirects that are followed.
 pub(crate) const REDIRECTS: usize = 10;
-/// Maximum bytes of an answer to a request without a range: a list, a key or an error.
+/// Maximum bytes of an answer to a request without a range: a list of objects, a rank file or an error.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// Maximum bytes of an error message, which may answer a request for a shorter range.
 const MAX_MESSAGE_BYTES: u64 = 1 << 20;
@@ -115,7 +115,8 @@ pub(crate) struct Http {
     client: Client,
     /// The kind of the server, for messages.
     server: Server,
-    /// The server, which alone gets the token; `None` for an object store, whose requests are signed.
+    /// The origin of the server. No other host gets the token. `None` for an object store: it has no token, since the
+    /// library signs its requests.
     origin: Option<Origin>,
     /// The value of the header `Authorization`.
     token: Option<HeaderValue>,
@@ -138,11 +139,11 @@ impl fmt::Debug for Http {
 /// A request that can be sent repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The method, such as `GET`.
+    /// The method.
     pub(crate) method: Method,
     /// The address before redirects.
     pub(crate) url: Url,
-    /// The headers, which every host gets that a redirect leads to.
+    /// The headers. Every host that a redirect leads to receives them.
     pub(crate) headers: HeaderMap,
     /// The body. An empty one is not sent.
     pub(crate) body: HttpRequestBody,
@@ -210,7 +211,7 @@ impl Head {
 
 /// An answer with a body that is arriving.
 struct Answer {
-    /// The part that has arrived already.
+    /// The status and headers, which have arrived.
     head: Head,
     /// Gives the body.
     response: Response,
@@ -290,8 +291,8 @@ pub(crate) trait Sink {
 
 /// A client that keeps connections open between requests, and does not follow redirects.
 ///
-/// A connection that cannot be made within [`Patience::silence`] fails. Ranges are requested over one connection each, because
-/// all streams of one HTTP/2 connection share its speed.
+/// A connection that cannot be made within [`Patience::silence`] fails. Only HTTP/1 is spoken, so requests at the same
+/// time have connections of their own: the streams of one HTTP/2 connection would share its speed.
 pub(crate) fn client_builder(patience: &Patience) -> ClientBuilder {
     Client::builder()
         .http1_only()
@@ -506,7 +507,7 @@ impl HttpService for Http {
     /// **Memory:** the answer. It is limited by the requested range, since a server could otherwise send without end.
     ///
     /// # Errors
-    /// Those of [`whole`](Http::whole), which [`refused_by_store`](super::file::refused_by_store) finds again in the library's error.
+    /// Those of [`whole`](Http::whole). The library wraps them in its own error, in which `refused_by_store` finds them.
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let failed = |error: Error| HttpError::new(HttpErrorKind::Unknown, error);
         let (parts, body) = request.into_parts();

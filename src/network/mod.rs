@@ -1,7 +1,7 @@
 //! Requests to other machines: the settings, the client of all servers, and how failures are repeated.
 //!
-//! Reading and publishing use the same client. The library reads no environment variables itself: the settings hold the
-//! values that other tools take from them.
+//! Reading and publishing use the same settings and failures. The library reads no environment variables itself, except
+//! those that name a proxy: the settings hold the values that other tools take from them.
 
 #[cfg(feature = "hub")]
 mod failure;

@@ -1,7 +1,7 @@
 //! How to reach the hub, web servers and object stores.
 //!
-//! The library reads no environment variables itself. [`HubSettings`] and [`StoreSettings`] hold the values that other
-//! tools take from them.
+//! The library reads no environment variables itself, except those that name a proxy. [`HubSettings`] and
+//! [`StoreSettings`] hold the values that other tools take from them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct Patience {
     pub longest_wait: Duration,
     /// Time without any activity after which a connection counts as broken.
     pub silence: Duration,
-    /// Time within which a description or a list of files must arrive completely. After this time, a file must arrive
+    /// Time within which a description or a page of a list must arrive completely. After this time, a file must arrive
     /// with at least 1 kB/s on average. This stops a server that sends a byte now and then from blocking the program.
     pub whole: Duration,
 }
@@ -132,7 +132,7 @@ const A_DAY: u64 = 24 * 60 * 60;
 
 /// Whether a variable's value means true, as in `huggingface_hub`.
 ///
-/// Case does not matter. All other values, such as `0`, mean false.
+/// Case does not matter. All other values mean false.
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
 }

@@ -174,7 +174,7 @@ fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowE
     StructArray::try_new_with_length(fields.clone(), columns, array.nulls().cloned(), array.len())
 }
 
-/// Converts the items of a list of fixed-size lists.
+/// Converts the items of fixed-size lists, except those of null lists.
 ///
 /// # Errors
 /// An item cannot be converted.
@@ -380,8 +380,8 @@ mod tests {
         assert!(!is_text(numbers.data_type()) && views(&numbers).is_err());
     }
 
-    #[test]
     /// Conversion gives equal values at three levels of nesting, and for slices.
+    #[test]
     fn columns_are_the_same_in_the_types_that_are_written() {
         let mut pairs = flat();
         for level in 0..3 {
@@ -399,8 +399,8 @@ mod tests {
         }
     }
 
-    #[test]
     /// Values that overflow are errors unless they are null, or hidden by a null of a parent.
+    #[test]
     fn what_does_not_fit_is_an_error_unless_it_is_null() {
         let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
         let clock = DataType::Time32(TimeUnit::Millisecond);
@@ -615,7 +615,7 @@ mod tests {
         assert!(wrong.is_empty(), "{wrong:?}");
     }
 
-    /// The numbers that times, dates or decimals are stored as, in such a type. Arrow only changes the type.
+    /// Times, dates or decimals that are stored as these numbers. Arrow only changes the type.
     fn stored(numbers: &[Option<i64>], as_type: &DataType) -> ArrayRef {
         let mut found = array(Int64Array::from(numbers.to_vec()));
         if matches!(as_type, DataType::Time32(_)) {
@@ -743,7 +743,7 @@ mod tests {
         assert_eq!(&cast(&given, expected.data_type()).expect("both fit"), &expected);
     }
 
-    /// Views of a text lie in the memory of the array, or of its dictionary.
+    /// Views use the memory of the array, or of its dictionary.
     #[test]
     fn views_share_the_memory_of_the_text() {
         fn holds(data: &ArrayData, byte: *const u8) -> bool {

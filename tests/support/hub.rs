@@ -1,8 +1,8 @@
 //! A local server for tests that behaves like the Hugging Face hub and fails on request.
 //!
-//! It has one repository, as a dataset and as a model, to which commits can be made. Small files come from the hub itself, behind a redirect
-//! to a relative address. Large files come from another host, at an address with a new signature for each
-//! request.
+//! It has one repository, as a dataset and as a model, to which commits can be made. Small files come from the hub
+//! itself, behind a redirect to a relative address. Large files come from another host, at an address with a new
+//! signature for each request.
 
 #![allow(dead_code, reason = "each of the tests that share it uses a part")]
 

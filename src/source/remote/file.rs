@@ -208,8 +208,8 @@ pub(super) fn open(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     Ok((((PathBuf::from(path), what), identity), Some(Arc::new(remote))))
 }
 
-/// Downloads a whole file of a web server into memory, at most [`MAX_ANSWER_BYTES`](crate::network::MAX_ANSWER_BYTES). The
-/// requests never have the hub's token.
+/// Downloads a whole file of a web server into memory, at most
+/// [`MAX_ANSWER_BYTES`](crate::network::MAX_ANSWER_BYTES). The requests never have the hub's token.
 ///
 /// # Errors
 /// The server cannot be reached, refuses, or sends too much or too slowly; or the caller is to stop.

@@ -6,7 +6,8 @@
 //! Answers of the hub are not trusted. The number of listed files is limited, paths must stay inside the repository,
 //! and hashes must have their form. An answer that violates this is an error and never a shorter list of files.
 //!
-//! **Memory:** a page of a list is in memory as a whole, and its size is not limited, as the library reads it.
+//! **Memory:** the description of a commit and each page of a list are in memory as a whole. The library reads them,
+//! and limits their sizes by nothing but time.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -71,8 +72,8 @@ struct Hub<'a> {
 
 /// The files that a URI names. Those that the cache lacks are downloaded.
 ///
-/// Files are downloaded one after the other. The commit of the revision is recorded in the cache only after all of
-/// them are there.
+/// Files are downloaded one after the other. The cache records the commit of the revision only after it has all of
+/// them.
 ///
 /// # Errors
 /// The files cannot be listed or downloaded, or the cache cannot be written.
@@ -143,7 +144,7 @@ impl<'a> Hub<'a> {
     /// The commit and the requested files. Without revision and path, the converted branch is tried second.
     ///
     /// The answer is complete or an error. With [`everything`](RepoRequest::everything) set, an empty list is an answer
-    /// too, since the caller reports what is missing.
+    /// too: the caller reports that no file is suitable.
     ///
     /// # Errors
     /// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
@@ -198,8 +199,8 @@ impl<'a> Hub<'a> {
 
     /// The requested files of a commit, in byte order of their paths.
     ///
-    /// The library ends a list at a page whose link to the next it cannot read, so that all files must be there that
-    /// the description of the commit names.
+    /// The library ends a list without an error if it cannot read the link to the next page. So a list counts only if
+    /// it has all files that the description of the commit names.
     ///
     /// # Errors
     /// The list is invalid or incomplete, leads out of the repository, or is larger than the limits.
