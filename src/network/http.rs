@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use object_store::client::{
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, RANGE};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, ClientBuilder, Method, Proxy, Response, StatusCode, Url};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use url::Origin;
 
@@ -35,6 +35,7 @@ use super::failure::{
 use super::{HubSettings, Note, Patience};
 use crate::VERSION;
 use crate::base::int::{to_u64, with_unit};
+use crate::base::pools::lock;
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result, catch_panic};
 
@@ -52,11 +53,28 @@ const NO_TOKEN: &str = "\n";
 /// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Serves the connections and timers of all requests.
-static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).thread_name("tokenmill-network").enable_all().build()
-});
+/// The runtime that serves the connections and timers of all requests. It is started once in each process: a forked
+/// process has the memory of its parent's runtime, but none of its threads, and would wait for them for ever.
+///
+/// # Errors
+/// The system starts no threads.
+fn runtime() -> io::Result<&'static Runtime> {
+    /// The runtime, and the process that started it.
+    static STARTED: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+    let process = std::process::id();
+    let mut started = lock(&STARTED);
+    if let Some((_, runtime)) = started.filter(|(starter, _)| *starter == process) {
+        return Ok(runtime);
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("tokenmill-network")
+        .enable_all()
+        .build()?;
+    let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+    *started = Some((process, runtime));
+    Ok(runtime)
+}
 
 /// Wakes a thread that waits in [`wait_for`].
 struct Unpark(Thread);
@@ -79,8 +97,8 @@ pub(crate) fn wait_for<T>(
     what: &str,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let system = |cause: &io::Error| cannot_fetch(ErrorKind::System, what, cause.to_string());
-    let _entered = RUNTIME.as_ref().map_err(system)?.enter();
+    let system = |cause: io::Error| cannot_fetch(ErrorKind::System, what, cause.to_string());
+    let _entered = runtime().map_err(system)?.enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut work = pin!(work);
