@@ -101,7 +101,7 @@ fn a_plan_reads_indexes_alone() {
 
 /// The text is read in several units and comes from the cache, where a run has put it.
 #[test]
-fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
+fn a_plan_of_cached_files_names_the_files_of_the_run() {
     use tokenmill::base::int::ByteCount;
     use tokenmill::observer::Silent;
     use tokenmill::run::{Environment, ExistingOutput, JobOptions, job, plan, preview, recipe};
@@ -271,10 +271,10 @@ fn without_a_token_none_is_sent() {
     assert!(asked.iter().all(|asked| !asked.token), "{asked:?}");
 }
 
-/// Numbered names such as `train-00000-of-00002` contain the number of files in a folder. With other names, an
-/// offline run warns that the cache may not have all files.
+/// A numbered name, for example `train-00000-of-00002`, contains the number of files in its folder. With other names,
+/// an offline run warns that the cache may not have all files.
 #[test]
-fn offline_it_is_told_that_there_may_be_more() {
+fn an_offline_run_warns_that_the_hub_may_have_more() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let hub = FakeHub::start(NAME);
@@ -345,7 +345,7 @@ fn what_an_address_keeps_secret_is_shown_nowhere() {
         assert!(!bytes.windows(6).any(|six| six == b"hidden"), "{}", path.display());
         shown += usize::from(String::from_utf8_lossy(&bytes).contains("?key=…&part=…"));
     }
-    assert!(shown > 0, "the address itself is told");
+    assert!(shown > 0, "the address itself is shown");
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -402,7 +402,7 @@ fn a_killed_download_goes_on() {
         .map(|asked| (asked.from, asked.sent))
         .collect();
     assert_eq!(rest, [(kept, text.len() - kept)], "only the rest is fetched");
-    assert!(sent + text.len() - kept < text.len() + (12 << 20), "of what was sent before little is lost");
+    assert!(sent + text.len() - kept < text.len() + (12 << 20), "few bytes are sent twice");
 }
 
 /// This program and Python's clients find each other's downloads in the cache.
@@ -608,7 +608,7 @@ fn a_folder_goes_before_a_known_name() {
 
 /// A name that is neither a file nor a known tokenizer is refused with the known names or the right spelling.
 #[test]
-fn a_name_that_stands_for_nothing_is_told_with_what_there_is() {
+fn an_unknown_name_is_refused_with_the_known_ones() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let hub = FakeHub::start(NAME);

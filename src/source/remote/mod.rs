@@ -7,8 +7,8 @@
 //! | `https://…`, `http://…` | by ranges |
 //! | `s3://…`, `gs://…`, `az://…` | by ranges |
 //!
-//! [`open`] finds the files of a URI, and [`fetch_chosen`] downloads some files of a repository. All requests go through
-//! the client of [`network`](crate::network), also those to object stores, which [`store()`] opens.
+//! [`open`] finds the files of a URI, and [`fetch_chosen`] downloads some files of a repository. The client of
+//! [`network`](crate::network) sends all requests, also those to object stores, which [`store()`] opens.
 //!
 //! In a build without the feature `hub`, `open` fails with an error that names the feature.
 

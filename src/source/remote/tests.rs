@@ -781,12 +781,12 @@ fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
     let units = |stream| open(&spec(stream), 0, &context()).unwrap().units().to_vec();
     let looked_at = || open_without_download(&spec(false), 0, &context()).unwrap().units().to_vec();
     let expected = units(true);
-    assert_eq!(looked_at(), expected, "what is not there cannot be cut");
+    assert_eq!(looked_at(), expected, "a file that the cache lacks cannot be cut");
     assert!(!settings.cache.exists() || fs::read_dir(&settings.cache).unwrap().next().is_none());
     let cut = units(false);
-    assert_eq!(cut.len(), 3, "what is downloaded is cut");
+    assert_eq!(cut.len(), 3, "a downloaded file is cut");
     assert_eq!(units(true), expected);
-    assert_eq!(looked_at(), cut, "a look at what the cache has");
+    assert_eq!(looked_at(), cut, "a cached file is cut too");
 }
 
 /// Changed files, missing support of ranges, and error pages are detected.
@@ -869,7 +869,7 @@ impl RangeRead for Elsewhere {
 
 /// Without an entity tag or a time, a file is identified by its content.
 #[test]
-fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
+fn a_file_without_tag_and_time_is_known_by_its_content() {
     let parquet = |text: &str| {
         let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
         let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();

@@ -321,6 +321,8 @@ mod tests {
             (&[".tiktoken", "tokenizer.json.bak", "xtokenizer.json"], None, None),
             (&["README.md", "tokenizer/tokenizer.json"], None, Some("tokenizer")),
             (&["a/b/tekken.json", "a/x"], Some("a"), Some("a/b")),
+            (&["x!/tokenizer.json", "x/a", "x0/tokenizer.json"], Some("x"), Some("x!")),
+            (&["x/a", "x/b", "y/c", "y/tokenizer.json"], None, Some("y")),
             (&["vocab.json", "x/merges.txt"], None, None),
         ] {
             let Err(NotChosen::Nothing { elsewhere: found, .. }) = choose(files, asked) else {

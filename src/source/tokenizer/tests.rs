@@ -209,7 +209,7 @@ fn a_cut_download_of_a_tokenizer_goes_on_and_is_verified() {
     let settings = HubSettings { cache: folder.path().to_owned(), ..settings };
     hub.fail(Part::Files, Fault::Body(b"an error page"));
     tokenizer_path(TOKENIZER, &settings, &Silent).unwrap_err();
-    assert!(!snapshot(folder.path(), "models--ns--poems").exists(), "what is wrong gets no name");
+    assert!(!snapshot(folder.path(), "models--ns--poems").exists(), "a wrong file gets no final name");
 }
 
 /// The name `gpt2` works offline, also with caches from before the repository had a namespace.
@@ -269,7 +269,7 @@ fn ranks_of_openai_are_kept_where_tiktoken_keeps_them() {
     hub.fail(Part::Resolve, Fault::Status(404, ""));
     let gone = MADE_UP.fetch(&settings, &Silent).unwrap_err();
     assert!(gone.help().is_some_and(|help| help.contains(MADE_UP.address)), "{gone}");
-    assert!(!place.exists(), "what is wrong is not kept");
+    assert!(!place.exists(), "a wrong file is not kept");
     hub.asked();
 
     hub.fail(Part::Resolve, Fault::Body(b"made up"));
