@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs};
 
+use crate::base::secrets::shown_uri;
+
 /// Callback for messages to the user, for example why a read waits. Any thread may call it.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How to reach the Hugging Face hub, and the location of its cache.
 ///
-/// The `Debug` form does not show the token.
+/// The `Debug` form shows neither the token nor passwords in addresses.
 #[derive(Clone)]
 pub struct HubSettings {
-    /// Address of the hub.
+    /// Address of the hub, without a slash at its end.
     pub endpoint: String,
     /// The user's token. It is sent only to `endpoint`.
     pub token: Option<String>,
@@ -25,7 +27,7 @@ pub struct HubSettings {
     pub cache: PathBuf,
     /// Whether to use only the cache and never the network.
     pub offline: bool,
-    /// Address of the server with OpenAI's rank files (`cl100k_base.tiktoken` and others).
+    /// Address of the server with OpenAI's rank files (`cl100k_base.tiktoken` and others), without a slash at its end.
     pub ranks_endpoint: String,
     /// Folder in which these files are stored, which is that of Python's `tiktoken`.
     pub ranks_cache: PathBuf,
@@ -162,11 +164,11 @@ impl fmt::Debug for HubSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "…");
         f.debug_struct("HubSettings")
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &shown_uri(&self.endpoint))
             .field("token", &token)
             .field("cache", &self.cache)
             .field("offline", &self.offline)
-            .field("ranks_endpoint", &self.ranks_endpoint)
+            .field("ranks_endpoint", &shown_uri(&self.ranks_endpoint))
             .field("ranks_cache", &self.ranks_cache)
             .field("patience", &self.patience)
             .finish()
