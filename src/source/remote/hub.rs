@@ -349,9 +349,19 @@ impl<'a> Hub<'a> {
             HubFailure::Refused { status, code, message, wait } => {
                 refused(status, &code, &message, wait, Server::Hub, true)
             }
+            HubFailure::Connection(cause) if self.is_elsewhere(&cause) => {
+                self.unusable("list of files").into()
+            }
             HubFailure::Connection(cause) => connection_failure(&cause),
             HubFailure::Unusable(_) => self.unusable("answer").into(),
         }
+    }
+
+    /// Whether a request was for another host than the hub. A list has named it, and the client lets nothing through
+    /// to it.
+    fn is_elsewhere(&self, cause: &reqwest::Error) -> bool {
+        let hub = address(&self.settings.endpoint).map(|hub| hub.origin());
+        cause.url().is_some_and(|url| hub.is_ok_and(|hub| hub != url.origin()))
     }
 
     /// The error that the list exceeds a limit.
