@@ -8,7 +8,6 @@ use hf_hub::HFError;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use super::http::{Server, header};
 use super::{Note, Patience};
 use crate::base::int::with_unit;
 use crate::base::secrets::without_secrets;
@@ -175,6 +174,17 @@ pub(crate) fn is_temporary(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
 }
 
+/// The kind of server that requests are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// The hub, which describes errors in headers of its own.
+    Hub,
+    /// Any other server of files.
+    Web,
+    /// An object store. Its library reads refusals and redirects itself.
+    Store,
+}
+
 /// Classifies a status that is not a success: whether the request may succeed later, and what to do otherwise. `code`
 /// and `message` are the server's description of the failure, or empty. `wait` is the time that it asks to wait.
 ///
@@ -221,6 +231,13 @@ pub(crate) fn refused(
         _ => (ErrorKind::Network, "check HF_ENDPOINT, then run the same command again"),
     };
     RequestError::refused(kind, problem, help)
+}
+
+/// The value of a header.
+///
+/// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
+pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// The time that the server asks to wait: seconds or a date in `Retry-After`; or `t=` in `RateLimit` if the quota is

@@ -29,8 +29,8 @@ use tokio::time::timeout;
 use url::Origin;
 
 use super::failure::{
-    RequestError, Retries, WRONG_ADDRESS, cannot_fetch, connection_failure, is_temporary, refused,
-    requested_wait, too_slow,
+    RequestError, Retries, Server, WRONG_ADDRESS, cannot_fetch, connection_failure, header, is_temporary,
+    refused, requested_wait, too_slow,
 };
 use super::{HubSettings, Note, Patience};
 use crate::VERSION;
@@ -113,17 +113,6 @@ pub(crate) fn wait_for<T>(
             Poll::Pending => thread::park_timeout(TICK),
         }
     }
-}
-
-/// The kind of server that requests are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    /// The hub, which describes errors in headers of its own.
-    Hub,
-    /// Any other server of files.
-    Web,
-    /// An object store. Its library reads refusals and redirects itself.
-    Store,
 }
 
 /// A client of one server. Clones share their connections.
@@ -563,13 +552,6 @@ pub(crate) fn check_token(settings: &HubSettings) -> Result<Option<&str>> {
     let problem = "the token has characters that are not valid in a token".to_owned();
     let error = cannot_fetch(ErrorKind::Authorisation, &shown_uri(&settings.endpoint), problem);
     Err(error.with_help("check HF_TOKEN, or the file in which the token is kept"))
-}
-
-/// The value of a header.
-///
-/// `None` if it is missing or is not visible ASCII. Of several headers with that name, the first counts.
-pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
 }
 
 /// The entity tag without quotes and weakness prefix. For a large file, this is the tag of its content and not of the

@@ -11,12 +11,12 @@ mod settings;
 
 #[cfg(feature = "hub")]
 pub(crate) use failure::{
-    HubFailure, Refused, RequestError, Retries, cannot_fetch, connection_failure, in_one_line, refused,
-    requested_wait, too_slow,
+    HubFailure, Refused, RequestError, Retries, Server, cannot_fetch, connection_failure, header,
+    in_one_line, refused, requested_wait, too_slow,
 };
 #[cfg(feature = "hub")]
 pub(crate) use http::{
-    Head, Http, MAX_ANSWER_BYTES, Request, Server, Sink, address, build, check_token, client_builder, header,
-    hub_client, wait_for,
+    Head, Http, MAX_ANSWER_BYTES, Request, Sink, address, build, check_token, client_builder, hub_client,
+    wait_for,
 };
 pub use settings::{HubSettings, Note, Patience, StoreSettings};
