@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path as FilePath;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -223,21 +222,16 @@ impl Objects for Store {
 
     fn abort(&self, name: &str, upload: &str) -> Result<()> {
         let (key, upload) = (self.key(name), upload.to_owned());
-        let timed_out = AtomicBool::new(false);
-        self.ask(name, async {
-            let abort = self.client.abort_multipart(&key, &upload);
-            let ended = if (self.stop)() {
-                let ended = tokio::time::timeout(ABORT_WAIT, abort).await;
-                ended.unwrap_or_else(|_| {
-                    timed_out.store(true, Ordering::Relaxed);
-                    Ok(())
-                })
-            } else {
-                abort.await
-            };
-            or_none(ended).map(drop)
-        })?;
-        if timed_out.into_inner() { Err(Error::interrupted()) } else { Ok(()) }
+        let abort = async { or_none(self.client.abort_multipart(&key, &upload).await).map(drop) };
+        if !(self.stop)() {
+            return self.ask(name, abort);
+        }
+        // `ask` would send nothing any more.
+        let abort_in_time = async {
+            let ended = tokio::time::timeout(ABORT_WAIT, abort).await;
+            ended.map_err(|_| Error::interrupted())?.map_err(|cause| refused_by_store(name, &cause))
+        };
+        wait_for(&|| false, name, abort_in_time)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
