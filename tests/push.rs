@@ -358,7 +358,9 @@ fn refusals_say_what_to_do() {
     assert!(hub.commits().is_empty(), "nothing was committed");
 
     let new = FakeHub::without_repository(DATASET);
-    refused(&new, home, &["push", "out", &format!("{uri}@none")], 1, &["no branch \"none\""]);
+    let push_to_branch = ["push", "out", &format!("{uri}@none")];
+    refused(&new, home, &push_to_branch, 1, &["no branch \"none\""]);
+    refused(&new, home, &[&push_to_branch[..], &["--dry-run"]].concat(), 1, &["no branch \"none\""]);
     assert_eq!(new.created_private(), None, "no repository is created for a branch that it would lack");
     let gone = FakeHub::without_repository("others/verse");
     refused(&gone, home, &push, 6, &["does not exist and cannot be created", "check the namespace"]);

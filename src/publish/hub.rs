@@ -170,11 +170,11 @@ impl<'a> Push<'a> {
         loop {
             let head = match self.head().await? {
                 Some(head) => head,
+                None if !self.target.is_main() => return Err(self.without_branch()),
                 None if self.options.dry_run => {
                     let states = self.publication.files.iter().map(|file| state(file, FileState::New));
                     return Ok(Pushed { files: states.collect(), created: true, ..pushed });
                 }
-                None if !self.target.is_main() => return Err(self.without_branch()),
                 None => {
                     self.create().await?;
                     pushed.created = true;
