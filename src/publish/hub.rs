@@ -34,6 +34,10 @@ use crate::network::{HubSettings, hub_client, in_one_line, wait_for};
 use crate::observer::{Observer, Stage};
 use crate::sink::{HashedFile, MANIFEST, Manifest};
 
+/// Bytes of a file that becomes part of the commit, at most (16 MiB). The hub keeps only files below 10 MB in Git, so it
+/// asks for no larger one; a wrong answer must not bring a large file into memory.
+const MAX_INLINE_BYTES: u64 = 16 << 20;
+
 /// Files in one question about the files of a repository.
 const ASKED_AT_ONCE: usize = 256;
 
@@ -462,8 +466,12 @@ impl<'a> Push<'a> {
                 answer.files.into_iter().filter(|file| file.upload_mode == "lfs").map(|file| file.path),
             );
         }
-        // The hub keeps empty files in Git.
-        Ok(files.iter().copied().filter(|file| file.bytes > 0 && large.contains(&file.name)).collect())
+        let is_large = |file: &&HashedFile| match file.bytes {
+            // The hub keeps empty files in Git.
+            0 => false,
+            bytes => bytes > MAX_INLINE_BYTES || large.contains(&file.name),
+        };
+        Ok(files.iter().copied().filter(is_large).collect())
     }
 
     /// The first bytes of a file.
