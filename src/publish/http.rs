@@ -209,6 +209,9 @@ impl<'a> Http<'a> {
             return Err(Trouble::Final(failed));
         }
         let answer = outcome?;
+        if answer.is_success() && *bytes < part.bytes {
+            return Err(Trouble::passing("the answer came before all bytes were sent"));
+        }
         told(*bytes);
         Ok((answer, hash.clone()))
     }
