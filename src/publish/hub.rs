@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::StreamExt;
 use hf_hub::repository::{RepoTreeEntry, RepoTypeDataset, RepoTypeModel};
 use hf_hub::{HFClient, HFError, HFResult};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha1::Sha1;
+use tokio::time::timeout;
 
 use super::http::{Http, Trouble, changed, ended, hub_failure, refused};
 use super::lfs::Storage;
@@ -30,13 +32,16 @@ use crate::base::int::{to_u64, with_unit};
 use crate::base::integrity::{hash_of, sha256};
 use crate::base::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
-use crate::network::{HubSettings, hub_client, in_one_line, wait_for};
+use crate::network::{HubSettings, hub_client, in_one_line, too_slow, wait_for};
 use crate::observer::{Observer, Stage};
-use crate::sink::{HashedFile, MANIFEST, Manifest};
+use crate::sink::{HashedFile, MANIFEST, Manifest, is_data_name};
 
 /// Bytes of a file that becomes part of the commit, at most (16 MiB). The hub keeps only files below 10 MB in Git, so it
 /// asks for no larger one; a wrong answer must not bring a large file into memory.
 const MAX_INLINE_BYTES: u64 = 16 << 20;
+
+/// Entries in the list of a repository's files, at most.
+const MAX_ENTRIES: usize = 800_000;
 
 /// Files in one question about the files of a repository.
 const ASKED_AT_ONCE: usize = 256;
@@ -246,7 +251,8 @@ impl<'a> Push<'a> {
                 }
             })
         };
-        let attempt = async || match head().await {
+        let limit = self.http.work_limit();
+        let attempt = async || match timeout(limit, head()).await.map_err(|_| too_slow(limit))? {
             Ok(None) => Err(wrong_answer("the branch has no commit").into()),
             Ok(head) => Ok(head),
             Err(failed) => match error_code(&failed) {
@@ -385,32 +391,31 @@ impl<'a> Push<'a> {
             .with_help("remove them on the hub, or push to another branch or repository"))
     }
 
-    /// The paths of the data files in a commit.
+    /// The paths of the data files in a commit of a dataset. Models have none, as no output is pushed to them.
     ///
     /// # Errors
-    /// The hub cannot be reached or refuses.
+    /// The hub cannot be reached or refuses, or its list is too long.
     async fn data_files(&self, head: &str) -> Result<Vec<String>> {
         let PushTarget { namespace, name, .. } = self.target;
-        let client = &self.client;
-        let listed = async || -> HFResult<Vec<RepoTreeEntry>> {
-            match self.target.kind {
-                RepositoryKind::Dataset => {
-                    let repository = client.dataset(namespace, name);
-                    repository.list_tree().revision(head).recursive(true).send()?.try_collect().await
+        let limit = self.http.work_limit();
+        let attempt = async || -> Result<Vec<String>, Trouble> {
+            let repository = self.client.dataset(namespace, name);
+            let listed = repository.list_tree().revision(head).recursive(true).send();
+            let mut listed = pin!(listed.map_err(hub_failure)?);
+            let (mut paths, mut entries) = (Vec::new(), 0);
+            while let Some(entry) = timeout(limit, listed.next()).await.map_err(|_| too_slow(limit))? {
+                entries += 1;
+                if entries > MAX_ENTRIES {
+                    return Err(wrong_answer("the list of files is too long").into());
                 }
-                RepositoryKind::Model => {
-                    let repository = client.model(namespace, name);
-                    repository.list_tree().revision(head).recursive(true).send()?.try_collect().await
+                match entry.map_err(hub_failure)? {
+                    RepoTreeEntry::File { path, .. } if is_data_name(&path) => paths.push(path),
+                    _ => {}
                 }
             }
+            Ok(paths)
         };
-        let attempt = async || listed().await.map_err(hub_failure);
-        let entries = ended(self.http.repeat("the files of the repository cannot be listed", attempt).await)?;
-        let paths = entries.into_iter().filter_map(|entry| match entry {
-            RepoTreeEntry::File { path, .. } => Some(path),
-            RepoTreeEntry::Directory { .. } => None,
-        });
-        Ok(paths.filter(|path| self.publication.is_data(path)).collect())
+        ended(self.http.repeat("the files of the repository cannot be listed", attempt).await)
     }
 
     /// The manifest in a commit; `None` if there is none that can be read.
@@ -428,7 +433,7 @@ impl<'a> Push<'a> {
                 match answer.redirect(&url) {
                     Some(to) => url = to,
                     None if answer.status == 404 => return Ok(None),
-                    None if answer.is_success() => return Ok(Manifest::from_text(&answer.body).ok()),
+                    None if answer.is_success() => return Ok(Manifest::of_text(Path::new(MANIFEST), &answer.body).ok()),
                     None => return Err(refused(&answer, self.http.is_hub(&url))),
                 }
             }

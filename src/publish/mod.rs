@@ -31,9 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::network::HubSettings;
 use crate::observer::{Observer, Silent};
 use crate::report;
-use crate::sink::{
-    CARD_FILE, DATA_FOLDER, HashedFile, MANIFEST, Manifest, OutputFolder, STATE_FOLDER, is_data_name,
-};
+use crate::sink::{CARD_FILE, DATA_FOLDER, HashedFile, MANIFEST, Manifest, OutputFolder, STATE_FOLDER};
 use crate::vocab::{self, LoadOptions};
 
 pub(crate) use staging::{Destination, check_destination, uploaded_data};
@@ -189,12 +187,6 @@ impl Publication {
         }
         let files = names.iter().map(|name| HashedFile::of_file(folder, name)).collect::<Result<_>>()?;
         Ok(Publication { kind: PublishedKind::Tokenizer, folder: folder.to_owned(), files })
-    }
-
-    /// Whether a path names a data file of an output, or the index of one.
-    #[cfg(feature = "hub")]
-    fn is_data(&self, path: &str) -> bool {
-        self.kind == PublishedKind::Output && is_data_name(path)
     }
 }
 

@@ -231,15 +231,6 @@ impl Manifest {
         parse(&path, &text).map(Some)
     }
 
-    /// Reads a manifest from its text, for example from a repository.
-    ///
-    /// # Errors
-    /// The text is not a manifest, is of a later version, or names files outside of its folder.
-    #[cfg(feature = "hub")]
-    pub(crate) fn from_text(text: &[u8]) -> Result<Manifest> {
-        parse(Path::new(MANIFEST), text)
-    }
-
     /// The paths of the data files and their indexes, relative to the output folder.
     #[cfg(feature = "hub")]
     pub(crate) fn data_names(&self) -> Set<String> {
@@ -263,10 +254,10 @@ impl Manifest {
         Err(Error::message(ErrorKind::Mismatch, problem).with_help(REMOVE_MANIFEST))
     }
 
-    /// The manifest that a text is; `place` is its name for messages.
+    /// Parses a manifest, for example of a repository or an object store. Messages call it `place`.
     ///
     /// # Errors
-    /// The text is not a manifest, is of a later version, or names files outside of the folder.
+    /// The text is not a manifest, is of a later version, or names files outside of its folder.
     pub(crate) fn of_text(place: &Path, text: &[u8]) -> Result<Manifest> {
         parse(place, text)
     }
