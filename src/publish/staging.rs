@@ -237,7 +237,7 @@ impl<'a> Destination<'a> {
     pub(crate) fn finish(&self) -> Result<()> {
         let Some(manifest) = Manifest::read_checked(&self.folder)? else { return Ok(()) };
         self.end_unfinished()?;
-        let here = |file: &&OutputFile| self.folder.join(&file.name).exists();
+        let here = |file: &&OutputFile| file.names().any(|name| self.folder.join(name).exists());
         manifest.files.iter().filter(here).try_for_each(|file| self.take(file))?;
         let mut listed: BTreeSet<&String> = manifest.files.iter().flat_map(OutputFile::names).collect();
         let mut missing = Vec::new();
@@ -270,8 +270,13 @@ impl<'a> Destination<'a> {
     /// # Errors
     /// The journal cannot be written.
     fn remember(&self, hints: Known) -> Result<()> {
-        let known = |name: &String| self.journal().known.objects.contains_key(name);
-        let lost: Vec<&String> = hints.objects.keys().filter(|name| !known(name)).collect();
+        let is_lost = |name: &String| {
+            let journal = self.journal();
+            let upload = hints.uploads.get(name);
+            !journal.known.objects.contains_key(name)
+                || (upload.is_some() && upload != journal.known.uploads.get(name))
+        };
+        let lost: Vec<&String> = hints.objects.keys().filter(|name| is_lost(name)).collect();
         for name in lost {
             let upload = hints.uploads.get(name).cloned();
             self.record(Record::Begun { name: name.clone(), upload })?;
