@@ -253,7 +253,7 @@ pub(super) struct TrainArgs {
     /// The folder for the tokenizer
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
-    /// Push the finished result to this repository of the hub, such as hf://NAMESPACE/NAME
+    /// Push the finished result to this repository of the hub (hf://NAMESPACE/NAME)
     #[arg(long, value_name = "URI", hide_short_help = true)]
     pub(super) push: Option<String>,
     /// Continue from the merges of this tokenizer
@@ -357,13 +357,14 @@ pub(super) struct EncodeArgs {
     pub(super) split: TokenizerSplit,
     /// The folder for the output, or a place in an object store
     ///
-    /// A place is s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The output is written in a local staging folder, from which each complete file moves on.
+    /// A place is s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The output is written in a local staging
+    /// folder, from which each complete file moves on.
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(super) output: String,
     /// The local folder in which an output for an object store is written [default: one in the user's cache]
     #[arg(long, value_name = "DIR", value_parser = writable, hide_short_help = true)]
     pub(super) staging: Option<String>,
-    /// Push the finished result to this repository of the hub, such as hf://datasets/NAMESPACE/NAME
+    /// Push the finished result to this repository of the hub (hf://datasets/NAMESPACE/NAME)
     #[arg(long, value_name = "URI", hide_short_help = true)]
     pub(super) push: Option<String>,
     /// How the inputs are read, and which of their documents are encoded.

@@ -232,9 +232,9 @@ fn say(message: &str) {
 
 /// Returns the message after an interruption: how to continue.
 ///
-/// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands keep no partial result, but they keep
-/// downloads, even parts of files. The command line is shown with secrets hidden, so a user may have to fill
-/// them in again.
+/// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands keep
+/// no partial result, but they keep downloads, even parts of files. The command line is shown with secrets hidden, so a
+/// user may have to fill them in again.
 fn interrupted(command: &Command, command_line: &str, has_downloaded: bool) -> String {
     let to = match command {
         Command::Run(_) | Command::Encode(_) => "continue from what is finished",

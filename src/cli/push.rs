@@ -1,5 +1,5 @@
-//! `push`: publishes a tokenizer or the output of a run on the Hugging Face hub. Jobs whose recipe has `push` call it,
-//! too.
+//! `push`: publishes a tokenizer or the output of a run on the Hugging Face hub. Jobs with `push` in their
+//! recipe call it, too.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -57,12 +57,12 @@ pub(super) fn push_planned(plan: &Plan, session: &Session<'_>) -> Result<Option<
     Ok(Some(as_json(&pushed)))
 }
 
-/// The settings of the hub, whose waits are reported.
+/// The settings of the hub, with waits reported to the user.
 fn settings(progress: &Progress) -> HubSettings {
     HubSettings { noted: progress.note(), ..hub() }
 }
 
-/// Says in one line what was done.
+/// Describes a push in one line.
 fn summary(target: &PushTarget, pushed: &Pushed) -> String {
     let Pushed { files, commit, url, bytes_sent, created } = pushed;
     let commit = commit.as_deref().unwrap_or("unknown");

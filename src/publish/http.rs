@@ -46,7 +46,7 @@ fn token(settings: &HubSettings) -> Result<&str> {
     })
 }
 
-/// Sends requests and repeats those that fail in passing.
+/// Sends requests, and repeats those that fail temporarily.
 pub(super) struct Http<'a> {
     /// The client for all hosts.
     client: Client,
@@ -83,7 +83,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// A failure in passing for which the server has named no time.
+    /// A temporary failure for which the server has named no time.
     pub(super) fn passing(problem: impl Into<String>) -> Trouble {
         Trouble::Passing { problem: problem.into(), wait: None }
     }
@@ -131,10 +131,10 @@ impl<'a> Http<'a> {
         Retries::new(patience, noted, what, "files that were sent are not sent again")
     }
 
-    /// Repeats an operation that fails in passing.
+    /// Repeats an operation that fails temporarily.
     ///
     /// # Errors
-    /// The first failure that is not in passing, or the last one when attempts are exhausted.
+    /// The first failure that is not temporary, or the last one when attempts are exhausted.
     pub(super) async fn repeat<T>(
         &self,
         what: &str,
@@ -239,7 +239,7 @@ impl<'a> Http<'a> {
         self.settings.patience.silence
     }
 
-    /// The time within which the hub must finish work that it does for a request, such as a commit.
+    /// The time within which the hub must finish the work of a request, for example a commit.
     pub(super) fn work_limit(&self) -> Duration {
         self.settings.patience.whole
     }
@@ -408,7 +408,7 @@ struct Sending {
 struct Blocks {
     /// The file, at the next block.
     file: File,
-    /// What is sent.
+    /// The part.
     part: FilePart,
     /// Shared with the sender.
     sending: Arc<Mutex<Sending>>,

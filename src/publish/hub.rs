@@ -102,15 +102,15 @@ fn check_fit(publication: &Publication, target: &PushTarget) -> Result<()> {
 
 /// A push in progress.
 struct Push<'a> {
-    /// What is pushed.
+    /// The files.
     publication: &'a Publication,
-    /// Where to.
+    /// The repository and its branch.
     target: &'a PushTarget,
-    /// How.
+    /// The user's choices.
     options: &'a PushOptions,
     /// The hub.
     settings: &'a HubSettings,
-    /// Is told of progress.
+    /// Receives progress.
     observer: &'a dyn Observer,
     /// Sends what `hf-hub` cannot.
     http: Http<'a>,
@@ -433,7 +433,9 @@ impl<'a> Push<'a> {
                 match answer.redirect(&url) {
                     Some(to) => url = to,
                     None if answer.status == 404 => return Ok(None),
-                    None if answer.is_success() => return Ok(Manifest::of_text(Path::new(MANIFEST), &answer.body).ok()),
+                    None if answer.is_success() => {
+                        return Ok(Manifest::of_text(Path::new(MANIFEST), &answer.body).ok());
+                    }
                     None => return Err(refused(&answer, self.http.is_hub(&url))),
                 }
             }
@@ -576,7 +578,7 @@ impl<'a> Push<'a> {
         Ok(committed.commit_oid)
     }
 
-    /// Sends a question about the repository in JSON, repeats it if it fails in passing, and reads the answer.
+    /// Sends a question about the repository in JSON, repeats it after a temporary failure, and reads the answer.
     ///
     /// # Errors
     /// The hub cannot be reached, refuses, or gives a wrong answer.
@@ -622,7 +624,7 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, &RESERVED).to_string()
 }
 
-/// What the hub calls a failure.
+/// The hub's code for a failure.
 fn error_code(failed: &HFError) -> Option<&str> {
     match failed {
         HFError::RepoNotFound { context: Some(context), .. }
@@ -631,7 +633,7 @@ fn error_code(failed: &HFError) -> Option<&str> {
     }
 }
 
-/// The error for an answer of the hub that has not the form that it should have.
+/// The error for an answer of the hub that does not have the expected form.
 fn wrong_answer(problem: &str) -> Error {
     let problem = format!("the hub gives an answer that cannot be used: {}", in_one_line(problem));
     Error::message(ErrorKind::Network, problem)

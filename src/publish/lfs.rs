@@ -1,8 +1,8 @@
 //! Sends large files to the hub's file storage by the batch protocol of Git LFS, with its transfers `basic` (one
 //! request for a file) and `multipart` (one for each part).
 //!
-//! Objects are named by their SHA-256. The storage says which of them it has, and those are not sent again: so a push
-//! that was interrupted goes on with what is missing.
+//! Objects are named by their SHA-256. The storage says which of them it has, and those are not sent again. So an
+//! interrupted push continues with the missing ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,11 +44,11 @@ pub(super) struct Storage<'a> {
     pub(super) branch: &'a str,
     /// The folder of the files.
     pub(super) folder: &'a Path,
-    /// Is told of progress.
+    /// Receives progress.
     pub(super) observer: &'a dyn Observer,
 }
 
-/// What is to be done for an object that the storage does not have.
+/// The requests that bring an object into the storage.
 #[derive(Debug, Deserialize)]
 struct Actions {
     /// Where to send the object.
@@ -96,7 +96,7 @@ struct Batch {
 
 /// Reports the progress of one object. Bytes that are sent again are not counted again.
 struct Meter<'a> {
-    /// Is told of progress.
+    /// Receives progress.
     observer: &'a dyn Observer,
     /// Most bytes of the object that were sent at any time.
     most: u64,
@@ -252,8 +252,8 @@ impl<'a> Storage<'a> {
         self.post(&cannot_send(file), &upload.href, &[], &complete).await
     }
 
-    /// Sends a span of a file, and repeats that if it fails in passing. `before` is the hash of what is before the
-    /// span; the result has the hash of all up to its end.
+    /// Sends a span of a file, and repeats that after temporary failures. `before` is the hash of the bytes before the
+    /// span; the result has the hash of all bytes up to its end.
     ///
     /// # Errors
     /// Those of [`transfer`](Storage::transfer).
@@ -284,8 +284,8 @@ impl<'a> Storage<'a> {
         self.http.repeat(&cannot_send(file), attempt).await
     }
 
-    /// Sends a message of the protocol with the headers that the storage has given, and repeats that if it fails in
-    /// passing.
+    /// Sends a message of the protocol with the headers that the storage has given, and repeats that after
+    /// temporary failures.
     ///
     /// # Errors
     /// The host cannot be reached, or refuses.

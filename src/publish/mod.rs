@@ -5,7 +5,7 @@
 //! all of them or none, because a commit is made only after all large files are stored.
 //!
 //! An output in an object store is written in a local staging folder, from which complete files move there. `staging`
-//! decides what is uploaded, kept and removed, and records it; `store` speaks with the object store.
+//! decides which files are uploaded, kept and removed, and records that; `store` speaks with the object store.
 
 #[cfg(feature = "hub")]
 mod http;
@@ -306,7 +306,8 @@ pub fn push(
     _settings: &HubSettings,
     _observer: &dyn Observer,
 ) -> Result<Pushed> {
-    let problem = format!("nothing can be pushed to {target}: this program was built without the hub");
+    let problem =
+        format!("nothing can be pushed to {target}: this program was built without the feature hub");
     Err(Error::message(ErrorKind::Usage, problem).with_help("build with the feature `hub`"))
 }
 

@@ -1,4 +1,4 @@
-//! What a destination can be asked for, whatever the store.
+//! The requests to a destination, which are the same for every store.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) struct Object {
     pub(super) version: String,
 }
 
-/// The objects of a destination. Names are relative to it. Every request is repeated if it fails for a moment, and ends
+/// The objects of a destination. Names are relative to it. Every request is repeated after temporary failures, and ends
 /// soon if the run is asked to stop.
 ///
 /// All functions fail if the store refuses, cannot be reached, or the run is asked to stop.
@@ -31,8 +31,8 @@ pub(super) trait Objects: Send + Sync {
     /// The first `limit` bytes of an object; `None` if there is none of this name.
     fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>>;
 
-    /// Uploads a local file, whose size and hash must be those of `file`. `begun` is told of the id of an upload in
-    /// parts before anything is sent. The object replaces an earlier one at once when all of it has arrived.
+    /// Uploads a local file. Its size and hash must be those of `file`. `begun` receives the id of an upload in parts
+    /// before any part is sent. The object replaces an earlier one at once when all of it has arrived.
     ///
     /// Fails also if the file differs, and then nothing appears.
     fn write(
@@ -46,9 +46,9 @@ pub(super) trait Objects: Send + Sync {
     /// Begins an upload in parts, which shows whether the run may write. Returns its id.
     fn begin(&self, name: &str) -> Result<String>;
 
-    /// Ends an unfinished upload in parts, so that its parts take no more space. One that is not known is no error.
+    /// Ends an unfinished upload in parts, so that its parts take no more space. An unknown one is no error.
     fn abort(&self, name: &str, upload: &str) -> Result<()>;
 
-    /// Removes an object. One that is not there is no error.
+    /// Removes an object. A missing one is no error.
     fn remove(&self, name: &str) -> Result<()>;
 }

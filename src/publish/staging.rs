@@ -1,4 +1,4 @@
-//! Moves the files of an output from its local staging folder to an object store, and records what is there.
+//! Moves the files of an output from its local staging folder to an object store, and records the objects there.
 //!
 //! The staging folder is an output folder like any other, except that complete data files leave it. A journal in its
 //! state folder says which objects belong to the output: each with its size and hash, and with the version that the
@@ -36,8 +36,8 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Record {
-    /// An object of this name is about to appear, and belongs to the output from now on. If it is uploaded in parts, the
-    /// id of the upload follows in a second record.
+    /// An object of this name is about to appear, and belongs to the output from now on. If it is uploaded in parts,
+    /// the id of the upload follows in a second record.
     Begun { name: String, upload: Option<String> },
     /// The upload in parts no longer exists.
     Ended { name: String },
@@ -97,11 +97,11 @@ impl Known {
     }
 }
 
-/// The journal on disk and what it says.
+/// The journal on disk, and the sum of its records.
 struct UploadJournal {
-    /// The records.
+    /// The file.
     journal: Journal,
-    /// Their sum.
+    /// The sum of its records.
     known: Known,
 }
 
@@ -150,8 +150,7 @@ fn connect(uri: &str, _context: &OpenContext<'_>) -> Result<Box<dyn Objects>> {
 
 /// The destination of an output, while its staging folder is locked.
 ///
-/// **Memory:** what the journal tells of each object, and the parts of one file that are on their way: some tens of
-/// megabytes.
+/// **Memory:** a record for each object, and a few parts of one file: some tens of megabytes.
 pub(crate) struct Destination<'a> {
     /// The address, for messages.
     uri: String,
@@ -161,7 +160,7 @@ pub(crate) struct Destination<'a> {
     folder: PathBuf,
     /// The split that is written; `None` if all data files belong to this run.
     split: Option<String>,
-    /// What was done so far.
+    /// The uploads and removals so far.
     journal: Mutex<UploadJournal>,
     /// Gets the progress of uploads.
     observer: &'a dyn Observer,
@@ -170,12 +169,12 @@ pub(crate) struct Destination<'a> {
 impl<'a> Destination<'a> {
     /// Opens the destination of a locked staging folder, and refuses one with objects of others in the places of the
     /// output. `trains` says that a tokenizer will be written there. With `force`, the output of another run is
-    /// accepted: its objects are then known, and replaced or removed by what follows.
+    /// accepted: its objects are recorded, and then replaced or removed by the run.
     ///
     /// # Errors
     /// - An object has the name of one of the output, and this staging folder has no record of it
     ///   ([`ErrorKind::Usage`]).
-    /// - The staging folder is that of another output, whose data files would leave it ([`ErrorKind::Usage`]).
+    /// - The staging folder holds data files of another output, which would leave it ([`ErrorKind::Usage`]).
     /// - The store refuses or cannot be reached, or the journal cannot be read.
     pub(crate) fn open(
         uri: &str,
@@ -225,9 +224,9 @@ impl<'a> Destination<'a> {
         names.any(|name| split.is_none_or(|split| split_of(name) == split))
     }
 
-    /// Uploads what is not there of the complete output in the staging folder, and last the manifest. If anything must
-    /// be uploaded, an earlier manifest is removed first. Objects of earlier outputs are removed, except those whose
-    /// files are still in the staging folder.
+    /// Uploads the files of the complete output that the destination lacks, the manifest last. If any file must be
+    /// uploaded, an earlier manifest is removed first. Objects of earlier outputs are removed, except those with a file
+    /// of the same name in the staging folder.
     ///
     /// The dataset card at the destination may have been edited, so it stays unless the run wrote another one.
     ///
@@ -331,7 +330,7 @@ impl<'a> Destination<'a> {
             Some(Object { name, .. }) => {
                 let (uri, folder) = (&self.uri, self.folder.display());
                 let problem =
-                    format!("{uri} holds {name}, of which the staging folder {folder} has no record");
+                    format!("{uri} holds {name}, and the staging folder {folder} has no record of it");
                 Err(Error::usage(problem).with_help(
                     "choose another destination, remove the object, or name the staging folder of the run that wrote it \
                      (`staging`, --staging)",
@@ -355,8 +354,9 @@ impl<'a> Destination<'a> {
         })?;
         if !force {
             let (uri, folder) = (&self.uri, self.folder.display());
-            let problem =
-                format!("{uri} holds the result of a run of which the staging folder {folder} has no record");
+            let problem = format!(
+                "{uri} holds the result of a run, and the staging folder {folder} has no record of it"
+            );
             return Err(Error::usage(problem).with_help(
                 "choose another destination, name the staging folder of that run (`staging`, --staging), or replace the \
                  result with --force",
@@ -378,7 +378,7 @@ impl<'a> Destination<'a> {
         begun(MANIFEST)
     }
 
-    /// Whether the object of a file is there, as this output uploaded it.
+    /// Whether the destination has the object of a file as this output uploaded it.
     ///
     /// # Errors
     /// The store cannot be asked.
@@ -500,7 +500,7 @@ mod tests {
         Written { file, version: "\"1\"".to_owned() }
     }
 
-    /// Each record comes back from its stored form, and all together tell what is there.
+    /// Each record comes back from its stored form, and all together name the objects and unfinished uploads.
     #[test]
     fn records_tell_what_is_there() {
         let begun = |name: &str, upload: Option<&str>| Record::Begun {

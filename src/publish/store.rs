@@ -102,7 +102,7 @@ impl Store {
         self.ask(&file.name, self.client.put(&self.key(&file.name), PutPayload::from(content))).map(drop)
     }
 
-    /// Uploads a large file in parts. `begun` is told of the id of the upload.
+    /// Uploads a large file in parts. `begun` receives the id of the upload.
     ///
     /// # Errors
     /// Those of [`write_whole`](Store::write_whole), or `begun` fails.
@@ -202,7 +202,7 @@ impl Objects for Store {
         }
         let there = self.find(&file.name)?.filter(|there| there.bytes == file.bytes);
         there.ok_or_else(|| {
-            let problem = format!("{}/{} is not there as it was uploaded", self.uri, file.name);
+            let problem = format!("{}/{} is missing, or not as it was uploaded", self.uri, file.name);
             Error::message(ErrorKind::Network, problem)
                 .with_help("run it again; check that nothing else writes to the destination")
         })
@@ -256,7 +256,7 @@ fn refusal(what: &str, error: Error) -> Error {
         _ if has("404 Not Found") => (ErrorKind::Failed, ABSENT),
         ErrorKind::Network => (
             ErrorKind::Network,
-            "check the bucket and the store's own variables, then run it again: it goes on where it ended",
+            "check the bucket and the store's own variables, then run it again: it continues where it stopped",
         ),
         kind => (kind, ABSENT),
     };

@@ -188,14 +188,14 @@ pub(crate) trait FileStore: Sync {
         Ok(())
     }
 
-    /// Whether a data file and its index are there, as they were stored.
+    /// Whether the place has a data file and its index as they were stored.
     ///
     /// # Errors
     /// The place cannot be asked.
     fn holds(&self, file: &OutputFile) -> Result<bool>;
 
-    /// Removes the data files there, except those whose names `keep` accepts. Before that, the manifest there becomes
-    /// that of the folder, or is removed if the folder has none: a manifest says that its files are complete.
+    /// Removes the data files there, except those with names that `keep` accepts. Before that, the manifest there
+    /// becomes that of the folder, or is removed if the folder has none: a manifest says that its files are complete.
     ///
     /// # Errors
     /// The place refuses, or cannot be asked.
@@ -315,8 +315,8 @@ impl Manifest {
     }
 
     /// Verifies an output folder, like [`verify`](Manifest::verify), for the job of one split. The job cannot repair
-    /// data files of other splits, so a difference in them is no error: the observer is told of one for each split.
-    /// Data files that the folder lacks are looked for in `store`.
+    /// data files of other splits, so a difference in them is no error: the observer receives a note of one for each
+    /// split. Data files that the folder lacks are looked for in `store`.
     ///
     /// # Errors
     /// Those of [`verify`](Manifest::verify), except for other splits.
@@ -382,8 +382,8 @@ impl Manifest {
     }
 
     /// Number of files that are missing or have another size than listed, without those that the manifest lists without
-    /// a size, without the dataset card, which people edit, and without data files for which `moved` returns true. No file
-    /// is read.
+    /// a size, without the dataset card, which people edit, and without data files for which `moved` returns true. No
+    /// file is read.
     pub(crate) fn files_of_other_size(&self, folder: &Path, moved: impl Fn(&str) -> bool) -> u64 {
         let here = || self.files.iter().filter(|file| !moved(&file.name));
         let data = here().map(|file| (&file.name, file.bytes));
@@ -438,7 +438,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Verifies the file where it is: in the folder, or else in the store.
+    /// Verifies the file in the folder, or in the store if the folder lacks it.
     ///
     /// # Errors
     /// It is missing or differs ([`ErrorKind::Mismatch`]), cannot be read, or the observer asks to stop.

@@ -1,7 +1,7 @@
 //! Data files that leave the output folder as soon as they are complete.
 //!
 //! A run with a destination elsewhere writes in a local folder as always, but each complete data file moves on, so that
-//! the folder never holds more than two. This stage only knows that there is such a place: see [`FileStore`].
+//! the folder never holds more than two. This stage knows of that place only [`FileStore`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -225,8 +225,8 @@ impl Check<'_> {
         }
     }
 
-    /// The address of an output in an object store, without a slash at its end. Reports one that names no bucket, or
-    /// whose path no object can have, and commands that write only to folders.
+    /// The address of an output in an object store, without a slash at its end. Reports an address without a
+    /// bucket, a path that no object can have, and commands that write only to folders.
     fn destination(&mut self, dir: &Given<String>, place: &str) -> String {
         let place = place.trim_end_matches('/');
         if self.origin == &Origin::Flags(Command::Train) {

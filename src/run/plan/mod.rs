@@ -56,7 +56,7 @@ pub struct Plan {
     /// The output folder. Empty for commands that write no folder. If there is a `destination`, the staging folder, in
     /// which the output is written before it moves there.
     pub output: PathBuf,
-    /// The place in an object store to which the output moves, such as `s3://bucket/path`, without a slash at its end.
+    /// The place in an object store to which the output moves (`s3://bucket/path`), without a slash at its end.
     /// `None` if the output stays in its folder.
     pub destination: Option<String>,
     /// The repository to which the result is to be pushed. [`job`](super::job) and [`train_only`](super::train_only)
