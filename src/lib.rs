@@ -67,7 +67,7 @@
 //! | feature | adds | default |
 //! | --- | --- | --- |
 //! | `data` | [`source`], [`sample`], [`sink`], counts files, batches of documents: all that needs Arrow | yes |
-//! | `pipeline` | [`report`] and [`run`]: whole jobs by recipes | yes |
+//! | `pipeline` | [`run`], [`report`] and [`publish`]: whole jobs by recipes, and their publication | yes |
 //! | `hub` | the Hugging Face hub, web servers, and object stores | yes |
 //! | `cli` | `cli`: the program as a function | yes |
 

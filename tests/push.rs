@@ -1,4 +1,4 @@
-//! The program pushes to a hub: what readers get, what is sent, what is refused, and what a killed push leaves.
+//! The program pushes to a hub: the files that readers get, the requests, the refusals, and the rest of a killed push.
 
 #![cfg(feature = "hub")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -230,7 +230,7 @@ fn jobs_push_their_result() {
     refused(&hub, home, &train, 2, &["`--push` does not name a repository", "hf://datasets/NAMESPACE/NAME"]);
 }
 
-/// Objects go in parts where the hub asks for that, and every failure in passing is overcome.
+/// Objects go in parts where the hub asks for that, and every temporary failure is overcome.
 #[test]
 fn failures_in_passing_are_overcome() {
     let hub = FakeHub::without_repository(DATASET);
@@ -261,7 +261,7 @@ fn failures_in_passing_are_overcome() {
     assert!(remote(&hub, "main") == expected && hub.commits().len() == 1);
 }
 
-/// A commit whose answer is lost is found to be made, and one that somebody else overtakes is repeated once.
+/// If the answer to a commit is lost, the commit is found. One that somebody else overtakes is repeated once.
 #[test]
 fn a_commit_is_made_once() {
     let uri = format!("hf://datasets/{DATASET}");
@@ -376,7 +376,7 @@ fn refusals_say_what_to_do() {
     assert_eq!(output.status.code(), Some(5));
 }
 
-/// What is not complete, or not as it was written, is not pushed.
+/// Outputs that are incomplete or changed are not pushed.
 #[test]
 fn only_what_is_complete_and_unchanged_is_pushed() {
     let hub = FakeHub::start(DATASET);
@@ -400,8 +400,8 @@ fn only_what_is_complete_and_unchanged_is_pushed() {
     assert!(hub.asked().is_empty(), "the hub is asked nothing");
 }
 
-/// Pushes are killed at 30 moments. Each goes on where the one before it was killed, readers see all files or none, and
-/// one commit is made.
+/// Pushes are killed at 30 moments. Each continues the one before it, readers see all files or none, and one commit is
+/// made.
 #[test]
 fn a_killed_push_goes_on_and_readers_see_all_or_nothing() {
     let mut hub = slow_hub();
@@ -438,7 +438,7 @@ fn slow_hub() -> FakeHub {
     hub
 }
 
-/// A push that waits for the hub ends when it is asked to, and says how to go on.
+/// A push that waits for the hub ends when it is asked to, and says how to continue.
 #[cfg(unix)]
 #[test]
 fn a_waiting_push_can_be_interrupted() {

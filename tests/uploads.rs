@@ -1,4 +1,4 @@
-//! The program with outputs in object stores: what a local run writes is at the destination, whatever happens on the
+//! The program with outputs in object stores: the destination gets the files of a local run, whatever happens on the
 //! way.
 
 #![cfg(feature = "hub")]
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bucket::{BUCKET, Bucket};
 use fake::Fault;
 
-/// Several data files, of which those of bare ids are uploaded in parts.
+/// Several data files. Those of bare ids are uploaded in parts.
 const RECIPE: &str = r#"
 [source]
 uri = "demo:verse?lines=420000&seed=3"
@@ -93,7 +93,7 @@ impl Place {
         files
     }
 
-    /// The objects below `out`, without the reports. Checks that those of the first split are there.
+    /// The objects below `out`, without the reports. Checks that the reports of the first split exist.
     fn there(&self) -> BTreeMap<String, Vec<u8>> {
         let mut there = self.store.objects("out");
         for name in ["report.json", "report.html"] {

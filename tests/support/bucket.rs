@@ -112,7 +112,7 @@ impl Bucket {
         self.shelf().delay = delay;
     }
 
-    /// The next request whose method and target contain `text` goes wrong.
+    /// The next request with `text` in its method and target goes wrong.
     pub(crate) fn fail_at(&self, text: &str, fault: Fault) {
         self.shelf().faults_at.push((text.to_owned(), fault));
     }

@@ -26,7 +26,7 @@ pub(super) struct Uploads {
     objects: BTreeMap<String, Arc<Vec<u8>>>,
     /// The parts of objects that are not complete, by object and number.
     parts: BTreeMap<(String, usize), Vec<u8>>,
-    /// Objects whose completion somebody still has to confirm.
+    /// Objects that are complete, but not confirmed.
     unverified: BTreeSet<String>,
     /// Requests with objects, or parts of objects, that were stored and confirmed before.
     sent_again: usize,
@@ -203,7 +203,7 @@ impl Shelf {
         Answer::json(&json!({ "transfer": "basic", "objects": objects }))
     }
 
-    /// What is to be done for one object.
+    /// The answer about one object.
     fn object(&mut self, asked: &Value) -> Value {
         let (oid, size) = (asked["oid"].as_str().unwrap_or_default(), asked["size"].as_u64().unwrap_or(0));
         let mut answer = json!({ "oid": oid, "size": size, "authenticated": true });
