@@ -57,6 +57,7 @@
 //! | [`encode`] | a vocabulary and documents | [`TokenBatch`]es |
 //! | [`sink`] | token batches | files of token ids |
 //! | [`report`] | the results of these modules | a [`RunReport`] |
+//! | [`publish`] | the folder of an output or a tokenizer | a commit in a repository of the hub |
 //! | [`run`] | a recipe | all of this |
 //!
 //! # Cargo features

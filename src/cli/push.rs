@@ -1,5 +1,5 @@
-//! `push`: publishes a tokenizer or the output of a run on the Hugging Face hub. Jobs with `push` in their
-//! recipe call it, too.
+//! `push`: publishes a tokenizer or the output of a run on the Hugging Face hub. Jobs with `push` in their recipe call
+//! it, too.
 
 use std::io::{self, Write};
 use std::path::Path;

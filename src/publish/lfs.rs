@@ -284,8 +284,8 @@ impl<'a> Storage<'a> {
         self.http.repeat(&cannot_send(file), attempt).await
     }
 
-    /// Sends a message of the protocol with the headers that the storage has given, and repeats that after
-    /// temporary failures.
+    /// Sends a message of the protocol with the headers that the storage has given, and repeats that after temporary
+    /// failures.
     ///
     /// # Errors
     /// The host cannot be reached, or refuses.

@@ -150,7 +150,8 @@ fn connect(uri: &str, _context: &OpenContext<'_>) -> Result<Box<dyn Objects>> {
 
 /// The destination of an output, while its staging folder is locked.
 ///
-/// **Memory:** a record for each object, and a few parts of one file: some tens of megabytes.
+/// **Memory:** a record for each object, and four parts of one file. A part has 8 MiB, or more if the file has more than
+/// 75 GB.
 pub(crate) struct Destination<'a> {
     /// The address, for messages.
     uri: String,
