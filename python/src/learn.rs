@@ -10,7 +10,7 @@ use tokenmill::vocab::WriteOptions;
 
 use crate::job::{self, Look};
 use crate::loading::{Loaded, split_pattern};
-use crate::text::Text;
+use crate::text::{self, Text};
 use crate::tokenizer::Tokenizer;
 
 /// Bytes of text (1 MiB) that are handed over at a time.
@@ -41,7 +41,7 @@ pub(crate) fn train_from_iterator(
     threads: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tokenizer> {
-    let iterator = iterator.try_iter()?;
+    let iterator = text::iterator(iterator)?;
     let specials: Vec<&str> = special_tokens.iter().map(String::as_str).collect();
     let config = LearnConfig { split: split_pattern(split), ..LearnConfig::new(vocab_size, &specials) };
     let (sender, receiver) = sync_channel::<Vec<Vec<u8>>>(WAITING);

@@ -3,9 +3,12 @@
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyIterator, PyString};
 
 use crate::errors::usage;
+
+/// The most texts for which memory is reserved before they arrive (65 536), whatever length their list declares.
+const RESERVED: usize = 1 << 16;
 
 /// A text: `str`, or any bytes. It keeps the Python object alive, and can be read without the global lock.
 pub(crate) enum Text {
@@ -57,16 +60,25 @@ fn not_utf8(py: Python<'_>, error: PyErr) -> PyErr {
     )
 }
 
-/// The texts of a list, a tuple or another iterable. A single text is refused: its characters would be taken as texts.
+/// An iterator over a list, a tuple or another iterable of texts. A single text is refused: its characters would be
+/// taken as texts.
 ///
 /// # Errors
-/// An item is not a text; the message names its index.
-pub(crate) fn texts(of: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
+/// It is a single text, or cannot be iterated over.
+pub(crate) fn iterator<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     if of.is_instance_of::<PyString>() || of.is_instance_of::<PyBytes>() {
         return Err(PyTypeError::new_err("texts must be a list of texts; this is one text"));
     }
-    let mut texts = Vec::with_capacity(of.len().unwrap_or(0));
-    for item in of.try_iter()? {
+    of.try_iter()
+}
+
+/// The texts of an iterable.
+///
+/// # Errors
+/// Those of [`iterator`], or an item is not a text; the message names its index.
+pub(crate) fn texts(of: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
+    let mut texts = Vec::with_capacity(of.len().unwrap_or(0).min(RESERVED));
+    for item in iterator(of)? {
         let text = item?.extract::<Text>();
         texts.push(text.map_err(|error| at_row(of.py(), error, texts.len()))?);
     }

@@ -123,6 +123,9 @@ def test_a_stream_gives_whole_characters(tokenizer: Tokenizer) -> None:
         (lambda t: t.save_pretrained("x", formats=["none"]), (errors.UsageError,), "unknown tokenizer format"),
         (lambda t: tokenmill.train_from_iterator(["a", 1], 300), (TypeError,), "not int"),
         (lambda t: tokenmill.train_from_iterator([], 300, split="("), (errors.UsageError,), r"\("),
+        (lambda t: tokenmill.train_from_iterator("one text", 300), (TypeError,), "this is one text"),
+        (lambda t: tokenmill.train_from_iterator(["a"], 300, special_tokens="<a>"), (TypeError,), "str"),
+        (lambda t: t.encode_batch(_Endless()), (TypeError,), "row 0: a text must be str or bytes, not int"),
     ],
 )
 def test_mistakes_are_clear_errors(tokenizer: Tokenizer, call, kinds, message: str) -> None:
@@ -132,6 +135,16 @@ def test_mistakes_are_clear_errors(tokenizer: Tokenizer, call, kinds, message: s
     assert message in str(raised.value) or re.search(message, str(raised.value))
     if isinstance(raised.value, errors.TokenmillError):
         assert raised.value.exit_code in (1, 2)
+
+
+class _Endless:
+    """Declares more items than any memory holds."""
+
+    def __len__(self) -> int:
+        return 1 << 60
+
+    def __getitem__(self, index: int) -> int:
+        return index
 
 
 def test_errors_have_help_and_an_exit_code(tokenizer: Tokenizer) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def train_from_iterator(
-    iterator: Iterable[str | bytes],
+    iterator: Iterable[str | bytes | bytearray],
     vocab_size: int,
     *,
     split: str = "gpt4",
@@ -57,7 +57,7 @@ def train_from_iterator(
             iterator,
             vocab_size,
             split=split,
-            special_tokens=list(special_tokens),
+            special_tokens=special_tokens,
             threads=threads,
             progress=report,
         )
@@ -85,8 +85,15 @@ def run(
     Returns:
         What the command prints with ``--json``.
     """
-    path, text = (None, json.dumps(recipe)) if isinstance(recipe, Mapping) else (recipe, None)
+    path, text = (None, json.dumps(recipe, default=_as_dict)) if isinstance(recipe, Mapping) else (recipe, None)
     with reporting(progress) as report:
         outcome = _run(path, text, threads=threads, memory=memory, force=force, progress=report)
     result: dict[str, Any] = json.loads(outcome)
     return result
+
+
+def _as_dict(value: object) -> dict[str, Any]:
+    """A mapping as a dictionary, for JSON, which takes no other mappings."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a recipe cannot have a value of type {type(value).__name__}")
