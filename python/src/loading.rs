@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tokenmill::cli::hub;
 use tokenmill::encode::{EncodeConfig, SpecialPolicy};
 use tokenmill::observer::Silent;
-use tokenmill::source::tokenizer_path;
+use tokenmill::source::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 use tokenmill::split::SplitPattern;
 use tokenmill::vocab::{
     self, Format, LoadOptions, SpecialToken, TransformersConfig, WriteOptions, read_transformers_settings,
@@ -77,22 +77,27 @@ pub(crate) fn from_json(json: &[u8]) -> Result<Loaded> {
     Ok(Loaded { vocabulary: vocab::from_json(json, &Silent)?, settings: WriteOptions::default() })
 }
 
-/// Reads the tokenizer of a name: a path, a name on the hub, or a published name. What is on the hub is downloaded,
-/// unless its cache has it.
+/// Reads a tokenizer by its name: a path, a name on the hub, or a published name. It is downloaded from the hub unless
+/// the cache has it.
 ///
 /// # Errors
-/// It cannot be had, or not be read.
+/// It cannot be downloaded or read, or a revision is given for a name that has none.
 pub(crate) fn from_name(
     name: &str,
     revision: Option<&str>,
     token: Option<String>,
     observer: &dyn Observer,
 ) -> Result<Loaded> {
-    let is_of_hub = |name: &str| !Path::new(name).exists() && name.contains('/') && !name.contains("://");
+    let is_local = Path::new(name).exists() || name.starts_with(['.', '/']);
+    let is_of_hub = !is_local && name.contains('/') && !name.contains("://");
     let address = match revision {
-        _ if !is_of_hub(name) => name.to_owned(),
-        Some(revision) => format!("hf://{name}@{revision}"),
-        None => format!("hf://{name}"),
+        Some(revision) if is_of_hub => format!("hf://{name}@{revision}"),
+        None if is_of_hub => format!("hf://{name}"),
+        Some(_) if !is_local => {
+            let problem = "a revision belongs to a name of the form org/name";
+            return Err(Error::usage(problem).with_help("write it in the address: hf://org/name@revision"));
+        }
+        _ => name.to_owned(),
     };
     let mut hub = hub();
     hub.token = token.or(hub.token);
@@ -122,9 +127,9 @@ pub(crate) fn from_ranks(
     Ok(Loaded { vocabulary: vocab::load(&path, &options, &Silent)?, settings: WriteOptions::default() })
 }
 
-/// Loads a published encoding of tiktoken by its name, such as "cl100k_base".
+/// Loads a published encoding of tiktoken by its name, for example "cl100k_base".
 ///
-/// Its file is downloaded into tiktoken's cache, unless it is there. `path` names the file instead.
+/// Its file is downloaded, unless tiktoken's cache has it. `path` names a local file instead.
 #[pyfunction]
 #[pyo3(signature = (name, *, path=None, special="text"))]
 pub(crate) fn get_encoding(
@@ -134,6 +139,7 @@ pub(crate) fn get_encoding(
     special: &str,
 ) -> PyResult<Tokenizer> {
     let special = special_policy(special).or_raise(py)?;
+    let address = tokenizer_address(name).ok_or_else(|| unknown_encoding(name)).or_raise(py)?;
     let loaded = job::run(
         py,
         None,
@@ -142,7 +148,7 @@ pub(crate) fn get_encoding(
         |watcher| {
             match &path {
                 Some(path) => from_file_of_encoding(name, path),
-                None => from_name(name, None, None, watcher),
+                None => from_name(address, None, None, watcher),
             }?
             .tokenizer(special)
         },
@@ -150,7 +156,16 @@ pub(crate) fn get_encoding(
     Ok(Tokenizer::new(loaded))
 }
 
-/// Reads a file as the published encoding of this name.
+/// The error of a name that is not that of a published encoding.
+fn unknown_encoding(name: &str) -> Error {
+    let help = format!(
+        "the known names are {}; Tokenizer.from_file and from_pretrained load other tokenizers",
+        KNOWN_TOKENIZERS.join(", ")
+    );
+    Error::usage(format!("there is no encoding {name:?}")).with_help(help)
+}
+
+/// Reads a file as the published encoding of this name, which must be a known one.
 ///
 /// The pattern and the special tokens of an encoding are recognised by the name of its file, so the file gets it.
 fn from_file_of_encoding(name: &str, path: &Path) -> Result<Loaded> {

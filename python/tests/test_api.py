@@ -125,6 +125,10 @@ def test_a_stream_gives_whole_characters(tokenizer: Tokenizer) -> None:
         (lambda t: tokenmill.train_from_iterator([], 300, split="("), (errors.UsageError,), r"\("),
         (lambda t: tokenmill.train_from_iterator("one text", 300), (TypeError,), "this is one text"),
         (lambda t: tokenmill.train_from_iterator(["a"], 300, special_tokens="<a>"), (TypeError,), "str"),
+        (lambda t: tokenmill.get_encoding("../o200k_base"), (errors.UsageError,), "there is no encoding"),
+        (lambda t: tokenmill.get_encoding("/x", path="/dev/null"), (errors.UsageError,), "there is no encoding"),
+        (lambda t: Tokenizer.from_pretrained("./no/folder"), (errors.NotFoundError,), "no/folder"),
+        (lambda t: Tokenizer.from_pretrained("gpt2", revision="x"), (errors.UsageError,), "revision"),
         (lambda t: t.encode_batch(_Endless()), (TypeError,), "row 0: a text must be str or bytes, not int"),
     ],
 )
