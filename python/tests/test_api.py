@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import pickle
 import re
 import threading
 from pathlib import Path
@@ -157,6 +158,15 @@ def test_errors_have_help_and_an_exit_code(tokenizer: Tokenizer) -> None:
     assert raised.value.exit_code == 2
     assert raised.value.help is not None
     assert str(raised.value) == f"{raised.value.message}\n  help: {raised.value.help}"
+
+
+def test_errors_are_also_those_of_python() -> None:
+    for name in errors.__all__:
+        error = getattr(errors, name)("what is wrong", "the remedy")
+        again = pickle.loads(pickle.dumps(error))
+        assert (again.message, again.help, str(again)) == (error.message, error.help, str(error))
+        if isinstance(error, OSError):
+            assert (again.errno, again.strerror) == (error.errno, error.strerror) == (None, "what is wrong")
 
 
 def test_the_row_of_an_error_counts_from_the_first_text(tokenizer: Tokenizer) -> None:

@@ -31,6 +31,9 @@ class TokenmillError(Exception):
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message, help)
+        if isinstance(self, OSError):
+            # OSError takes the two for the number of an error and its text.
+            self.errno, self.strerror = None, message
         self.message = message
         self.help = help
 
