@@ -56,6 +56,8 @@ def test_an_accelerated_tokenizer_gives_the_same_results(folder: Path, texts: li
     from tokenizers.processors import TemplateProcessing
 
     backend.post_processor = TemplateProcessing(single="<|end|> $A <|end|>", special_tokens=[("<|end|>", end)])
+    # This leaves padding and truncation set in the backend.
+    original(texts, padding="max_length", max_length=40, truncation=True)
     fast = accelerate(original)
     assert accelerate(fast) is fast
     assert isinstance(fast, type(original))

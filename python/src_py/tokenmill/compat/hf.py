@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Tokenizer
+from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
@@ -65,9 +66,15 @@ class _Accelerated:
         self._tokenmill_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         allowing = Tokenizer.from_str(self._tokenizer.to_str(), special="allow")
         self._tokenmill = {False: allowing, True: allowing.with_special("text")}
+        # An earlier call may have left these set. Every call of the original sets them as it needs them.
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
         plain = self._tokenizer.encode("a", add_special_tokens=False).ids
         whole = self._tokenizer.encode("a").ids
-        start = next(at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
+        starts = (at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
+        start = next(starts, None)
+        if start is None:
+            raise TokenmillError("the tokenizer changes the ids of a text when it adds special tokens")
         self._tokenmill_around = (whole[:start], whole[start + len(plain) :])
 
     def __reduce__(self) -> Any:
