@@ -1,15 +1,15 @@
 //! Whole jobs by recipes.
 
+use std::fs;
 use std::path::PathBuf;
-use std::{env, fs};
 
 use pyo3::prelude::*;
 use serde_json::Value;
 use tokenmill::base::int::ByteCount;
-use tokenmill::cli::{hub, outcome_as_json, stores, system_environment};
+use tokenmill::cli::{hub, outcome_as_json, pushed_as_json, stores, system_environment};
 use tokenmill::report::RecipeFacts;
 use tokenmill::run::recipe::{self, Given};
-use tokenmill::run::{Environment, JobOptions, Recipe, job, plan};
+use tokenmill::run::{JobOptions, Recipe, job, plan, push_result};
 use tokenmill::source::{OpenContext, ReadConfig, without_secrets};
 use tokenmill::{Error, Result};
 
@@ -80,10 +80,9 @@ fn limited(mut recipe: Recipe, threads: usize, keep: bool, memory: Option<ByteCo
     Ok(recipe)
 }
 
-/// Runs a recipe and returns the outcome as JSON.
+/// Runs a recipe, pushes the result if the recipe says so, and returns the outcome as JSON.
 fn run_recipe(name: &str, text: &str, recipe: &Recipe, force: bool, watcher: &Watcher) -> Result<String> {
-    let environment = Environment { variable: &|name| env::var(name).ok(), ..system_environment() };
-    let plan = plan(recipe, &environment)?;
+    let plan = plan(recipe, &system_environment())?;
     let facts =
         RecipeFacts { name: name.to_owned(), text: without_secrets(text), sha256: plan.recipe_hash.clone() };
     let context = OpenContext::new(watcher);
@@ -92,5 +91,9 @@ fn run_recipe(name: &str, text: &str, recipe: &Recipe, force: bool, watcher: &Wa
     let context =
         OpenContext { config, hub: hub(), stores: stores(), stop: watcher.stop_callback(), ..context };
     let outcome = job(&plan, &JobOptions { recipe: facts, force }, &context)?;
-    Ok(outcome_as_json(&outcome, &plan).to_string())
+    let mut result = outcome_as_json(&outcome, &plan);
+    if let Some(pushed) = push_result(&plan, &hub(), watcher)? {
+        result["pushed"] = pushed_as_json(&pushed);
+    }
+    Ok(result.to_string())
 }

@@ -45,6 +45,8 @@ pub use environment::system_environment;
 #[doc(hidden)]
 pub use jobs::outcome_as_json;
 #[doc(hidden)]
+pub use push::pushed_as_json;
+#[doc(hidden)]
 pub use session::{hub, stores};
 
 /// Bytes of stack for the thread that runs the program. The stack of the main thread is as large as `ulimit -s`

@@ -32,11 +32,11 @@ pub(super) fn push(args: &PushArgs, session: &Session<'_>) -> Result<Done, Failu
         publish::push(&publication, &target, &options, &settings(&progress), &progress)?
     };
     if args.dry_run {
-        session.print_result(|| as_json(&pushed), |out| write_files(out, &target, &pushed))?;
+        session.print_result(|| pushed_as_json(&pushed), |out| write_files(out, &target, &pushed))?;
         return Ok(Done::Whole);
     }
     if session.json() {
-        session.print_json(&as_json(&pushed))?;
+        session.print_json(&pushed_as_json(&pushed))?;
     }
     session.say(&summary(&target, &pushed));
     Ok(Done::Whole)
@@ -54,7 +54,7 @@ pub(super) fn push_planned(plan: &Plan, session: &Session<'_>) -> Result<Option<
     };
     let (Some(target), Some(pushed)) = (&plan.push, pushed) else { return Ok(None) };
     session.say(&summary(target, &pushed));
-    Ok(Some(as_json(&pushed)))
+    Ok(Some(pushed_as_json(&pushed)))
 }
 
 /// The settings of the hub, with waits reported to the user.
@@ -81,7 +81,7 @@ fn summary(target: &PushTarget, pushed: &Pushed) -> String {
 }
 
 /// Returns the result as the object that `--json` prints. `commit` is null if a dry run found something to send.
-fn as_json(pushed: &Pushed) -> Value {
+pub fn pushed_as_json(pushed: &Pushed) -> Value {
     json!({
         "commit": pushed.commit,
         "url": pushed.url,
