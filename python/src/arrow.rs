@@ -98,8 +98,8 @@ pub(crate) fn encoded(
     Ok(TokenStream(Mutex::new(Some(Box::new(encoded)))))
 }
 
-/// Data as something with `__arrow_c_stream__` whose rows have columns. A single column, such as a series, becomes a
-/// table of the column `name`.
+/// Data as something with `__arrow_c_stream__` and with columns. A single column, for example a series, becomes a table
+/// with the column `name`.
 fn as_table<'py>(data: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     if data.hasattr("to_frame")? {
         return data.call_method1("to_frame", (name,));
@@ -197,7 +197,7 @@ impl Encoded {
         encoded.map_err(|error| ArrowError::ExternalError(io::Error::other(self.at_row(&error)).into()))
     }
 
-    /// The message of an error of the batch, whose rows are counted from its first.
+    /// The message of an error of the batch. It counts rows from the first of the batch.
     fn at_row(&self, error: &Error) -> String {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
         format!("in the batch that begins with row {}: {}{help}", self.row, with_causes(error))

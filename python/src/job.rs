@@ -20,11 +20,11 @@ const WHILE: Duration = Duration::from_millis(100);
 /// Looks after signals and reports progress, if the last look was long enough ago. Its exception must be passed on.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(Python<'_>) -> PyResult<()>;
 
-/// Does `work` on a thread of its own, within a pool of this process, and meanwhile `feed` on this thread. `feed` must call
-/// the function that it gets from time to time.
+/// Does `work` on a thread of its own, within a pool of this process, and meanwhile `feed` on this thread. `feed` must
+/// call the function that it gets from time to time.
 ///
 /// `progress` is called on this thread with the name of the stage, the amount that is done, and the expected amount or
-/// `None`. An exception of `feed`, `progress` or a signal handler, such as `KeyboardInterrupt`, stops the work.
+/// `None`. An exception of `feed`, `progress` or a signal handler (`KeyboardInterrupt`) stops the work.
 ///
 /// # Errors
 /// That exception, or else the error of the work.

@@ -1,7 +1,7 @@
 //! The module `tokenmill._core`: the classes and functions of the Python package that are written in Rust.
 //!
-//! Python's global lock is released while the library works. What a forked process may not use is made anew in it; see
-//! [`pool`] and [`shared`].
+//! Python's global lock is released while the library works. A forked process makes its own pools, and prepares
+//! tokenizers again that were in use; see [`pool`] and [`shared`].
 
 mod arrow;
 mod errors;
@@ -20,7 +20,9 @@ use std::ffi::OsString;
 use pyo3::prelude::*;
 
 /// The functions of tokenmill that are written in Rust. Import `tokenmill` instead.
-#[pymodule]
+///
+/// The rules for forks rest on the global lock, so an interpreter that can do without it must use it.
+#[pymodule(gil_used = true)]
 mod _core {
     use super::*;
 
@@ -48,7 +50,7 @@ mod _core {
     }
 }
 
-/// Runs the command line with these words, of which the first is the name of the program, and returns its exit code.
+/// Runs the command line with these words and returns its exit code. The first word is the name of the program.
 ///
 /// It is for a process that does nothing else.
 #[pyfunction]

@@ -33,8 +33,8 @@ struct Pools {
 
 /// The pools of this process, or those of its parent until the first call.
 ///
-/// It is locked only by threads that hold Python's global lock and do not release it meanwhile, so they must not run code
-/// of Python either. A fork happens in such a thread, so no other thread has locked it then.
+/// Only a thread that holds Python's global lock locks it, and keeps the global lock meanwhile, so it must not run code
+/// of Python either. A thread that forks holds the global lock, so no other thread has locked the pools then.
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
 /// The process that imported the module first; 0 before.
@@ -121,8 +121,8 @@ fn default_threads(py: Python<'_>) -> PyResult<usize> {
     })
 }
 
-/// Whether Python's `multiprocessing` started this process. It is asked only if it is loaded: it is then, in such a
-/// process.
+/// Whether Python's `multiprocessing` started this process. Such a process has loaded its module, so the module is not
+/// loaded to find out.
 fn is_started_by_multiprocessing(py: Python<'_>) -> PyResult<bool> {
     let modules = py.import("sys")?.getattr("modules")?;
     let module = modules.call_method1("get", ("multiprocessing.process",))?;

@@ -80,7 +80,7 @@ fn prepared_again(py: Python<'_>, tokenizer: &Tokenizer) -> PyResult<Tokenizer> 
 
 /// A use of a tokenizer.
 pub(crate) struct Use<'a> {
-    /// Where it is counted.
+    /// The tokenizer that counts it.
     shared: &'a Shared,
     /// The process in which it began.
     process: u32,

@@ -87,7 +87,7 @@ impl Tokenizer {
     /// The id of a special token that the settings name.
     ///
     /// # Errors
-    /// They name none. `role` is what it would be called.
+    /// They name none. `role` is its name in the message.
     fn named(&self, py: Python<'_>, text: Option<&str>, role: &str) -> PyResult<u32> {
         let id = text.and_then(|text| self.shared.to_read().special_token(text));
         let help = format!(
@@ -244,7 +244,7 @@ impl Tokenizer {
 
     /// Loads a tokenizer of the Hugging Face hub ("org/name"), or a local or published one.
     ///
-    /// Its files are downloaded into the hub's cache, unless they are there.
+    /// Its files are downloaded, unless the hub's cache has them.
     #[staticmethod]
     #[pyo3(signature = (name, *, revision=None, token=None, special="text"))]
     fn from_pretrained(
@@ -545,7 +545,7 @@ impl Tokenizer {
     }
 
     /// Writes the tokenizer into a folder in each of the formats "hf", "tiktoken", "minbpe" and "gpt2", and returns the
-    /// paths of the files. Another tokenizer that is there is not replaced.
+    /// paths of the files. A different tokenizer in the folder is not replaced.
     #[pyo3(
         signature = (folder, *, formats=vec!["hf".to_owned()]),
         text_signature = "($self, folder, *, formats=['hf'])"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shutil
 import subprocess
@@ -31,6 +32,10 @@ def test_the_program_runs(command: list[str], folder: Path, tmp_path: Path) -> N
     assert "tokenmill train" in refused.stderr
     failed = run("inspect", "no-such-file", "--json")
     assert (failed.returncode, json.loads(failed.stderr)["level"]) == (1, "error")
+
+
+def test_the_package_has_the_version_of_the_library() -> None:
+    assert importlib.metadata.version("tokenmill") == tokenmill.__version__
 
 
 def test_importing_changes_nothing_of_the_process() -> None:

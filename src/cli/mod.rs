@@ -56,11 +56,11 @@ const STACK_BYTES: usize = 8 << 20;
 /// The exit code after a panic, as of every Rust program.
 const PANICKED: u8 = 101;
 
-/// Runs the program with these words of a command line, of which the first is the name of the program, and returns its
-/// exit code.
+/// Runs the program with these words of a command line and returns its exit code. The first word is the name of the
+/// program.
 ///
 /// It is for a process that does nothing else: it changes settings of the allocator, the limit on open files, signal
-/// handlers and the panic hook, and leaves them so. Nothing of this happens before the call.
+/// handlers and the panic hook, and does not restore them. None of them changes before the call.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
     let copy = words.clone();
@@ -234,9 +234,9 @@ fn say(message: &str) {
 
 /// Returns the message after an interruption: how to continue.
 ///
-/// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands keep
-/// no partial result, but they keep downloads, even parts of files. The command line is shown with secrets hidden, so a
-/// user may have to fill them in again.
+/// `run` and `encode` keep a journal and continue. The hub keeps the files that `push` has sent. The other commands
+/// keep no partial result, but they keep downloads, even parts of files. The command line is shown with secrets
+/// hidden, so a user may have to fill them in again.
 fn interrupted(command: &Command, command_line: &str, has_downloaded: bool) -> String {
     let to = match command {
         Command::Run(_) | Command::Encode(_) => "continue from what is finished",

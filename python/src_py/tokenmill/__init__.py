@@ -73,7 +73,7 @@ def run(
 ) -> dict[str, Any]:
     """Runs a recipe: trains, encodes, and writes the results, as the command ``run`` does.
 
-    If the results are there already, nothing is done. An interrupted run goes on where it was.
+    A complete result is only checked, and an interrupted run continues.
 
     Args:
         recipe: The path of a recipe, or the recipe itself, as nested mappings.
