@@ -63,12 +63,12 @@ class _Accelerated:
 
     def _prepare_tokenmill(self) -> None:
         """Makes the tokenizers that encode, and finds the tokens that are added around a text."""
-        self._tokenmill_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        allowing = Tokenizer.from_str(self._tokenizer.to_str(), special="allow")
-        self._tokenmill = {False: allowing, True: allowing.with_special("text")}
         # An earlier call may have left these set. Every call of the original sets them as it needs them.
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        self._tokenmill_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        allowing = Tokenizer.from_str(self._tokenizer.to_str(), special="allow")
+        self._tokenmill = {False: allowing, True: allowing.with_special("text")}
         plain = self._tokenizer.encode("a", add_special_tokens=False).ids
         whole = self._tokenizer.encode("a").ids
         starts = (at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
