@@ -166,7 +166,7 @@ def test_errors_are_also_those_of_python() -> None:
         again = pickle.loads(pickle.dumps(error))
         assert (again.message, again.help, str(again)) == (error.message, error.help, str(error))
         if isinstance(error, OSError):
-            assert (again.errno, again.strerror) == (error.errno, error.strerror) == (None, "what is wrong")
+            assert (again.errno, again.strerror) == (error.errno, error.strerror) == (None, None)
 
 
 def test_the_row_of_an_error_counts_from_the_first_text(tokenizer: Tokenizer) -> None:

@@ -30,12 +30,14 @@ class TokenmillError(Exception):
     help: str | None
 
     def __init__(self, message: str, help: str | None = None) -> None:
-        super().__init__(message, help)
-        if isinstance(self, OSError):
-            # OSError takes the two for the number of an error and its text.
-            self.errno, self.strerror = None, message
+        # With two arguments, OSError takes them for the number of an error and its text.
+        super().__init__(message)
         self.message = message
         self.help = help
+
+    def __reduce__(self) -> tuple[type[TokenmillError], tuple[str, str | None]]:
+        """What is pickled: the message and the help."""
+        return type(self), (self.message, self.help)
 
     def __str__(self) -> str:
         """The message, and the help on a line of its own."""
