@@ -2,13 +2,13 @@
 //!
 //! No other module prints, reads the environment, or decides how the program ends.
 //!
-//! A command on data has four steps. [`args`] parses the command line. [`flags`] turns the arguments into a recipe,
-//! so that a command and a recipe file take the same way from there on. [`Session::plan`] checks the recipe and
+//! A command on data has four steps. `args` parses the command line. `flags` turns the arguments into a recipe,
+//! so that a command and a recipe file take the same way from there on. `Session::plan` checks the recipe and
 //! completes it from the environment. The function of the command then calls the library and prints the result.
 //!
 //! Standard output carries results alone: text for people, or JSON with `--json`. Everything else goes to standard
 //! error, so that a pipe never receives a message. Text from outside is escaped before a terminal sees it; see
-//! [`terminal`].
+//! `terminal`.
 
 mod evaluate;
 mod decode;

@@ -259,10 +259,12 @@ impl<'a> Destination<'a> {
         if !missing.is_empty() || !stale.is_empty() {
             self.remove(MANIFEST)?;
         }
-        missing.iter().try_for_each(|file| self.upload(file))?;
         stale.iter().try_for_each(|name| self.remove(name))?;
         let manifest = HashedFile::of_file(&self.folder, MANIFEST)?;
-        if self.is_current(&manifest)? { Ok(()) } else { self.upload(&manifest) }
+        if !self.is_current(&manifest)? {
+            missing.push(manifest);
+        }
+        self.upload(&missing)
     }
 
     /// Records the objects and uploads that only damaged records name. What the objects hold is not known.
@@ -407,23 +409,34 @@ impl<'a> Destination<'a> {
         self.is_there(name, *bytes, sha256)
     }
 
-    /// Uploads a file of the staging folder. An upload that fails is ended at the store, too, if the store can be
-    /// reached; otherwise the next run does that.
+    /// Uploads files of the staging folder, one after the other, as one stage for the observer.
+    ///
+    /// # Errors
+    /// Those of [`send`](Destination::send).
+    fn upload(&self, files: &[HashedFile]) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.observer.started(Stage::Upload, Some(files.iter().map(|file| file.bytes).sum()));
+        files.iter().try_for_each(|file| self.send(file))?;
+        self.observer.finished(Stage::Upload);
+        Ok(())
+    }
+
+    /// Uploads a file. An upload that fails is ended at the store, too, if the store can be reached; otherwise the next
+    /// run does that.
     ///
     /// # Errors
     /// The file differs or cannot be read, the store refuses or cannot be reached, or the run is asked to stop.
-    fn upload(&self, file: &HashedFile) -> Result<()> {
+    fn send(&self, file: &HashedFile) -> Result<()> {
         let begun = |upload: Option<&str>| {
             self.record(Record::Begun { name: file.name.clone(), upload: upload.map(str::to_owned) })
         };
         begun(None)?;
-        self.observer.started(Stage::Upload, Some(file.bytes));
         let path = self.folder.join(&file.name);
         match self.objects.write(file, &path, &mut |upload| begun(Some(upload)), self.observer) {
             Ok(Object { version, .. }) => {
-                self.record(Record::Written(Written { file: file.clone(), version }))?;
-                self.observer.finished(Stage::Upload);
-                Ok(())
+                self.record(Record::Written(Written { file: file.clone(), version }))
             }
             Err(error) => {
                 let upload = self.journal().known.uploads.get(&file.name).cloned();
@@ -460,11 +473,13 @@ impl FileStore for Destination<'_> {
     /// The index is uploaded first, so that a data file is never without it.
     fn take(&self, file: &OutputFile) -> Result<()> {
         let data = HashedFile { name: file.name.clone(), bytes: file.bytes, sha256: file.sha256.clone() };
+        let mut missing = Vec::new();
         for part in file.index.iter().chain([&data]) {
             if !self.is_there(&part.name, part.bytes, &part.sha256)? {
-                self.upload(part)?;
+                missing.push(part.clone());
             }
         }
+        self.upload(&missing)?;
         file.names().try_for_each(|name| atomic_file::remove(&self.folder.join(name)))
     }
 
@@ -481,7 +496,7 @@ impl FileStore for Destination<'_> {
         if self.folder.join(MANIFEST).exists() {
             let manifest = HashedFile::of_file(&self.folder, MANIFEST)?;
             if !self.is_current(&manifest)? {
-                self.upload(&manifest)?;
+                self.upload(&[manifest])?;
             }
         } else {
             self.remove(MANIFEST)?;

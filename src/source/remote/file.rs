@@ -15,7 +15,7 @@ use crate::base::secrets::{shown_uri, without_secrets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::network::{
     Head, Http, HubSettings, Refused, Request, RequestError, Server, Sink, address, cannot_fetch, header,
-    wait_for,
+    in_one_line, wait_for,
 };
 use crate::source::content::RangeRead;
 use crate::source::{Identity, Stop};
@@ -266,12 +266,43 @@ pub(crate) fn refused_by_store(what: &str, cause: &object_store::Error) -> Error
         ),
         _ => (ErrorKind::Network, "check the bucket and the store's own variables, then run it again"),
     };
-    cannot_fetch(kind, what, without_secrets(&cause.to_string())).with_help(help)
+    cannot_fetch(kind, what, plainly(&cause.to_string())).with_help(help)
+}
+
+/// The library's message without secrets. Of an answer of the store, it has the status and what the store says, without
+/// the request and the XML around them.
+fn plainly(message: &str) -> String {
+    let Some((_, answer)) = message.split_once("non-2xx status code: ") else {
+        return without_secrets(message);
+    };
+    let (status, body) = answer.split_once(": ").unwrap_or((answer, ""));
+    let element = |name| Some(body.split_once(name)?.1.split_once('<')?.0);
+    let text = element("<Message>").or_else(|| element("<Code>")).unwrap_or_default();
+    let answers = format!("the store answers {status}: {}", in_one_line(text));
+    answers.trim_end_matches(": ").to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stores answer in XML.
+    #[test]
+    fn what_a_store_says_is_shown_without_its_xml() {
+        let of_library = "Generic S3 error: Error performing GET http://s/b in 5ms - Server returned non-2xx status code: ";
+        for (answer, expected) in [
+            (
+                "404 Not Found: <Error><Code>NoSuchBucket</Code><Message>No such bucket</Message></Error>",
+                "404 Not Found: No such bucket",
+            ),
+            ("403 Forbidden: <Error><Code>AccessDenied</Code></Error>", "403 Forbidden: AccessDenied"),
+            ("403 Forbidden: ", "403 Forbidden"),
+            ("502 Bad Gateway: <html>", "502 Bad Gateway"),
+        ] {
+            assert_eq!(plainly(&format!("{of_library}{answer}")), format!("the store answers {expected}"));
+        }
+        assert_eq!(plainly("Generic S3 error: no region"), "Generic S3 error: no region");
+    }
 
     /// Versions differ only if both have the same kind of information.
     #[test]
