@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -25,7 +26,7 @@ use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, RA
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, ClientBuilder, Method, Proxy, Response, StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::Origin;
 
 use super::failure::{
@@ -53,6 +54,13 @@ const NO_TOKEN: &str = "\n";
 /// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Time between two beats of the network's threads, which show that they still serve connections and timers.
+const BEAT: Duration = Duration::from_millis(500);
+/// Time without a beat after which the threads count as ended. They end if the system fails to tell them of events.
+const NO_BEAT: Duration = Duration::from_secs(10);
+/// Number of beats in this process.
+static BEATS: AtomicU64 = AtomicU64::new(0);
+
 /// The runtime that serves the connections and timers of all requests. It is started once in each process: a forked
 /// process has the memory of its parent's runtime, but none of its threads, and would wait for them for ever.
 ///
@@ -72,6 +80,12 @@ fn runtime() -> io::Result<&'static Runtime> {
         .enable_all()
         .build()?;
     let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+    runtime.spawn(async {
+        loop {
+            BEATS.fetch_add(1, Ordering::Relaxed);
+            sleep(BEAT).await;
+        }
+    });
     *started = Some((process, runtime));
     Ok(runtime)
 }
@@ -91,7 +105,7 @@ impl Wake for Unpark {
 /// place in messages.
 ///
 /// # Errors
-/// Those of the future; or the caller is to stop, or the future panics.
+/// Those of the future; or the caller is to stop, the future panics, or the threads for the network have ended.
 pub(crate) fn wait_for<T>(
     stop: &dyn Fn() -> bool,
     what: &str,
@@ -102,15 +116,28 @@ pub(crate) fn wait_for<T>(
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut work = pin!(work);
+    let (mut beats, mut since_beat) = (BEATS.load(Ordering::Relaxed), Duration::ZERO);
     loop {
         if stop() {
             return Err(Error::interrupted());
         }
+        let started_at = Instant::now();
         // The library for object stores panics if a tag that a store sent cannot be sent back in a condition.
         let polled = catch_panic(|| work.as_mut().poll(&mut context));
         match polled.map_err(|problem| cannot_fetch(ErrorKind::Network, what, problem))? {
             Poll::Ready(outcome) => return outcome,
             Poll::Pending => thread::park_timeout(TICK),
+        }
+        // A process that is stopped for a while has no beats either, so a round counts for no more than its wait.
+        since_beat += started_at.elapsed().min(TICK);
+        let now = BEATS.load(Ordering::Relaxed);
+        if now != beats {
+            (beats, since_beat) = (now, Duration::ZERO);
+        } else if since_beat > NO_BEAT {
+            let problem = "the threads for the network have ended".to_owned();
+            return Err(
+                cannot_fetch(ErrorKind::System, what, problem).with_help("run the same command again")
+            );
         }
     }
 }

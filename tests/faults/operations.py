@@ -29,8 +29,9 @@ FAULTS = {
 } | dict.fromkeys(["fsync", "fdatasync", "ftruncate", "rename", "renameat", "unlink"], [EIO, KILL])
 # Calls that do not concern files, or that may fail without effect.
 LEFT_OUT = {
-    "access", "bind", "close", "dup", "execve", "fcntl", "getcwd", "getpeername", "getsockname", "getsockopt", "ioctl",
-    "mmap", "mremap", "munmap", "poll", "recvmsg", "sendmmsg", "setsockopt", "socket",
+    "access", "bind", "close", "dup", "epoll_create1", "epoll_ctl", "epoll_wait", "eventfd2", "execve", "fcntl",
+    "getcwd", "getpeername", "getsockname", "getsockopt", "ioctl", "mmap", "mremap", "munmap", "poll", "recvmsg",
+    "sendmmsg", "setsockopt", "socket",
 }  # fmt: skip
 CODES = {0, 1, 2, 5, 7, 8}
 # Number of runs at a time. A run waits most of the time: for the disk, or before it repeats a request to the hub.
