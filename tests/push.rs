@@ -217,6 +217,13 @@ fn jobs_push_their_result() {
     assert!(!changed.iter().any(|path| path.starts_with("data/")), "the data is the same: {changed:?}");
     assert_ne!(outcome["pushed"]["commit"], commit, "the report has another time");
 
+    // The job is done even if the push fails.
+    hub.fail(Part::Commit, Fault::Status(403, ""));
+    let failing = ["encode", input, "-t", "made", "-o", "third", "--push", &uri, "--json"];
+    let (code, result, said) = tokenmill(&hub, home, &failing);
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert!(code == Some(6) && result["rows"] == 300 && result.get("pushed").is_none(), "{result} {said}");
+
     let wrong = recipe.replace("hf://datasets/", "hf://");
     fs::write(home.join("wrong.toml"), wrong).unwrap();
     refused(

@@ -121,8 +121,8 @@ fn default_threads(py: Python<'_>) -> PyResult<usize> {
     })
 }
 
-/// Whether Python's `multiprocessing` started this process. Such a process has loaded its module, so the module is not
-/// loaded to find out.
+/// Whether Python's `multiprocessing` started this process. A process that it started has loaded the module already, so
+/// this function never loads it.
 fn is_started_by_multiprocessing(py: Python<'_>) -> PyResult<bool> {
     let modules = py.import("sys")?.getattr("modules")?;
     let module = modules.call_method1("get", ("multiprocessing.process",))?;

@@ -104,7 +104,8 @@ fn recipe_of_flags(plan: &Plan, session: &Session<'_>) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: session.command_line(), sha256: plan.recipe_hash.clone() }
 }
 
-/// Pushes the result of a job if the plan names a repository, and prints the outcome, as JSON or as messages.
+/// Pushes the result of a job if the plan names a repository, and prints the outcome, as JSON or as messages. The outcome
+/// is printed also if the push fails, since the job is done.
 ///
 /// Skipped rows and files decide the exit code.
 ///
@@ -118,14 +119,15 @@ fn print_outcome(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Resul
             session.say(&format!("nothing to do: {folder} already holds the result, {result}"));
         }
     }
-    let pushed = push_planned(plan, session)?;
+    let pushed = push_planned(plan, session);
     if session.json() {
         let mut result = outcome_as_json(outcome, plan);
-        if let Some(pushed) = pushed {
-            result["pushed"] = pushed;
+        if let Ok(Some(pushed)) = &pushed {
+            result["pushed"] = pushed.clone();
         }
         session.print_json(&result)?;
     }
+    pushed?;
     Ok(session.done(outcome.skipped))
 }
 

@@ -32,29 +32,14 @@ use crate::network::HubSettings;
 use crate::observer::{Observer, Silent};
 use crate::report;
 use crate::sink::{CARD_FILE, DATA_FOLDER, HashedFile, MANIFEST, Manifest, OutputFolder, STATE_FOLDER};
+use crate::source::belongs_to_tokenizer;
 use crate::vocab::{self, LoadOptions};
 
 pub(crate) use staging::{Destination, check_destination, uploaded_data};
 pub use target::{PushTarget, RepositoryKind};
 
-/// Files of a tokenizer's folder that are published, besides those with one of [`TOKENIZER_ENDINGS`].
-const TOKENIZER_FILES: [&str; 15] = [
-    "tokenizer.json",
-    "tekken.json",
-    "vocab.json",
-    "merges.txt",
-    "encoder.json",
-    "vocab.bpe",
-    "config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "training.json",
-    report::JSON_NAME,
-    report::HTML_NAME,
-    CARD_FILE,
-];
+/// Files beside a tokenizer that are published with it.
+const TOKENIZER_REPORTS: [&str; 3] = [report::JSON_NAME, report::HTML_NAME, CARD_FILE];
 
 /// The ends of the names of tokenizer files that a user may name.
 const TOKENIZER_ENDINGS: [&str; 4] = [".tiktoken", ".tiktoken.json", ".model", ".vocab"];
@@ -177,7 +162,8 @@ impl Publication {
         }
         let mut names = file_names(folder)?;
         names.retain(|name| {
-            TOKENIZER_FILES.contains(&name.as_str())
+            belongs_to_tokenizer(name)
+                || TOKENIZER_REPORTS.contains(&name.as_str())
                 || TOKENIZER_ENDINGS.iter().any(|end| name.ends_with(end))
         });
         let templates = folder.join(TEMPLATE_FOLDER);

@@ -65,6 +65,7 @@ pub(crate) use passthrough::{
 pub(crate) use remote::{WritableStore, object_version, refused_by_store, store};
 pub(crate) use row_text::check_template;
 pub use skipped_rows::{LISTED_SKIPPED_ROWS, SkippedRow, SkippedRows, UnitSkips};
+pub(crate) use tokenizer::belongs_to_tokenizer;
 pub use tokenizer::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 
 use std::fmt;

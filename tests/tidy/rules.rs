@@ -40,6 +40,7 @@ const GRAPH: [(&str, &[&str]); 11] = [
             "source::OpenContext",
             "source::Stop",
             "source::WritableStore",
+            "source::belongs_to_tokenizer",
             "source::object_version",
             "source::refused_by_store",
             "source::store",

@@ -3,29 +3,12 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::TokenizerError;
+use super::{COMPANIONS, PAIRS, SINGLE_FILES, TokenizerError};
 use crate::base::int::ByteCount;
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::network::HubSettings;
 use crate::observer::Observer;
 use crate::source::remote::{Cache, RepoFile, RepoKind, RepoRequest, fetch_chosen};
-
-/// Files that each are a complete tokenizer, in order of preference.
-const SINGLE_FILES: [&str; 2] = ["tokenizer.json", "tekken.json"];
-
-/// Pairs of files that only together are a tokenizer. The first of each pair is the main file.
-const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
-
-/// Files that accompany a tokenizer: its special tokens, the chat template, and how it was trained.
-const COMPANIONS: [&str; 6] = [
-    // Without this file, `transformers` cannot open the tokenizer offline.
-    "config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "training.json",
-];
 
 /// Maximum bytes of a file of a tokenizer. The limit for reading is the same.
 const MAX_BYTES: u64 = 256 << 20;

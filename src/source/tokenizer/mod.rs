@@ -23,6 +23,28 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::network::HubSettings;
 use crate::observer::Observer;
 
+/// Files that each are a complete tokenizer, in order of preference.
+const SINGLE_FILES: [&str; 2] = ["tokenizer.json", "tekken.json"];
+
+/// Pairs of files that only together are a tokenizer. The first of each pair is the main file.
+const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
+
+/// Files that accompany a tokenizer: its special tokens, the chat template, and how it was trained.
+const COMPANIONS: [&str; 6] = [
+    // Without this file, `transformers` cannot open the tokenizer offline.
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "training.json",
+];
+
+/// Whether a file of this name is a tokenizer or belongs to one, except for the formats whose files a user may name.
+pub(crate) fn belongs_to_tokenizer(name: &str) -> bool {
+    SINGLE_FILES.contains(&name) || PAIRS.as_flattened().contains(&name) || COMPANIONS.contains(&name)
+}
+
 /// The ways in which a tokenizer cannot be found by its name or address.
 #[derive(Debug, thiserror::Error)]
 enum TokenizerError {
