@@ -375,7 +375,7 @@ fn rewrite(folder: &Path, number: u64, beats: u64, released: bool) -> io::Result
 
 /// Writes a record, padded to [`BYTES`].
 fn write(mut file: File, beats: u64, released: bool) -> io::Result<()> {
-    let record = HolderRecord { holder: Process::this().clone(), beats, released };
+    let record = HolderRecord { holder: Process::this(), beats, released };
     let mut text = serde_json::to_string(&record).expect("plain fields with text keys");
     text.extend(std::iter::repeat_n(' ', (BYTES - 1).saturating_sub(text.len())));
     text.push('\n');

@@ -5,11 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::LazyLock;
 
 use hashbrown::HashTable;
 
 use super::int::{as_u64_halves, to_u64, u64_to_usize};
+use super::lazy::Lazy;
 
 /// A seeded hash function: products of 128 bits, folded, as in Wang Yi's *wyhash*.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(crate) type Map<K, V> = HashMap<K, V, SeededHash>;
 pub(crate) type Set<K> = HashSet<K, SeededHash>;
 
 /// The hash function of this process.
-static OF_PROCESS: LazyLock<SeededHash> = LazyLock::new(SeededHash::with_random_seeds);
+static OF_PROCESS: Lazy<SeededHash> = Lazy::new(SeededHash::with_random_seeds);
 
 impl SeededHash {
     /// A hash function with new random seeds.

@@ -10,6 +10,7 @@ pub(crate) mod huge_pages;
 pub mod int;
 #[cfg(feature = "data")]
 pub(crate) mod integrity;
+pub(crate) mod lazy;
 pub(crate) mod pools;
 #[cfg(feature = "data")]
 pub(crate) mod process;

@@ -1,11 +1,10 @@
 //! Identifies the process that writes a file, also across machines and containers, and says whether it is still
 //! running.
 
-use std::sync::LazyLock;
-
 use serde::{Deserialize, Serialize};
 
 use super::integrity::sha256;
+use super::lazy::Lazy;
 
 /// Number of characters (6) in a file name that identify a machine and a container.
 const MACHINE_CHARS: usize = 6;
@@ -28,21 +27,23 @@ pub(crate) struct Process {
     started: u64,
 }
 
-/// This process. It is described once, since its facts do not change.
-static THIS_PROCESS: LazyLock<Process> = LazyLock::new(|| Process {
+/// This machine and container, as a process without an id. It is described once, since its facts do not change. A process
+/// that is forked has another id than its parent, but is at the same place.
+static HERE: Lazy<Process> = Lazy::new(|| Process {
     host: host(),
     boot: first_line("/proc/sys/kernel/random/boot_id"),
     namespace: std::fs::read_link("/proc/self/ns/pid")
         .map(|link| link.to_string_lossy().into_owned())
         .unwrap_or_default(),
-    id: std::process::id(),
-    started: start_of(std::process::id()),
+    id: 0,
+    started: 0,
 });
 
 impl Process {
     /// Returns this process.
-    pub(crate) fn this() -> &'static Process {
-        &THIS_PROCESS
+    pub(crate) fn this() -> Process {
+        let id = std::process::id();
+        Process { id, started: start_of(id), ..HERE.clone() }
     }
 
     /// Returns a process that cannot be observed from here.
@@ -58,15 +59,15 @@ impl Process {
 
     /// Returns whether the process ran under this kernel. All processes under one kernel share its file locks.
     pub(crate) fn same_kernel(&self) -> bool {
-        !self.boot.is_empty() && self.boot == THIS_PROCESS.boot
+        !self.boot.is_empty() && self.boot == HERE.boot
     }
 
     /// Returns whether the process is still running. `None` if it cannot be observed, because it belongs to another
     /// machine or container.
     pub(crate) fn is_running(&self) -> Option<bool> {
-        let visible = match THIS_PROCESS.boot.is_empty() {
-            true => self.boot.is_empty() && self.host == THIS_PROCESS.host,
-            false => self.same_kernel() && self.namespace == THIS_PROCESS.namespace,
+        let visible = match HERE.boot.is_empty() {
+            true => self.boot.is_empty() && self.host == HERE.host,
+            false => self.same_kernel() && self.namespace == HERE.namespace,
         };
         if !visible {
             return None;
@@ -85,7 +86,7 @@ impl Process {
     /// observed.
     pub(crate) fn tagged_is_running(tag: &str) -> Option<bool> {
         let (machine, id) = tag.split_at_checked(MACHINE_CHARS)?;
-        if machine != THIS_PROCESS.machine() {
+        if machine != HERE.machine() {
             return None;
         }
         runs(u32::from_str_radix(id, 36).ok()?)

@@ -13,9 +13,10 @@
 //! - a name and password before the `@` of a host.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use fancy_regex::Regex;
+
+use super::lazy::Lazy;
 
 /// URI schemes with public queries: these URIs have no query, and a question mark is a glob pattern. Parameters that
 /// are named like a secret are hidden anyway.
@@ -23,7 +24,7 @@ const OPEN: [&str; 4] = ["hf", "s3", "gs", "az"];
 
 /// Matches secrets anywhere in a text, each as the last group that matched: values of parameters that are named like
 /// a secret, tokens of known forms, and user name and password before a host.
-static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
+static CREDENTIALS: Lazy<Regex> = Lazy::new(|| {
     let name = concat!(
         r"(?:x-(?:amz|goog)-(?:signature|credential|security-token)|sig|signature|(?:access[_-]?)?token",
         r"|password|passwd|secret(?:[_-]?access)?[_-]?key|client[_-]?secret|api[_-]?key|awsaccesskeyid)",
@@ -39,8 +40,8 @@ static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The beginning of a web address, with common typing errors.
-static WEB: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("(?i)(?:^|[\\s\"'`(=])(https?[:;]?/{1,3})").expect("a regular expression"));
+static WEB: Lazy<Regex> =
+    Lazy::new(|| Regex::new("(?i)(?:^|[\\s\"'`(=])(https?[:;]?/{1,3})").expect("a regular expression"));
 
 /// A URI as reports, files and messages show it. Parts of a web address that may be secret are replaced by `…`: user
 /// name and password before the host, the values of the query, which may contain a signature, and the fragment after

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tokenmill::Error;
 use tokenmill::base::int::{ByteCount, to_u64};
+use tokenmill::count::WrittenSum;
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::{
     DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan, SourcePreview,
@@ -35,15 +36,16 @@ use super::terminal::{on_one_line, safe_line, with_unit};
 /// # Errors
 /// Mistakes in the recipe, and those of [`job`].
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let text = read_text(&args.recipe, &session.interrupt())?;
+    let interrupt = session.interrupt();
+    let text = read_text(&args.recipe, &|| interrupt.is_asked())?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
     let recipe = RecipeFacts {
         name: args.recipe.clone(),
         text: without_secrets(&text),
         sha256: plan.recipe_hash.clone(),
     };
-    let outcome =
-        job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&plan, &session.progress()))?;
+    let options = JobOptions { recipe, force: args.force, ..JobOptions::default() };
+    let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
 }
 
@@ -72,7 +74,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
         let preview = preview_training(&plan, &open_context(&plan, &session.progress()))?;
         return print_preview(&plan, &preview, session);
     }
-    let options = JobOptions { recipe: recipe_of_flags(&plan, session), force: false };
+    let options = JobOptions { recipe: recipe_of_flags(&plan, session), ..JobOptions::default() };
     let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
 }
@@ -93,7 +95,8 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
         preview.check_output(&plan, args.force)?;
         return Ok(done);
     }
-    let options = JobOptions { recipe: recipe_of_flags(&plan, session), force: args.force };
+    let recipe = recipe_of_flags(&plan, session);
+    let options = JobOptions { recipe, force: args.force, ..JobOptions::default() };
     let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
     print_outcome(&outcome, &plan, session)
 }
@@ -301,18 +304,23 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
     let sum =
         tokenmill::run::merge_counts(&files, Path::new(&args.output), session.memory(), &session.progress())?;
     if session.json() {
-        session.print_json(&json!({
-            "output": args.output,
-            "pretokens": sum.pretokens,
-            "pretoken_bytes": sum.pretoken_bytes,
-            "ordered": sum.info.ordered,
-        }))?;
+        session.print_json(&sum_as_json(&args.output, &sum))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
     let distinct = with_unit(sum.pretokens, "distinct pre-token");
     let files = with_unit(to_u64(files.len()), "file");
     session.say(&format!("{distinct} of {files}{order}; wrote {}", args.output));
     Ok(Done::Whole)
+}
+
+/// Returns a sum of counts files as the object that `merge-counts` prints with `--json`.
+pub fn sum_as_json(output: &str, sum: &WrittenSum) -> Value {
+    json!({
+        "output": output,
+        "pretokens": sum.pretokens,
+        "pretoken_bytes": sum.pretoken_bytes,
+        "ordered": sum.info.ordered,
+    })
 }
 
 /// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
@@ -323,23 +331,30 @@ pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Res
 /// # Errors
 /// Mistakes in the recipe, or a source that cannot be opened.
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let recipe = recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?;
+    let interrupt = session.interrupt();
+    let recipe = recipe::read(&args.recipe, &read_text(&args.recipe, &|| interrupt.is_asked())?)?;
     let recipe = session.limited(recipe);
     let plan = session.plan(recipe.clone())?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
-    let commands = flags::commands(&recipe, &plan);
-    let json = || {
-        let mut json = preview_as_json(&plan, &preview);
-        let lines = commands.iter().flatten().map(|words| in_shell(words.clone()));
-        json["commands"] = commands.is_ok().then(|| lines.collect::<Vec<_>>()).into();
-        json["without_flag"] = json!(commands.as_ref().err());
-        json
-    };
-    session.print_result(json, |out| {
-        write_preview(out, &plan, &preview)?;
-        write_commands(out, &commands)
-    })?;
+    session.print_result(
+        || plan_as_json(&recipe, &plan, &preview),
+        |out| {
+            write_preview(out, &plan, &preview)?;
+            write_commands(out, &flags::commands(&recipe, &plan))
+        },
+    )?;
     Ok(Done::Whole)
+}
+
+/// Returns the plan of a recipe as the object that `plan` prints with `--json`: the preview, and the commands that do
+/// the same.
+pub fn plan_as_json(recipe: &Recipe, plan: &Plan, preview: &Preview) -> Value {
+    let commands = flags::commands(recipe, plan);
+    let lines = commands.iter().flatten().map(|words| in_shell(words.clone()));
+    let mut json = preview_as_json(plan, preview);
+    json["commands"] = commands.is_ok().then(|| lines.collect::<Vec<_>>()).into();
+    json["without_flag"] = json!(commands.as_ref().err());
+    json
 }
 
 /// Prints a preview. It is the result of `--dry-run`.

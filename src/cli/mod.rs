@@ -43,11 +43,11 @@ use tokenmill::split::Instructions;
 #[doc(hidden)]
 pub use environment::system_environment;
 #[doc(hidden)]
-pub use jobs::outcome_as_json;
+pub use jobs::{outcome_as_json, plan_as_json, sum_as_json};
 #[doc(hidden)]
 pub use push::pushed_as_json;
 #[doc(hidden)]
-pub use session::{hub, stores};
+pub use session::{hub, read_text, stores};
 
 /// Bytes of stack for the thread that runs the program. The stack of the main thread is as large as `ulimit -s`
 /// says, which can be too small.

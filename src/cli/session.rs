@@ -246,12 +246,12 @@ pub(super) fn printing(cause: io::Error) -> Error {
 /// The limit stops a mistyped path to a corpus from filling the memory.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// Reads a text file that people write.
+/// Reads a text file that people write. `stopping` says whether the program was asked to stop.
 ///
 /// # Errors
-/// The file has more than [`MAX_TEXT_BYTES`] or is not UTF-8, and those of [`read_file`].
-pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
-    let bytes = read_file(path, MAX_TEXT_BYTES + 1, interrupt)?;
+/// The file cannot be read, has more than 16 MiB, or is not UTF-8; or the program was asked to stop.
+pub fn read_text(path: &str, stopping: &dyn Fn() -> bool) -> Result<String> {
+    let bytes = read_file(path, MAX_TEXT_BYTES + 1, stopping)?;
     if to_u64(bytes.len()) > MAX_TEXT_BYTES {
         let problem = format!("{path} is not a recipe: it has more than {MAX_TEXT_BYTES} bytes");
         return Err(Error::usage(problem));
@@ -269,7 +269,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
 ///
 /// # Errors
 /// The file cannot be read, or the program was asked to stop.
-pub(super) fn read_file(path: &str, max: u64, interrupt: &Interrupt) -> Result<Vec<u8>> {
+pub(super) fn read_file(path: &str, max: u64, stopping: &dyn Fn() -> bool) -> Result<Vec<u8>> {
     let (send, read) = channel();
     let of = path.to_owned();
     thread::spawn(move || {
@@ -281,7 +281,7 @@ pub(super) fn read_file(path: &str, max: u64, interrupt: &Interrupt) -> Result<V
     let taken = loop {
         match read.recv_timeout(WHILE) {
             Ok(taken) => break taken,
-            Err(_) if interrupt.is_asked() => return Err(Error::interrupted()),
+            Err(_) if stopping() => return Err(Error::interrupted()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("its reader thread ended")),
         }

@@ -11,7 +11,7 @@ use anstream::{AutoStream, ColorChoice};
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM};
 use signal_hook::flag;
 use tokenmill::report::{beginning, is_invisible, push_escaped};
 use tokenmill::source::without_secrets;
@@ -49,7 +49,8 @@ impl Interrupt {
         flag::register_conditional_shutdown(SIGABRT, WITHOUT_MEMORY.into(), Arc::new(AtomicBool::new(true)))?;
         // A handler that does nothing is enough: writing past the limit of a file's size then fails instead of
         // killing the program.
-        flag::register(SIGXFSZ, Arc::default())?;
+        #[cfg(unix)]
+        flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
         Ok(interrupt)
     }
 

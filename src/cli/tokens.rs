@@ -87,7 +87,10 @@ fn text(args: &TokensArgs, session: &Session<'_>) -> Result<Vec<u8>> {
             }
             Ok(text.as_bytes().to_vec())
         }
-        (_, Some(path)) if path != "-" => read_file(path, u64::MAX, &session.interrupt()),
+        (_, Some(path)) if path != "-" => {
+            let interrupt = session.interrupt();
+            read_file(path, u64::MAX, &|| interrupt.is_asked())
+        }
         _ => standard_input(session),
     }
 }

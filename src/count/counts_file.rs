@@ -51,7 +51,7 @@ const COUNT: &str = "count";
 /// The name of the third column, which only a file in order of first appearance has.
 const FIRST: &str = "first";
 /// The metadata key of the [`CountsInfo`], as JSON.
-pub(super) const INFO_KEY: &str = "tokenmill.counts";
+pub const INFO_KEY: &str = "tokenmill.counts";
 
 /// The metadata of a counts file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -53,7 +53,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::split::SpecialFinder;
 
 #[cfg(feature = "data")]
-pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, read_counts_len, write_counts};
+pub use counts_file::{
+    CountsFile, CountsInfo, INFO_KEY as COUNTS_INFO_KEY, read_counts, read_counts_info, read_counts_len,
+    write_counts,
+};
 #[cfg(feature = "data")]
 pub use documents::count_whole_documents;
 pub(crate) use facts::count_characters;

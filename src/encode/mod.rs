@@ -30,6 +30,7 @@ mod cache;
 mod encoder;
 mod worker;
 mod tokenizer;
+mod texts;
 #[doc(hidden)]
 pub mod reference;
 
@@ -43,5 +44,6 @@ pub use ids::TokenIds;
 pub use missing_bytes::MissingBytes;
 pub use preprocess::SpecialPolicy;
 pub(crate) use preprocess::{Preprocessor, TextOrToken};
+pub use texts::FlatIds;
 pub use tokenizer::{DecodeStream, Tokenizer};
 pub use worker::Worker;

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::iter::once;
 use std::ops::{Range, RangeInclusive};
 use std::str::from_utf8;
-use std::sync::LazyLock;
 
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -18,6 +17,7 @@ use unicode_normalization_alignments::{
 };
 
 use crate::base::int::to_usize;
+use crate::base::lazy::Lazy;
 use crate::error::{Error, Result};
 use crate::split::{Matcher, Segment, SpecialFinder, class_ranges};
 use crate::vocab::{AddedToken, Normalizer, ReplacePattern, TextRules, Vocabulary};
@@ -270,7 +270,7 @@ fn last(text: &[u8]) -> Option<char> {
 /// Whether a character belongs to the class `\w`.
 fn is_word(character: char) -> bool {
     /// The ranges of code points of `\w`, ascending. They are computed at first use.
-    static WORD: LazyLock<Vec<RangeInclusive<usize>>> = LazyLock::new(|| class_ranges(r"\w"));
+    static WORD: Lazy<Vec<RangeInclusive<usize>>> = Lazy::new(|| class_ranges(r"\w"));
     let code = to_usize(u32::from(character));
     let before = WORD.partition_point(|range| *range.end() < code);
     WORD.get(before).is_some_and(|range| range.contains(&code))
@@ -281,8 +281,8 @@ fn is_word(character: char) -> bool {
 const FIRST: u8 = 0xCC;
 
 /// For each character below U+30000, whether it [is stable](is_stable). Higher ones are rare and tested one by one.
-static STABLE: LazyLock<Vec<bool>> =
-    LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(is_stable)).collect());
+static STABLE: Lazy<Vec<bool>> =
+    Lazy::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(is_stable)).collect());
 
 /// Maximum number of bytes of a normalized text for each byte of the text, besides [`ROOM`]. Without a limit, replacing
 /// strings by longer ones again and again could fill the memory.

@@ -516,6 +516,8 @@ mod missing_bytes {
         let tokenizer = Tokenizer::new(vocabulary.clone(), encoder.config()).expect("valid");
         for tokenizer in [tokenizer.clone(), tokenizer.prepared()] {
             let batch = tokenizer.encode_in_chunks(texts, 7).ok();
+            let flat = tokenizer.encode_flat_in_chunks(texts, 7, 0, &Silent).ok();
+            assert_eq!(flat.map(FlatIds::into_rows), batch);
             let expected: Option<Vec<Vec<u32>>> =
                 alone.iter().map(|ids| Some(ids.as_ref()?.iter().map(|id| id.get()).collect())).collect();
             assert_eq!(batch, expected);
@@ -1101,6 +1103,9 @@ mod tokenizer {
             prop_assert_eq!(&batch, &one_by_one);
             let in_chunks = with_threads(threads, || tokenizer.encode_in_chunks(&texts, chunk_bytes)).expect("encodes");
             prop_assert_eq!(&in_chunks, &one_by_one);
+            let flat = || tokenizer.encode_flat_in_chunks(&texts, chunk_bytes, 0, &Silent);
+            let flat = with_threads(threads, flat).expect("encodes");
+            prop_assert_eq!(flat.iter().collect::<Vec<_>>(), one_by_one.iter().map(Vec::as_slice).collect::<Vec<_>>());
             for (text, ids) in texts.iter().zip(&one_by_one) {
                 prop_assert_eq!(&tokenizer.encode(text).expect("encodes"), ids);
                 prop_assert_eq!(tokenizer.count(text).expect("encodes"), ids.len());
@@ -1209,6 +1214,30 @@ mod tokenizer {
         let error = forbidding.encode_batch(&["a", "b", "<end>", "<end>"]).expect_err("forbidden");
         assert!(error.to_string().starts_with("the batch: row 2: "), "{error}");
         assert_eq!(forbidding.encode("a").expect("a worker that failed goes on"), [97]);
+        let error = forbidding.encode_flat(&["a", "b", "<end>", "<end>"], &Silent).expect_err("forbidden");
+        assert!(error.to_string().starts_with("the batch: row 2: "), "{error}");
+    }
+
+    /// Asks to stop at the second question.
+    #[derive(Default)]
+    struct StopsSoon(AtomicU64);
+
+    impl Observer for StopsSoon {
+        fn stopping(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) > 0
+        }
+    }
+
+    /// The observer is asked between the chunks of a long text, and between long texts.
+    #[test]
+    fn encoding_to_one_list_stops_if_asked_to() {
+        let tokenizer = with_specials();
+        let texts = ["a b c ".repeat(10), "a b c ".repeat(10)];
+        for texts in [&texts[..1], &texts] {
+            let outcome = tokenizer.encode_flat_in_chunks(texts, 16, 0, &StopsSoon::default());
+            assert_eq!(outcome.expect_err("it stops").kind(), ErrorKind::Interrupted);
+            assert!(tokenizer.encode_flat_in_chunks(texts, 16, 0, &Silent).is_ok());
+        }
     }
 
     /// A failed id leaves a stream unchanged.

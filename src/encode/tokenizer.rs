@@ -9,22 +9,16 @@ use std::str::from_utf8;
 use std::string::FromUtf8Error;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rayon::prelude::*;
-
-use super::backtrack::EncodedChunk;
-use super::encoder::{CHUNK_BYTES, EncodeConfig, Encoder};
+use super::encoder::{EncodeConfig, Encoder};
 use super::preprocess::SpecialPolicy;
 use super::worker::{Worker, WorkerMemory};
 use crate::base::int::TokenId;
 use crate::base::pools::lock;
 use crate::error::{Error, Result};
-use crate::observer::Silent;
+use crate::observer::{Observer, Silent};
 #[cfg(feature = "data")]
 use crate::vocab::Format;
 use crate::vocab::{self, LoadOptions, Vocabulary, WriteOptions};
-
-/// Maximum number of texts of a batch that a thread takes at a time.
-const TEXTS_AT_A_TIME: usize = 256;
 
 /// Encodes texts to token ids and decodes ids to text: a vocabulary with everything that encoding needs.
 ///
@@ -206,57 +200,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Worker::encode`].
     pub fn encode(&self, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
-        self.work(|worker| ids(worker, text.as_ref()))
-    }
-
-    /// Encodes each text as a whole document, and returns the ids in the order of the texts.
-    ///
-    /// All threads of the current rayon pool share the work. Several threads share one long text, unless
-    /// normalizing changes it or added tokens occur in it.
-    ///
-    /// # Errors
-    /// Those of [`Worker::encode`], for the first text that fails, with its index.
-    pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
-        self.encode_in_chunks(texts, CHUNK_BYTES)
-    }
-
-    /// Implements [`encode_batch`](Tokenizer::encode_batch), with long texts cut into chunks of about `chunk_bytes`
-    /// bytes.
-    pub(super) fn encode_in_chunks<T: AsRef<[u8]> + Sync>(
-        &self,
-        texts: &[T],
-        chunk_bytes: usize,
-    ) -> Result<Vec<Vec<u32>>> {
-        let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, TEXTS_AT_A_TIME);
-        // The ids of a short text, or the chunks of a long one.
-        let short = |text: &T, worker: &mut Worker<'_>| {
-            let chunks = self.0.encoder.chunks(text.as_ref(), chunk_bytes);
-            let ids = if chunks.is_empty() { ids(worker, text.as_ref()) } else { Ok(Vec::new()) };
-            (ids, chunks)
-        };
-        let some = texts.par_chunks(size).map(|texts| {
-            self.work(|worker| texts.iter().map(|text| short(text, worker)).collect::<Vec<_>>())
-        });
-        let encoded: Vec<Vec<_>> = some.collect();
-        // Long texts one after the other, all threads on each. Going in order also returns the first error.
-        let mut all = Vec::with_capacity(texts.len());
-        for (row, (text, (ids, chunks))) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
-            let ids = if chunks.is_empty() { ids } else { self.encode_long(text.as_ref(), &chunks) };
-            all.push(ids.map_err(|error| error.at(format_args!("the batch: row {row}")))?);
-        }
-        Ok(all)
-    }
-
-    /// Encodes the chunks of one long text on all threads.
-    fn encode_long(&self, text: &[u8], chunks: &[Range<usize>]) -> Result<Vec<u32>> {
-        let encoder = &self.0.encoder;
-        let encode = |range: &Range<usize>| self.work(|worker| worker.chunk(text, range.clone()));
-        let encoded: Vec<Result<EncodedChunk>> = chunks.par_iter().map(encode).collect();
-        let mut stitcher = encoder.stitcher();
-        for (range, chunk) in chunks.iter().zip(encoded) {
-            stitcher.push(encoder.tables(), text, range.start, chunk?);
-        }
-        Ok(encoder.stitched(stitcher).into_wide().into_iter().map(TokenId::get).collect())
+        self.work(&Silent, |worker| Ok(worker.encode(text.as_ref())?.iter().map(|id| id.get()).collect()))
     }
 
     /// Number of token ids of a text. Cheaper than [`encode`](Tokenizer::encode), which copies the ids.
@@ -264,7 +208,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Worker::encode`].
     pub fn count(&self, text: impl AsRef<[u8]>) -> Result<usize> {
-        self.work(|worker| Ok(worker.encode(text.as_ref())?.len()))
+        self.work(&Silent, |worker| Ok(worker.encode(text.as_ref())?.len()))
     }
 
     /// Encodes a text as [`encode`](Tokenizer::encode) does, and returns with each id the bytes of the text that the
@@ -517,12 +461,15 @@ impl Tokenizer {
         &self.0.encoder
     }
 
-    /// Runs `work` with a worker. The worker reuses the memory of an earlier one if any is unused.
-    fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
+    /// Runs `work` with a worker that asks `observer` whether to stop. The worker reuses the memory of an earlier one
+    /// if any is unused.
+    pub(super) fn work<R>(&self, observer: &dyn Observer, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
         let TokenizerInner { encoder, unused, .. } = &*self.0;
         let memory = lock(unused).pop();
-        let mut worker =
-            memory.map_or_else(|| encoder.worker(), |memory| Worker::with_memory(encoder, memory));
+        let mut worker = match memory {
+            Some(memory) => Worker::with_memory(encoder, observer, memory),
+            None => encoder.observed_worker(observer),
+        };
         let result = work(&mut worker);
         lock(unused).push(worker.into_memory());
         result
@@ -536,11 +483,6 @@ fn changed_text(byte: usize) -> Error {
     );
     Error::failed(problem)
         .with_help("encode without offsets, or make the change before encoding, such as NFC")
-}
-
-/// The ids of a text as plain numbers.
-fn ids(worker: &mut Worker<'_>, text: &[u8]) -> Result<Vec<u32>> {
-    Ok(worker.encode(text)?.iter().map(|id| id.get()).collect())
 }
 
 /// Decodes token ids one by one, as a model emits them, to text that never ends within a character.

@@ -217,12 +217,16 @@ impl<'e> Worker<'e> {
         let backtracking = BacktrackScratch::expecting(encoder.expected);
         let encoders = PretokenEncoders { merger, backtracking, batched, bytes: 0 };
         let memory = WorkerMemory { cache, miss_rate, encoders, pending, buffers, ids_per_kib: IDS_PER_KIB };
-        Worker::with_memory(encoder, memory)
+        Worker::with_memory(encoder, &Silent, memory)
     }
 
     /// Creates a worker with the memory of an earlier worker of the same encoder.
-    pub(super) fn with_memory(encoder: &'e Encoder, memory: WorkerMemory) -> Worker<'e> {
-        Worker { encoder, observer: &Silent, memory, specials: 0 }
+    pub(super) fn with_memory(
+        encoder: &'e Encoder,
+        observer: &'e dyn Observer,
+        memory: WorkerMemory,
+    ) -> Worker<'e> {
+        Worker { encoder, observer, memory, specials: 0 }
     }
 
     /// Returns the memory, for a later worker.
@@ -262,10 +266,14 @@ impl<'e> Worker<'e> {
         outcome
     }
 
-    /// Reserves memory for the ids of `text_bytes` bytes of text: slightly more than needed if the text resembles
-    /// the last one.
+    /// The expected number of ids of `text_bytes` bytes of text: slightly too high if the text resembles the last one.
+    pub(super) fn expected_ids(&self, text_bytes: usize) -> usize {
+        text_bytes.saturating_mul(self.memory.ids_per_kib) / 1024
+    }
+
+    /// Reserves memory for the [expected](Worker::expected_ids) ids of `text_bytes` bytes of text.
     pub(super) fn reserve_ids(&self, text_bytes: usize) -> TokenIds {
-        self.encoder.ids_with_capacity(text_bytes.saturating_mul(self.memory.ids_per_kib) / 1024)
+        self.encoder.ids_with_capacity(self.expected_ids(text_bytes))
     }
 
     /// Returns the unused memory of `ids`, and records how many ids `text_bytes` bytes of text needed.

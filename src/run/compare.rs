@@ -1,7 +1,6 @@
 //! Encodes the same documents with several tokenizers and compares the results, by source, script and word.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use super::encoding::shown_token;
 use super::extend::load_as_needed;
@@ -9,6 +8,7 @@ use super::inputs::{Inputs, ReadBy};
 use super::plan::Plan;
 use crate::base::hash::Map;
 use crate::base::int::{to_u64, to_usize};
+use crate::base::lazy::Lazy;
 use crate::base::pools;
 use crate::count::count_characters;
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
@@ -363,7 +363,7 @@ pub(super) fn main_script(text: &[u8]) -> usize {
 /// ASCII letters are Latin. A letter of another script gets the index after the last one.
 fn script_of(letter: char) -> usize {
     /// First code point, last code point, and script, in ascending order.
-    static RANGES: LazyLock<Vec<(usize, usize, usize)>> = LazyLock::new(|| {
+    static RANGES: Lazy<Vec<(usize, usize, usize)>> = Lazy::new(|| {
         let of_script = |(script, (_, class)): (usize, &(&str, &str))| {
             class_ranges(class).into_iter().map(move |range| (*range.start(), *range.end(), script))
         };

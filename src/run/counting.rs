@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::checks::check_outside;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::{Plan, TrainPlan};
-use super::recipe::{FixedSettings, Given, Mistake, Recipe};
+use super::recipe::{FixedSettings, Given, Mistake, Origin, Recipe};
 use super::resources::{memory_of_sum, memory_of_tables};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, to_u64};
@@ -122,7 +122,7 @@ pub fn count_only(
 ///
 /// # Errors
 /// A unit cannot be read, a unit changed since it was opened, or the observer asks to stop.
-fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
+pub(super) fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
     for (number, ((units, spec), identities)) in
         inputs.units().iter().zip(&plan.sources).zip(found).enumerate()
@@ -272,9 +272,21 @@ pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
     let paths: Vec<PathBuf> = recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect();
     let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
     check_all_same(&paths, &infos)?;
-    let (Some(first), Some(info)) = (paths.first(), infos.first()) else { return Ok(()) };
+    let names = paths.iter().map(|path| path.display().to_string());
+    complete(recipe, &names.zip(&infos).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Does the same as [`complete_from_counts`] for counts that the program holds, of which `info` is the metadata.
+pub fn complete_from_counts_in_memory(recipe: &mut Recipe, info: &CountsInfo) {
+    complete(recipe, &[("the counts".to_owned(), info)]);
+}
+
+/// Completes a recipe with the settings of counts, which all have the same. Each has a name for messages.
+fn complete(recipe: &mut Recipe, counts: &[(String, &CountsInfo)]) {
+    let Some((first, info)) = counts.first() else { return };
     let fixed = FixedSettings {
-        by: &first.display().to_string(),
+        by: first,
         split: &info.pattern,
         boundary: Some(info.boundary),
         specials: &info.special_tokens,
@@ -283,18 +295,23 @@ pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
     fixed.complete(recipe);
     let tie_break = recipe.train.as_ref().and_then(|keys| keys.tie_break.as_ref());
     if let (Some(Given { value: TieBreak::First, span }), Some(unordered)) =
-        (tie_break, infos.iter().position(|info| !info.ordered))
+        (tie_break, counts.iter().find(|(_, info)| !info.ordered))
     {
         let name = recipe.origin.name("tie_break");
-        let unordered = paths[unordered].display();
+        let unordered = &unordered.0;
         let problem =
             format!("{name} first needs the order of the pre-tokens, which {unordered} does not have");
+        let help = match recipe.origin {
+            Origin::Arguments(_) => {
+                "use the result of `count` itself, or a file that was written with order=True"
+            }
+            _ => "count with --order",
+        };
         recipe.mistakes.push(Mistake {
-            help: Some("count with --order".to_owned()),
+            help: Some(help.to_owned()),
             ..Mistake::new(Some("tie_break"), span.clone(), problem)
         });
     }
-    Ok(())
 }
 
 /// Checks that all files were counted with the settings of the first.
@@ -429,7 +446,7 @@ impl Counting<'_> {
     ///
     /// # Errors
     /// Errors of reading, counting and writing. An error of a document is completed with its place.
-    fn sample_spilling(
+    pub(super) fn sample_spilling(
         &self,
         prepare: Option<Arc<dyn Prepare>>,
         spill_folder: &Path,
@@ -482,7 +499,7 @@ impl Counting<'_> {
     }
 
     /// What a counts file says about its counts. `sources` describes the text.
-    fn info(&self, sources: Value, ordered: bool) -> CountsInfo {
+    pub(super) fn info(&self, sources: Value, ordered: bool) -> CountsInfo {
         CountsInfo {
             pattern: self.train.split.clone(),
             boundary: self.train.boundary,
@@ -496,7 +513,7 @@ impl Counting<'_> {
 
 /// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
 /// these include the weights.
-fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
+pub(super) fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
     let mut facts = CorpusFacts::default();
     let mut seen = [false; 256];
     for (pretoken, count) in pretokens.iter() {

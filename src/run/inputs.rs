@@ -100,6 +100,16 @@ impl<'a> Inputs<'a> {
         Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
     }
 
+    /// Takes sources that a program has opened, in place of those that the plan names: one for each.
+    ///
+    /// The observer gets the notes that [`open`](Inputs::open) gives.
+    ///
+    /// # Panics
+    /// There are fewer sources than the plan names.
+    pub fn of(plan: &Plan, sources: &[Arc<dyn Source>], context: &OpenContext<'a>) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |_, number| Ok(Arc::clone(&sources[number])))
+    }
+
     /// Opens the sources for a preview, which downloads nothing.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct JobOptions {
     pub recipe: RecipeFacts,
     /// Whether to replace the result of another job.
     pub force: bool,
+    /// The tokenizer to encode with, if the program has it. It takes the place of the one that the plan names.
+    pub tokenizer: Option<Arc<Vocabulary>>,
 }
 
 /// The result of a run.
@@ -215,8 +217,11 @@ impl<'a> Job<'a> {
             .encode
             .as_ref()
             .and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
-        let given =
-            named.map(|(name, options)| load_named(name, options, context)).transpose()?.map(Arc::new);
+        let load = |(name, settings): (&PathBuf, &LoadOptions)| match &options.tokenizer {
+            Some(given) => Ok(Arc::clone(given)),
+            None => load_named(name, settings, context).map(Arc::new),
+        };
+        let given = named.map(load).transpose()?;
         check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::open_split(&plan.output, plan.split_name(), observer)?;
         let destination = plan.destination.as_ref();
@@ -639,7 +644,7 @@ fn as_damage(error: Error) -> Error {
 
 /// How a tokenizer is written: its BOS and EOS tokens for `transformers` are those of the training, or else those of
 /// the encoding.
-fn write_options(plan: &Plan) -> WriteOptions {
+pub(super) fn write_options(plan: &Plan) -> WriteOptions {
     let (train, encode) = (plan.train.as_ref(), plan.encode.as_ref());
     let bos = train.and_then(|train| train.bos.clone()).or_else(|| encode?.bos.clone());
     let eos = train.and_then(|train| train.eos.clone()).or_else(|| encode?.eos.clone());

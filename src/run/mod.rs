@@ -2,7 +2,7 @@
 //!
 //! A [`Recipe`] is what the user wrote. [`plan()`] checks it as a whole and gives a [`Plan`]. [`job()`] trains,
 //! encodes and writes a report, [`train_only`] trains, [`count_only`] counts, and [`preview()`] says what a job would
-//! do. A program that only wants a tokenizer from texts calls [`learn()`].
+//! do. [`train_in_memory`] and [`count_in_memory`] write nothing. A program that only wants a tokenizer from texts calls [`learn()`].
 //!
 //! ```
 //! use tokenmill::observer::Silent;
@@ -44,6 +44,7 @@ mod inputs;
 mod state;
 mod facts;
 mod job;
+mod in_memory;
 mod compare;
 mod disk;
 mod preview;
@@ -55,14 +56,17 @@ use super::base::pools::no_threads;
 use super::error::{Error, ErrorKind, Result};
 
 pub use compare::{Compared, compare};
-#[doc(hidden)]
-pub use counting::complete_from_counts;
 pub use counting::{CountSummary, CountedUnit, count_only, counted_units, merge_counts};
+#[doc(hidden)]
+pub use counting::{complete_from_counts, complete_from_counts_in_memory};
 pub use disk::DiskNeed;
 #[doc(hidden)]
 pub use encoding::shown_token;
 #[doc(hidden)]
 pub use extend::complete_from_tokenizer;
+pub use in_memory::{
+    TrainedTokenizer, count_in_memory, train_from_counts, train_in_memory, write_counts_file,
+};
 pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]

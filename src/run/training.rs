@@ -78,7 +78,7 @@ pub(super) fn train(
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
     let counting = Counting { plan, train, inputs, observer };
-    let CorpusCounts { pretokens, facts } = costs.stage("count", || {
+    let counted = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counting.read_files()?,
             Some(folder) if prepare.is_none() && counting.is_mixture() => counting.mixture(folder)?,
@@ -88,12 +88,28 @@ pub(super) fn train(
         let text_bytes = counted.facts.text_bytes;
         Ok((counted, text_bytes))
     })?;
+    if counted.pretokens.is_empty() && plan.counts.is_empty() {
+        return Err(no_text(inputs, "train"));
+    }
+    learn_from_counts(plan, train, base, counted, costs, observer)
+}
+
+/// Learns merges from counts, and builds a vocabulary.
+///
+/// # Errors
+/// There are no counts, the memory limit does not suffice, or the observer asks to stop.
+pub(super) fn learn_from_counts(
+    plan: &Plan,
+    train: &TrainPlan,
+    base: Option<ExtendedTokenizer>,
+    counted: CorpusCounts,
+    costs: &mut Costs,
+    observer: &dyn Observer,
+) -> Result<Trained> {
+    let CorpusCounts { pretokens, facts } = counted;
     if pretokens.is_empty() {
-        return Err(match plan.counts.is_empty() {
-            true => no_text(inputs, "train"),
-            false => Error::failed("there is nothing to train on: the input that was counted has no text")
-                .with_help("check that the counts are those of the right input"),
-        });
+        return Err(Error::failed("there is nothing to train on: the input that was counted has no text")
+            .with_help("check that the counts are those of the right input"));
     }
     check_memory(&pretokens, train, plan.memory)?;
     let (distinct_pretokens, distinct_bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));

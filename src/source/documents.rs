@@ -445,8 +445,20 @@ const VIEW: usize = 16;
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Send + 'a>) -> Documents<'a> {
+    texts_from(0, texts)
+}
+
+/// The documents of [texts](self::texts), the first of which has row `first_row`: a program that hands its texts over in
+/// portions chains the documents of the portions.
+///
+/// # Errors
+/// Those of [`texts`](self::texts).
+pub fn texts_from<'a, T: AsRef<[u8]>>(
+    first_row: u64,
+    texts: impl IntoIterator<Item = T, IntoIter: Send + 'a>,
+) -> Documents<'a> {
     let mut texts = texts.into_iter().fuse();
-    let (mut row, mut failed, mut ended) = (0, None, false);
+    let (mut row, mut failed, mut ended) = (first_row, None, false);
     Box::new(std::iter::from_fn(move || {
         if ended {
             return None;

@@ -32,6 +32,7 @@ mod open;
 mod order;
 mod parquet;
 mod passthrough;
+mod program;
 mod records;
 mod remote;
 mod row_text;
@@ -48,7 +49,7 @@ pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets}
 pub use crate::network::{HubSettings, Note, Patience, StoreSettings};
 pub(crate) use cast::cast;
 pub use documents::{
-    Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts,
+    Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts, texts_from,
 };
 pub(crate) use documents::{TextBuilder, row_bytes};
 pub(crate) use error::changed;
@@ -61,6 +62,7 @@ pub(crate) use passthrough::with_extension;
 pub(crate) use passthrough::{
     common_field, kept_annotations, lost_annotations, value_in_path, without_annotation,
 };
+pub use program::{once, record_batches};
 #[cfg(feature = "hub")]
 pub(crate) use remote::{WritableStore, object_version, refused_by_store, store};
 pub(crate) use row_text::check_template;

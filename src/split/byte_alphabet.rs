@@ -4,10 +4,9 @@
 //! Bytes 33–126, 161–172 and 174–255 map to the code points of the same value. The other 68 bytes map, in ascending
 //! order, to U+0100 and the code points after it.
 
-use std::sync::LazyLock;
-
 use super::Splitter;
 use crate::base::int::{to_usize, truncate_to_u32};
+use crate::base::lazy::Lazy;
 use crate::error::Result;
 use crate::observer::Observer;
 
@@ -15,7 +14,7 @@ use crate::observer::Observer;
 const UNCHANGED: [std::ops::RangeInclusive<u8>; 3] = [33..=126, 161..=172, 174..=255];
 
 /// The character of each byte.
-static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
+static CHARACTERS: Lazy<[char; 256]> = Lazy::new(|| {
     let mut characters: [char; 256] = std::array::from_fn(|_| '\0');
     let mut others = '\u{100}'..;
     for (byte, character) in (0..=255u8).zip(&mut characters) {
@@ -26,7 +25,7 @@ static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
 });
 
 /// The byte of each character; the highest character of the alphabet is U+0143.
-static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
+static BYTES: Lazy<[Option<u8>; 0x144]> = Lazy::new(|| {
     let mut bytes = [None; 0x144];
     for (byte, &character) in (0..=255u8).zip(&*CHARACTERS) {
         bytes[to_usize(u32::from(character))] = Some(byte);

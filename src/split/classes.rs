@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
 
 use regex_syntax::Parser;
 use regex_syntax::hir::{Class, HirKind};
 
 use crate::base::int::to_usize;
+use crate::base::lazy::Lazy;
 
 /// A set of the character classes below, as bits. Each character is in exactly one of them, and some are in [`HAN`]
 /// as well. The end of a text is in none.
@@ -73,7 +73,7 @@ pub(super) struct Classes {
 impl Classes {
     /// Returns the table of the process. The first call builds it, which takes some milliseconds.
     pub(super) fn get() -> &'static Classes {
-        static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::build);
+        static CLASSES: Lazy<Classes> = Lazy::new(Classes::build);
         &CLASSES
     }
 

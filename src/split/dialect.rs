@@ -16,8 +16,7 @@
 //! | `(?i:ss)` | matches `ss` in any case | matches `ß`, too |
 //! | `(?<a>x)(y)` | two capture groups | one: groups without a name do not capture |
 
-use std::sync::LazyLock;
-
+use crate::base::lazy::Lazy;
 use crate::error::{Error, Result, excerpt};
 
 /// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and
@@ -51,7 +50,7 @@ const GROUPS: [&str; 6] = ["(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"];
 
 /// Case foldings to several characters, in lower case, and the characters that fold to them: `ss` and `ß`, for
 /// example. In expressions that ignore case, one matches the other in Oniguruma but not in fancy-regex.
-static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
+static FOLDED: Lazy<Vec<String>> = Lazy::new(|| {
     let folded =
         |c: char| (c, c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect());
     let longer =

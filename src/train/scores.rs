@@ -137,7 +137,7 @@ impl FromStr for Score {
     fn from_str(text: &str) -> Result<Score> {
         let conditional = || {
             let powers = text.strip_prefix("conditional:")?.split(',');
-            let powers: Vec<u8> = powers.map(|power| power.trim().parse().ok()).collect::<Option<_>>()?;
+            let powers = powers.map(|power| power.trim().parse::<u8>().ok()).collect::<Option<Vec<_>>>()?;
             let [p, q, r] = powers[..] else { return None };
             Powers::new(p, q, r).map(Score::Conditional)
         };

@@ -349,6 +349,15 @@ pub(crate) fn unsafe_outside(file: &File) -> Vec<Offence> {
     offences
 }
 
+/// Finds statics that other threads wait for while one thread makes them.
+pub(crate) fn blocking_statics(file: &File) -> Vec<Offence> {
+    let code = &file.code;
+    let blocks = |&at: &usize| code[at].text == "LazyLock" && at >= 3 && code[at - 3].text == "static";
+    let offence =
+        |at: usize| Offence { line: code[at].line, what: "a `base::lazy::Lazy`, please".to_owned() };
+    (0..code.len()).filter(blocks).map(offence).collect()
+}
+
 /// Finds printing, environment variables and process exits outside of `cli` and `main.rs`.
 pub(crate) fn surroundings(file: &File) -> Vec<Offence> {
     const MACROS: [&str; 5] = ["print", "println", "eprint", "eprintln", "dbg"];

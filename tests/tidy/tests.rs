@@ -71,6 +71,14 @@ fn unsafe_is_found_in_tests_too() {
 }
 
 #[test]
+fn statics_that_block_are_found() {
+    let source = "static A: LazyLock<u8> = LazyLock::new(f);";
+    assert_eq!(lines(blocking_statics, "src/a/mod.rs", source), [1]);
+    let allowed = "static A: Lazy<u8> = Lazy::new(f);\nlet b = LazyLock::new(f);";
+    assert!(lines(blocking_statics, "src/a/mod.rs", allowed).is_empty());
+}
+
+#[test]
 fn printing_the_environment_and_exits_are_found_outside_cli() {
     for source in [
         "println!(\"\");",

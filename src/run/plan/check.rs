@@ -100,13 +100,13 @@ impl Check<'_> {
 
     /// Reports missing sections.
     ///
-    /// Flags may neither train nor encode, since some commands only count or read.
+    /// Commands may neither train nor encode, since some of them only count or read.
     fn sections(&mut self, recipe: &Recipe) {
         if recipe.sources.is_empty() && recipe.counts.is_empty() {
             self.missing("source", None, "no source of documents is given", "add [source] with a `uri`");
         }
         let nothing_to_do = recipe.train.is_none() && recipe.encode.is_none();
-        if nothing_to_do && !matches!(self.origin, Origin::Flags(_)) && !self.is_wrong("encode") {
+        if nothing_to_do && self.origin.command().is_none() && !self.is_wrong("encode") {
             self.missing(
                 "train",
                 None,
@@ -197,7 +197,7 @@ impl Check<'_> {
     /// The output folder, and its destination if the output is for an object store. The folder is relative to the
     /// working directory, wherever the recipe file is. It is empty for commands that write no folder.
     fn output(&mut self, recipe: &Recipe) -> (PathBuf, Option<String>) {
-        if matches!(self.origin, Origin::Flags(Command::Count | Command::Verify | Command::Read)) {
+        if matches!(self.origin.command(), Some(Command::Count | Command::Verify | Command::Read)) {
             return (PathBuf::new(), None);
         }
         let OutputKeys { dir, staging, .. } = &recipe.output;
@@ -229,7 +229,7 @@ impl Check<'_> {
     /// bucket, a path that no object can have, and commands that write only to folders.
     fn destination(&mut self, dir: &Given<String>, place: &str) -> String {
         let place = place.trim_end_matches('/');
-        if self.origin == &Origin::Flags(Command::Train) {
+        if self.origin.command() == Some(Command::Train) {
             let help =
                 "write to a folder and copy it, or give a recipe to `run`, which writes to object stores";
             self.wrong("dir", dir, "must be a folder for `train`", help);
@@ -334,10 +334,10 @@ impl Check<'_> {
         }
     }
 
-    /// Expands the variables of a recipe's value. Values of flags are taken literally, since a shell expands
-    /// variables in them. After a mistake the value is returned unchanged.
+    /// Expands the variables of a recipe's value. Values of flags and arguments are taken literally,
+    /// since a shell or a program expands variables in them. After a mistake the value is returned unchanged.
     fn expanded(&mut self, key: &'static str, given: &Given<String>) -> String {
-        if matches!(self.origin, Origin::Flags(_)) {
+        if self.origin.command().is_some() {
             return given.value.clone();
         }
         expand(&given.value, self.environment.variable).unwrap_or_else(|problem| {

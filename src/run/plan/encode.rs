@@ -202,6 +202,7 @@ impl Check<'_> {
     fn output_format(&self) -> &'static str {
         match self.origin {
             Origin::Flags(_) => "`--output-format`",
+            Origin::Arguments(_) => "`output_format`",
             _ => "the output's `format`",
         }
     }

@@ -19,8 +19,8 @@ const MAX_TOKENS: u64 = 1 << 31;
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 impl Check<'_> {
-    /// Checks the settings of training. Flags write the tokenizer into the output folder itself, recipes into a
-    /// folder within it.
+    /// Checks the settings of training. Commands write the tokenizer into the output folder itself, recipes into
+    /// a folder within it.
     ///
     /// The formats are tried with a vocabulary without merges only if split, special tokens and formats have no
     /// mistake of their own: one cause is reported once.
@@ -29,7 +29,8 @@ impl Check<'_> {
         let merges = self.merges(keys, recipe, to_u64(specials.len()));
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
-        let alone = matches!(recipe.origin, Origin::Flags(_));
+        let alone = recipe.origin.command().is_some();
+        let in_memory = recipe.origin == Origin::Arguments(Command::Train);
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
         let smaller = smaller(keys, recipe, to_u64(specials.len()), &folder);
         let defaults = TrainConfig::new(u64_to_usize(merges));
@@ -52,13 +53,14 @@ impl Check<'_> {
             bos,
             eos,
             transformers: self.transformers(keys),
-            formats: self.formats(keys),
+            // A tokenizer that a program keeps in memory need not fit into any format.
+            formats: if in_memory { Vec::new() } else { self.formats(keys) },
             extend: recipe.extend.as_ref().map(PathBuf::from),
             extend_at: recipe.extend_at.clone(),
             smaller,
             output: folder,
         };
-        let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));
+        let counts_only = matches!(recipe.origin.command(), Some(Command::Count | Command::Verify));
         // If a tokenizer is extended, its formats were checked when it was read.
         if !counts_only
             && recipe.extend.is_none()
@@ -142,7 +144,7 @@ impl Check<'_> {
     /// without a split.
     fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
         let Some(given) = &keys.split else { return SplitPattern::Named(NamedPattern::Gpt4) };
-        if given.value == SplitPattern::None && matches!(self.origin, Origin::Flags(Command::Count)) {
+        if given.value == SplitPattern::None && self.origin.command() == Some(Command::Count) {
             let problem = "cannot be none: without a split there are no pre-tokens to count";
             self.wrong("split", given, problem, "name a split, or train from the text itself");
         }
@@ -179,7 +181,7 @@ impl Check<'_> {
                 given.value
             }
             (None, None) => {
-                let counts_only = matches!(self.origin, Origin::Flags(Command::Count | Command::Verify));
+                let counts_only = matches!(self.origin.command(), Some(Command::Count | Command::Verify));
                 if !counts_only && !self.is_wrong("vocab_size") {
                     let problem = format!("training needs {vocab_size} or {merges}");
                     self.missing(

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::{Field, Given, Origin, Recipe};
+use super::{Field, Given, Recipe};
 use crate::base::int::{ByteCount, Count};
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
@@ -529,7 +529,7 @@ impl Recipe {
             text.push_str(&if is_list { format!("[[{name}]]\n") } else { format!("[{name}]\n") });
             for (key, value) in keys {
                 let is_path = matches!(key, "uri" | "dir" | "staging" | "tokenizer" | "chat_template");
-                if matches!(self.origin, Origin::Flags(_)) && is_path && value.to_string().contains("${") {
+                if self.origin.command().is_some() && is_path && value.to_string().contains("${") {
                     let problem = format!("{value} contains ${{, which a recipe takes for a variable");
                     return Err(Error::usage(problem).with_help("give the file or folder another name"));
                 }

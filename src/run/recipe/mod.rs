@@ -24,7 +24,7 @@ pub use keys::{
     Choice, CountsKeys, EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys, WrittenSection,
     WrittenValue, named, names,
 };
-pub use read::read;
+pub use read::{read, read_with};
 
 /// A value and the place where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,11 @@ pub enum Origin {
     },
     /// The flags of a command.
     Flags(Command),
+    /// The arguments with which a program calls a function that does what a command does.
+    Arguments(Command),
 }
 
-/// The commands that make a recipe from their flags. They differ in the keys that they require.
+/// The commands that make a recipe from their flags or arguments. They differ in the keys that they require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Trains a tokenizer and writes it into the output folder itself.
@@ -155,10 +157,19 @@ impl Recipe {
 pub(super) const BYTE_TOKENS: u64 = 256;
 
 impl Origin {
+    /// The command; `None` for a recipe file.
+    pub(super) fn command(&self) -> Option<Command> {
+        match self {
+            Origin::File { .. } => None,
+            Origin::Flags(command) | Origin::Arguments(command) => Some(*command),
+        }
+    }
+
     /// The name of a key in messages: the key itself, or the flag that sets it.
     pub fn name(&self, key: &str) -> String {
         match (self, key) {
-            (Origin::File { .. }, _) => format!("`{key}`"),
+            (Origin::Arguments(_), "dir") => "`out`".to_owned(),
+            (Origin::File { .. } | Origin::Arguments(_), _) => format!("`{key}`"),
             (Origin::Flags(_), "uri") => "INPUT".to_owned(),
             (Origin::Flags(_), "dir") => "`--output`".to_owned(),
             (Origin::Flags(_), "special_tokens") => "`--special-token`".to_owned(),
@@ -226,7 +237,7 @@ impl Mistakes {
     pub fn file(&self) -> Option<(&str, &str)> {
         match &self.origin {
             Origin::File { path, text } => Some((path, text)),
-            Origin::Flags(_) => None,
+            Origin::Flags(_) | Origin::Arguments(_) => None,
         }
     }
 

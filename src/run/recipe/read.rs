@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::nearest;
@@ -39,21 +40,85 @@ const MAX_TOML_ERRORS: usize = 10;
 /// The text is no valid TOML. The first ten places are returned, and the number of further ones. `?` turns the
 /// mistakes into an [`Error`](crate::Error) of kind [`Usage`](crate::ErrorKind::Usage).
 pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
-    let mut recipe = Recipe::empty(Origin::File { path: path.to_owned(), text: text.to_owned() });
+    let origin = Origin::File { path: path.to_owned(), text: text.to_owned() };
+    let table = parsed(text, &origin)?;
+    Ok(recipe_of(&table, origin))
+}
+
+/// Does the same as [`read`], with other values for some keys: `overrides` is the text of a recipe that has these keys
+/// alone. A table `[source]` in it applies to each source, a list `[[source]]` replaces all sources.
+///
+/// ```
+/// use tokenmill::run::recipe::{self, Mistakes};
+///
+/// let text = "[train]\nvocab_size = 400\nsplit = \"gpt2\"\n";
+/// let recipe = recipe::read_with("run.toml", text, "[train]\nvocab_size = 500\n")?;
+/// assert_eq!(recipe.to_toml().expect("keys alone"), "[train]\nsplit = \"gpt2\"\nvocab_size = 500\n");
+/// # Ok::<(), Mistakes>(())
+/// ```
+///
+/// # Errors
+/// One of the texts is no valid TOML.
+pub fn read_with(path: &str, text: &str, overrides: &str) -> Result<Recipe, Mistakes> {
+    let origin = Origin::File { path: path.to_owned(), text: text.to_owned() };
+    let mut table = parsed(text, &origin)?;
+    // The places of these values lie behind the text, where no message looks for a line.
+    let overrides = "\n".repeat(text.len() + 1) + overrides;
+    override_sections(&mut table, parsed(&overrides, &origin)?);
+    Ok(recipe_of(&table, origin))
+}
+
+/// The sections of a text. `origin` is for the mistakes.
+///
+/// # Errors
+/// The text is no valid TOML.
+fn parsed<'i>(text: &'i str, origin: &Origin) -> Result<DeTable<'i>, Mistakes> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        let syntax =
-            |error: &toml::de::Error| Mistake::new(None, error.span(), error.message().replace('\n', "; "));
-        let more = errors.len().saturating_sub(MAX_TOML_ERRORS);
-        let more =
-            (more > 0).then(|| Mistake::new(None, None, format!("invalid TOML in {more} more places")));
-        let first = errors.iter().take(MAX_TOML_ERRORS).map(syntax);
-        return Err(Mistakes::new(recipe.origin, first.chain(more).collect()));
+    if errors.is_empty() {
+        return Ok(table.into_inner());
     }
-    let mut mistakes = Vec::new();
-    sections(&mut recipe, RecipeTable { span: None, entries: table.get_ref() }, &mut mistakes);
+    let syntax =
+        |error: &toml::de::Error| Mistake::new(None, error.span(), error.message().replace('\n', "; "));
+    let more = errors.len().saturating_sub(MAX_TOML_ERRORS);
+    let more = (more > 0).then(|| Mistake::new(None, None, format!("invalid TOML in {more} more places")));
+    let first = errors.iter().take(MAX_TOML_ERRORS).map(syntax);
+    Err(Mistakes::new(origin.clone(), first.chain(more).collect()))
+}
+
+/// The recipe of these sections.
+fn recipe_of(table: &DeTable<'_>, origin: Origin) -> Recipe {
+    let (mut recipe, mut mistakes) = (Recipe::empty(origin), Vec::new());
+    sections(&mut recipe, RecipeTable { span: None, entries: table }, &mut mistakes);
     recipe.mistakes = mistakes;
-    Ok(recipe)
+    recipe
+}
+
+/// Replaces the values of keys, section by section. Sections and keys that are not there are added.
+fn override_sections<'i>(sections: &mut DeTable<'i>, overrides: DeTable<'i>) {
+    for (name, section) in overrides {
+        match (sections.get_mut(&**name.get_ref()).map(Spanned::as_mut), section.get_ref()) {
+            (Some(DeValue::Table(keys)), DeValue::Table(overrides)) => override_keys(keys, overrides),
+            (Some(DeValue::Array(tables)), DeValue::Table(overrides)) => {
+                for table in tables.iter_mut() {
+                    if let DeValue::Table(keys) = table.as_mut() {
+                        override_keys(keys, overrides);
+                    }
+                }
+            }
+            _ => {
+                sections.remove(&**name.get_ref());
+                sections.insert(name, section);
+            }
+        }
+    }
+}
+
+/// Replaces the values of keys of one table.
+fn override_keys<'i>(keys: &mut DeTable<'i>, overrides: &DeTable<'i>) {
+    for (key, value) in overrides.iter() {
+        keys.remove(&**key.get_ref());
+        keys.insert(key.clone(), value.clone());
+    }
 }
 
 /// Reads all sections. Sections with unknown names are reported.

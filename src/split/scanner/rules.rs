@@ -1,11 +1,10 @@
 //! The named patterns as arithmetic on masks, 64 bytes at a time: the loop over the blocks of a text, the rule of each
 //! pattern, and what several rules share.
 
-use std::sync::LazyLock;
-
 use super::masks::{BLOCK, ClassPlanes, Marks, Masks, WINDOW, after, ahead, runs, set_bits};
 use super::scalar::{LETTER, WHITE, WORD, contraction};
 use crate::base::int::to_usize;
+use crate::base::lazy::Lazy;
 use crate::split::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 
 /// A block to split, in its context.
@@ -110,7 +109,7 @@ pub(super) struct Gpt2 {
 }
 
 /// Planes of GPT-2's and GPT-4's patterns.
-static GPT: LazyLock<ClassPlanes<3>> = LazyLock::new(|| ClassPlanes::new([LETTER, NUMBER, WHITE]));
+static GPT: Lazy<ClassPlanes<3>> = Lazy::new(|| ClassPlanes::new([LETTER, NUMBER, WHITE]));
 
 impl BlockRule<3> for Gpt2 {
     fn planes() -> &'static ClassPlanes<3> {
@@ -208,8 +207,8 @@ pub(super) struct O200k {
 
 impl BlockRule<6> for O200k {
     fn planes() -> &'static ClassPlanes<6> {
-        static PLANES: LazyLock<ClassPlanes<6>> =
-            LazyLock::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
+        static PLANES: Lazy<ClassPlanes<6>> =
+            Lazy::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
         &PLANES
     }
 
@@ -351,8 +350,8 @@ pub(super) struct DeepSeek {
 
 impl BlockRule<5> for DeepSeek {
     fn planes() -> &'static ClassPlanes<5> {
-        static PLANES: LazyLock<ClassPlanes<5>> =
-            LazyLock::new(|| ClassPlanes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
+        static PLANES: Lazy<ClassPlanes<5>> =
+            Lazy::new(|| ClassPlanes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
         &PLANES
     }
 
