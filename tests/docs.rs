@@ -95,6 +95,38 @@ fn links_lead_to_files_and_headings() {
     assert!(links > 30, "{links} links");
 }
 
+/// The site has every page of `docs/`, each once and under its own title.
+#[test]
+fn the_site_has_every_page() {
+    let folder = Path::new(REPOSITORY).join("docs");
+    let summary = fs::read_to_string(folder.join("SUMMARY.md")).expect("the list of pages");
+    let mut listed = BTreeSet::new();
+    for line in summary.lines() {
+        let link = line.trim_start_matches([' ', '-', '[']).strip_suffix(')');
+        let Some((title, path)) = link.and_then(|link| link.split_once("](")) else { continue };
+        let page = fs::read_to_string(folder.join(path)).expect("a page");
+        assert_eq!(page.lines().next(), Some(&*format!("# {title}")), "{path}");
+        assert!(listed.insert(folder.join(path)), "{path} is listed twice");
+    }
+    listed.insert(folder.join("SUMMARY.md"));
+    let missing: Vec<PathBuf> = documents("docs").into_iter().filter(|page| !listed.contains(page)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The crate, the Python package and the site name the same address of the project.
+#[test]
+fn the_project_has_one_address() {
+    let address = |file: &str, keys: &[&str]| -> String {
+        let text = fs::read_to_string(Path::new(REPOSITORY).join(file)).expect("a file of settings");
+        let settings: toml::Value = toml::from_str(&text).expect("TOML");
+        let address = keys.iter().fold(&settings, |value, &key| &value[key]);
+        address.as_str().expect("a string").to_owned()
+    };
+    let repository = address("Cargo.toml", &["workspace", "package", "repository"]);
+    assert_eq!(address("pyproject.toml", &["project", "urls", "Repository"]), repository);
+    assert_eq!(address("book.toml", &["output", "html", "git-repository-url"]), repository);
+}
+
 /// The start of a recipe that fills as many fields of the output files as possible.
 const RECIPE: &str = r#"
 [[source]]

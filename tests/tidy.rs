@@ -90,6 +90,12 @@ fn unsafe_stands_in_named_modules() {
     keep(&["src", "python/src", "tests", "benches"], rules::unsafe_outside);
 }
 
+/// A process that is forked while a thread of its parent makes a `LazyLock` would wait for it for ever.
+#[test]
+fn no_static_makes_forked_processes_wait() {
+    keep(&["src", "python/src"], rules::blocking_statics);
+}
+
 #[test]
 fn only_cli_prints_reads_the_environment_or_exits() {
     keep(&["src"], rules::surroundings);

@@ -1,8 +1,10 @@
 //! Token ids as objects of Python: lists of `int`, and arrays of NumPy.
 
+use std::any::Any;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyInt, PyList};
+use pyo3::types::{PyDict, PyInt, PyList};
 
 use crate::errors::usage;
 
@@ -18,7 +20,12 @@ impl FromPyObject<'_, '_> for Ids {
             Some(tolist) => tolist.call0()?,
             None => object.to_owned(),
         };
-        list.extract().map(Ids).map_err(|error: PyErr| {
+        let ids = match list.cast_exact::<PyList>() {
+            Ok(list) => list.extract(),
+            // Memory for as many ids as another sequence declares would be reserved at once.
+            Err(_) => list.try_iter().and_then(|ids| ids.map(|id| id?.extract()).collect()),
+        };
+        ids.map(Ids).map_err(|error: PyErr| {
             let message = format!("the ids are not whole numbers of 32 bits: {}", error.value(object.py()));
             usage(object.py(), &message, "give a list of ids, each from 0 to vocab_size - 1")
         })
@@ -35,7 +42,7 @@ impl Ints {
         Ints(PyOnceLock::new())
     }
 
-    /// Ids as a list. `limit` is the number of ids of the vocabulary.
+    /// Ids as a list. `limit` gives the number of ids of the vocabulary.
     ///
     /// # Errors
     /// There is no memory.
@@ -43,31 +50,102 @@ impl Ints {
         &self,
         py: Python<'py>,
         ids: &[u32],
-        limit: usize,
+        limit: impl FnOnce() -> usize,
     ) -> PyResult<Bound<'py, PyList>> {
         let ints = self.0.get_or_try_init(py, || -> PyResult<_> {
-            (0..limit).map(|id| Ok(id.into_pyobject(py)?.unbind())).collect()
+            (0..limit()).map(|id| Ok(id.into_pyobject(py)?.unbind())).collect()
         })?;
         // Ids come from the vocabulary, so each of them has its `int`.
         PyList::new(py, ids.iter().map(|&id| usize::try_from(id).ok().and_then(|id| ints.get(id))))
     }
 }
 
-/// Numbers as an array of NumPy that can be written to.
+/// Python's cyclic garbage collector: its module `gc`.
+pub(crate) struct Collector<'py>(Bound<'py, PyModule>);
+
+impl<'py> Collector<'py> {
+    /// Imports the module, which itself may run the collector.
+    ///
+    /// # Errors
+    /// Python cannot import it.
+    pub(crate) fn new(py: Python<'py>) -> PyResult<Collector<'py>> {
+        py.import("gc").map(Collector)
+    }
+
+    /// Keeps the collector from running as long as the result lives, unless it is off anyway.
+    ///
+    /// It would run whenever some 700 lists were made, and look at all items of many lists again each time. Lists of
+    /// `int`s have no cycles. Nothing may release the global lock meanwhile, so that no other code notices.
+    ///
+    /// # Errors
+    /// Its module fails.
+    pub(crate) fn pause(&self) -> PyResult<CollectorPause<'_, 'py>> {
+        let is_on = self.0.call_method0("isenabled")?.extract::<bool>()?;
+        if is_on {
+            self.0.call_method0("disable")?;
+        }
+        Ok(CollectorPause(is_on.then_some(&self.0)))
+    }
+}
+
+/// A pause of the collector. It has the module if the collector is to run again.
+pub(crate) struct CollectorPause<'a, 'py>(Option<&'a Bound<'py, PyModule>>);
+
+impl Drop for CollectorPause<'_, '_> {
+    fn drop(&mut self) {
+        // It cannot fail: it only sets a flag.
+        let _ = self.0.map(|gc| gc.call_method0("enable"));
+    }
+}
+
+/// The memory of an array of NumPy: numbers that were made without Python.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct ArrayMemory {
+    /// Owns the memory. Only NumPy reads and writes it.
+    _numbers: Box<dyn Any + Send + Sync>,
+    /// Where it begins.
+    address: usize,
+    /// Number of numbers.
+    length: usize,
+    /// NumPy's code of the type of a number.
+    code: &'static str,
+}
+
+#[pymethods]
+impl ArrayMemory {
+    /// What NumPy asks for to use the memory.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", (self.length,))?;
+        interface.set_item("typestr", self.code)?;
+        let is_read_only = false;
+        interface.set_item("data", (self.address, is_read_only))?;
+        Ok(interface)
+    }
+}
+
+/// A number that NumPy knows.
+pub(crate) trait Number: Send + Sync + 'static {
+    /// NumPy's code of the type.
+    const CODE: &'static str;
+}
+
+impl Number for u32 {
+    const CODE: &'static str = if cfg!(target_endian = "little") { "<u4" } else { ">u4" };
+}
+
+impl Number for i64 {
+    const CODE: &'static str = if cfg!(target_endian = "little") { "<i8" } else { ">i8" };
+}
+
+/// Numbers as an array of NumPy that can be written to. They are not copied.
 ///
 /// # Errors
 /// NumPy is not installed.
-pub(crate) fn array<'py, T: Copy, const N: usize>(
-    py: Python<'py>,
-    numbers: &[T],
-    dtype: &str,
-    bytes_of: impl Fn(T) -> [u8; N],
-) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = py.import("numpy")?;
-    let bytes = PyByteArray::new_with(py, numbers.len() * N, |bytes| {
-        let (places, _) = bytes.as_chunks_mut();
-        places.iter_mut().zip(numbers).for_each(|(place, &number)| *place = bytes_of(number));
-        Ok(())
-    })?;
-    numpy.call_method1("frombuffer", (bytes, dtype))
+pub(crate) fn array<T: Number>(py: Python<'_>, mut numbers: Vec<T>) -> PyResult<Bound<'_, PyAny>> {
+    let (address, length) = (numbers.as_mut_ptr().expose_provenance(), numbers.len());
+    let memory = ArrayMemory { _numbers: Box::new(numbers), address, length, code: T::CODE };
+    py.import("numpy")?.call_method1("asarray", (memory,))
 }

@@ -4,11 +4,15 @@
 //! tokenizers again that were in use; see [`pool`] and [`shared`].
 
 mod arrow;
+mod batch;
+mod counts;
 mod errors;
 mod ids;
+mod input;
 mod job;
 mod learn;
 mod loading;
+mod ordered;
 mod pool;
 mod recipes;
 mod shared;
@@ -27,15 +31,17 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::arrow::TokenStream;
+    use super::arrow::ArrowStream;
     #[pymodule_export]
-    use super::learn::train_from_iterator;
+    use super::counts::{Counts, count, merge_counts};
+    #[pymodule_export]
+    use super::learn::train;
     #[pymodule_export]
     use super::loading::from_pickle;
     #[pymodule_export]
     use super::loading::get_encoding;
     #[pymodule_export]
-    use super::recipes::run;
+    use super::recipes::{encode, plan, run};
     #[pymodule_export]
     use super::tokenizer::{DecodeStream, Tokenizer};
 

@@ -19,7 +19,7 @@ use tokenmill::vocab::{
 use tokenmill::{Error, Observer, Result, TokenId, Vocabulary};
 
 use crate::errors::OrRaise;
-use crate::job;
+use crate::job::{self, Watcher};
 use crate::pool::on_threads;
 use crate::tokenizer::Tokenizer;
 
@@ -54,9 +54,13 @@ pub(crate) fn special_policy(name: &str) -> Result<SpecialPolicy> {
     })
 }
 
-/// The split of a name, or else of a regular expression.
-pub(crate) fn split_pattern(split: &str) -> SplitPattern {
-    split.parse().unwrap_or_else(|_| SplitPattern::from_regex(split))
+/// The split of a name or of a regular expression. A word is a name, so that a misspelt one is an error.
+///
+/// # Errors
+/// There is no split of this name.
+pub(crate) fn split_pattern(split: &str) -> Result<SplitPattern> {
+    let is_word = split.chars().all(|one| one.is_alphanumeric() || matches!(one, '_' | '-'));
+    if is_word { split.parse() } else { Ok(SplitPattern::from_regex(split)) }
 }
 
 /// Reads the files of a tokenizer.
@@ -127,9 +131,27 @@ pub(crate) fn from_ranks(
     Ok(Loaded { vocabulary: vocab::load(&path, &options, &Silent)?, settings: WriteOptions::default() })
 }
 
-/// Loads a published encoding of tiktoken by its name, for example "cl100k_base".
+/// Loads a published encoding of tiktoken by its name.
 ///
-/// Its file is downloaded, unless tiktoken's cache has it. `path` names a local file instead.
+/// Its file is downloaded into tiktoken's cache, unless it is there. Ctrl-C stops the download.
+///
+/// Args:
+///     name: The name, such as ``"gpt2"``, ``"cl100k_base"`` or ``"o200k_base"``.
+///     path: A local file with the encoding's ranks, to download nothing.
+///     special: What text that spells a special token becomes: ``"text"`` (it is encoded like any other text),
+///         ``"allow"`` (the special token) or ``"forbid"`` (an error).
+///
+/// Returns:
+///     The tokenizer, with the ids, the pattern and the special tokens of the encoding.
+///
+/// Raises:
+///     UsageError: There is no encoding of this name.
+///     NotFoundError: There is no file ``path``.
+///     NetworkError: The file cannot be downloaded.
+///
+/// Example:
+///     >>> tokenmill.get_encoding("cl100k_base").encode("hello world")  # doctest: +SKIP
+///     [15339, 1917]
 #[pyfunction]
 #[pyo3(signature = (name, *, path=None, special="text"))]
 pub(crate) fn get_encoding(
@@ -140,19 +162,15 @@ pub(crate) fn get_encoding(
 ) -> PyResult<Tokenizer> {
     let special = special_policy(special).or_raise(py)?;
     let address = tokenizer_address(name).ok_or_else(|| unknown_encoding(name)).or_raise(py)?;
-    let loaded = job::run(
-        py,
-        None,
-        None,
-        |_, _| Ok(()),
-        |watcher| {
-            match &path {
-                Some(path) => from_file_of_encoding(name, path),
-                None => from_name(address, None, None, watcher),
-            }?
-            .tokenizer(special)
-        },
-    )?;
+    let name = name.to_owned();
+    let load = move |watcher: &Watcher| {
+        match &path {
+            Some(path) => from_file_of_encoding(&name, path),
+            None => from_name(address, None, None, watcher),
+        }?
+        .tokenizer(special)
+    };
+    let loaded = job::run(py, None, None, |_, _| Ok(()), load)?;
     Ok(Tokenizer::new(loaded))
 }
 

@@ -80,6 +80,17 @@ pub(crate) fn pool(py: Python<'_>, threads: Option<usize>) -> PyResult<Arc<Threa
     of_this_process(threads, default).or_raise(py)
 }
 
+/// A new pool for one job.
+///
+/// A job keeps one of its threads waiting for texts, so it must not use the pool of other calls: an iterator or `progress`
+/// may make such calls, and would wait for ever if the pool had no other thread.
+///
+/// # Errors
+/// Those of [`pool`].
+pub(crate) fn pool_of_job(py: Python<'_>, threads: Option<usize>) -> PyResult<ThreadPool> {
+    started(pool(py, threads)?.current_num_threads()).or_raise(py)
+}
+
 /// A pool of this process, which may be new. `default` is the number of threads of calls that name none, for a process
 /// without pools.
 ///

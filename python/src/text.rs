@@ -7,9 +7,6 @@ use pyo3::types::{PyByteArray, PyBytes, PyIterator, PyString};
 
 use crate::errors::usage;
 
-/// The most texts for which memory is reserved before they arrive (65 536), whatever length their list declares.
-const RESERVED: usize = 1 << 16;
-
 /// A text: `str`, or any bytes. It keeps the Python object alive, and can be read without the global lock.
 pub(crate) enum Text {
     /// The UTF-8 of a `str`.
@@ -72,21 +69,8 @@ pub(crate) fn iterator<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIte
     of.try_iter()
 }
 
-/// The texts of an iterable.
-///
-/// # Errors
-/// Those of [`iterator`], or an item is not a text; the message names its index.
-pub(crate) fn texts(of: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
-    let mut texts = Vec::with_capacity(of.len().unwrap_or(0).min(RESERVED));
-    for item in iterator(of)? {
-        let text = item?.extract::<Text>();
-        texts.push(text.map_err(|error| at_row(of.py(), error, texts.len()))?);
-    }
-    Ok(texts)
-}
-
 /// Puts the row of a batch before the message of an error.
-fn at_row(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
+pub(crate) fn at_row(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
     let help = error.value(py).getattr("help").and_then(|help| help.extract::<String>());
     let message = error.value(py).getattr("message").and_then(|message| message.extract::<String>());
     match (message, help) {

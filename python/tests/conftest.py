@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,29 @@ WORDS = [
     *("the", "quick", "brown", "fox", "naïve", "cafés", "日本語", "don't", "12345", "🦀\n"),
     *("".join(random.Random(seed).choices("aeioubcdst", k=6)) for seed in range(200)),
 ]
+
+
+# How often the tests that look for hangs run a program. Some hang once in many times only.
+ROUNDS = int(os.environ.get("TOKENMILL_ROUNDS", "1"))
+
+# Time in seconds after which a program is taken to hang.
+SECONDS = int(os.environ.get("TOKENMILL_SECONDS", "60"))
+
+
+def run_program(code: str, *arguments: object, returned: int = 0) -> None:
+    """Runs a program of Python, whose exit code must be ``returned``. It is killed if it hangs."""
+    for number in range(ROUNDS):
+        command = [sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", code, *map(str, arguments)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            said = "".join(process.communicate(timeout=SECONDS))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGABRT)
+            said = "".join(process.communicate())
+            pytest.fail(f"round {number}: a hang\n{said}")
+        assert process.returncode == returned, f"round {number}: {process.returncode}\n{said}"
 
 
 def made_texts(number: int, seed: int = 1) -> list[str]:

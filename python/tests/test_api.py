@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 import re
 import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tokenmill
@@ -61,7 +61,7 @@ def test_special_tokens_in_a_text_follow_the_policy(tokenizer: Tokenizer) -> Non
     allowing = tokenizer.with_special("allow")
     assert allowing.encode("a<|end|>")[-1] == end
     assert (tokenizer.special, allowing.special) == ("text", "allow")
-    with pytest.raises(errors.TokenmillError, match="<|end|>"):
+    with pytest.raises(errors.TokenmillError, match=re.escape("<|end|>")):
         tokenizer.with_special("forbid").encode("a<|end|>")
     assert allowing.decode([end]) == "<|end|>"
     assert allowing.decode([97, end], skip_special_tokens=True) == allowing.decode([97])
@@ -80,12 +80,16 @@ def test_tokens_are_looked_up(tokenizer: Tokenizer) -> None:
     assert [vocabulary[piece] for piece in pieces] == tokenizer.encode("the quick naïve fox")
 
 
-def test_notebooks_get_escaped_html(tokenizer: Tokenizer) -> None:
-    html = tokenizer.pieces("<b>é\n")._repr_html_()
-    assert "<b>" not in html
-    assert "⏎" in html
-    assert "Tokenizer(vocab_size=400" in tokenizer._repr_html_()
+def test_a_tokenizer_says_what_it_is(tokenizer: Tokenizer) -> None:
     assert repr(tokenizer) == 'Tokenizer(vocab_size=400, split="gpt4", special_tokens=1)'
+
+
+def test_a_stream_says_its_columns_and_is_read_once(tokenizer: Tokenizer) -> None:
+    stream = tokenizer.encode_arrow(pa.table({"text": ["a"], "n": [1]}), keep=["n"])
+    columns = pa.schema(stream)
+    assert columns == pa.table(stream).schema == pa.schema(stream)
+    with pytest.raises(errors.UsageError, match="read already"):
+        pa.table(stream)
 
 
 def test_bytes_that_are_not_text_pass_through(tokenizer: Tokenizer) -> None:
@@ -242,8 +246,28 @@ def test_an_exception_of_the_caller_ends_training(texts: list[str]) -> None:
         tokenmill.train_from_iterator(texts * 50, 2000, progress=refuse)
 
 
-def test_the_readme_is_true() -> None:
-    readme = Path(__file__).parent.parent / "README.md"
-    result = doctest.testfile(str(readme), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
+def test_tokens_with_ids_are_pairs_or_a_dictionary(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    pattern, ranks, specials = tokenizer.get_pattern(), tokenizer.get_mergeable_ranks(), tokenizer.special_tokens
+    expected = tokenizer.encode("the quick brown fox")
+    for given in [(ranks, specials), (dict(ranks), list(specials.items()))]:
+        assert Tokenizer.from_ranks(pattern, *given).encode("the quick brown fox") == expected
+    (path,) = [path for path in tokenizer.save_pretrained(tmp_path, formats=["tiktoken"]) if path.suffix == ".tiktoken"]
+    loaded = Tokenizer.from_file(path, split="gpt4", special_tokens=specials)
+    assert loaded.encode("the quick brown fox") == expected
+    with pytest.raises(errors.UsageError, match="gtp4"):
+        Tokenizer.from_file(path, split="gtp4")
+
+
+def test_an_iterator_may_use_the_threads_that_read_it(tokenizer: Tokenizer, texts: list[str]) -> None:
+    """Training waits for the texts on threads of its own."""
+    long = (text for text in texts if tokenizer.count_batch([text], threads=1)[0] > 3)
+    trained = tokenmill.train_from_iterator(long, 300, threads=1)
+    assert trained.vocab_size == 300
+
+
+def test_a_long_text_alone_has_no_row(tokenizer: Tokenizer) -> None:
+    text = "the quick " * 300_000 + "<|end|>"
+    with pytest.raises(errors.TokenmillError) as raised:
+        tokenizer.with_special("forbid").encode(text)
+    assert "row" not in str(raised.value)
+    assert tokenizer.count(text) == len(tokenizer.encode(text))

@@ -97,3 +97,24 @@ def test_data_of_other_libraries_is_encoded(tokenizer: Tokenizer) -> None:
     for data in [polars.DataFrame({"text": TEXTS}), polars.Series(TEXTS)]:
         frame = polars.DataFrame(tokenizer.encode_arrow(data))
         assert frame["input_ids"].to_list() == expected(tokenizer)
+
+
+def test_duckdb_reads_and_is_read(tokenizer: Tokenizer) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.table({"text": TEXTS, "n": range(5)})
+    stream = tokenizer.encode_arrow(duckdb.from_arrow(table), keep=["n"])  # noqa: F841  duckdb finds it by its name
+    other = duckdb.connect()
+    assert other.sql("SELECT input_ids FROM stream ORDER BY n").fetchall() == [(row,) for row in expected(tokenizer)]
+
+
+def test_dictionaries_are_encoded(tokenizer: Tokenizer) -> None:
+    chunks = [["the quick", None, "the quick"], [], ["", "naïve 日本語", None]]
+    column = pa.chunked_array([pa.array(chunk, pa.string()).dictionary_encode() for chunk in chunks])
+    encoded = pa.table(tokenizer.encode_arrow(pa.table({"text": column}))).column("input_ids").to_pylist()
+    assert encoded == [None if text is None else tokenizer.encode(text) for chunk in chunks for text in chunk]
+
+
+def test_an_error_names_the_row_of_a_dictionary(tokenizer: Tokenizer) -> None:
+    table = pa.table({"text": pa.array(["a", "a", "b", "<|end|>"]).dictionary_encode()})
+    with pytest.raises(pa.ArrowInvalid, match="row 3"):
+        pa.table(tokenizer.with_special("forbid").encode_arrow(table))

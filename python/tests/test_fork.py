@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROUNDS, SECONDS, run_program
 
-SECONDS = 60
+from tokenmill import Tokenizer
 
 BEGIN = """
 import faulthandler, multiprocessing, os, sys, threading, time
@@ -43,14 +45,7 @@ def ended(child):
 
 
 def run(code: str, folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BEGIN + code, str(folder)],
-        timeout=SECONDS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_program(BEGIN + code, folder)
 
 
 def test_a_fork_after_the_pool_was_used(folder: Path) -> None:
@@ -132,14 +127,15 @@ if __name__ == "__main__":
     assert tokenizer.encode_batch(texts) == expected
 """
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), str(folder)],
-        timeout=2 * SECONDS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    for _ in range(ROUNDS):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", str(script), str(folder)],
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_workers_of_a_data_loader(folder: Path) -> None:
@@ -153,7 +149,183 @@ class Rows(torch.utils.data.Dataset):
         return tokenizer.encode(texts[row])
     def __getitems__(self, rows):
         return tokenizer.encode_batch([texts[row] for row in rows])
-loader = torch.utils.data.DataLoader(Rows(), batch_size=100, num_workers=2, collate_fn=list)
-assert [row for batch in loader for row in batch] == expected
+for epoch in range(2):
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=100, num_workers=4, collate_fn=list)
+    assert [row for batch in loader for row in batch] == expected
+    assert tokenizer.encode_batch(texts) == expected
 """
     run(code, folder)
+
+
+# A process that has not encoded yet, so that everything that is prepared at first use is not.
+FRESH = """
+import json, os, random, sys, threading, time
+import tokenmill
+from tokenmill import Tokenizer
+
+folder, texts, expected = sys.argv[1], *json.load(open(sys.argv[2]))
+
+def forked(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    return child
+
+def ended(child):
+    assert os.waitpid(child, 0)[1] == 0
+
+def in_background(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+def check():
+    tokenizer = Tokenizer.from_file(folder)
+    assert tokenizer.encode_batch(texts) == expected
+    assert tokenizer.encode_batch(texts, threads=3) == expected
+"""
+
+
+def run_fresh(code: str, folder: Path, tmp_path: Path) -> None:
+    texts = [f"the quick brown fox {n}" for n in range(100)]
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps([texts, Tokenizer.from_file(folder).encode_batch(texts)]))
+    run_program(FRESH + code, folder, known)
+
+
+def test_forks_while_the_first_tokenizer_is_loaded(folder: Path, tmp_path: Path) -> None:
+    code = """
+thread = in_background(check)
+time.sleep(random.random() * 0.03)
+children = [forked(check) for _ in range(3)]
+for child in children: ended(child)
+thread.join()
+"""
+    run_fresh(code, folder, tmp_path)
+
+
+def test_forks_while_others_train(folder: Path, tmp_path: Path) -> None:
+    code = """
+def train():
+    return tokenmill.train_from_iterator(texts * 20, 300, split=r"(?i:the)|[a-z]+|[^a-z]+").fingerprint
+found = []
+thread = in_background(lambda: found.append(train()))
+time.sleep(random.random() * 0.03)
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        try:
+            check()
+            print(train(), file=open(sys.argv[2] + str(os.getpid()), "w"))
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    children.append(child)
+for child in children: ended(child)
+thread.join()
+for child in children:
+    assert open(sys.argv[2] + str(child)).read().strip() == found[0]
+"""
+    run_fresh(code, folder, tmp_path)
+
+
+def test_recipes_run_in_a_forked_process(folder: Path, tmp_path: Path) -> None:
+    """Both processes write at the same time."""
+    code = """
+def job(out):
+    return tokenmill.run({
+        "source": {"uri": "demo:verse?lines=3000", "column": "line"},
+        "train": {"split": "gpt4", "vocab_size": 300},
+        "encode": {"eos": False},
+        "output": {"dir": f"{sys.argv[2]}-{out}"},
+    })["tokenizer"]
+import shutil
+for out in ("child", "parent"): shutil.rmtree(f"{sys.argv[2]}-{out}", ignore_errors=True)
+thread = in_background(lambda: job("parent"))
+time.sleep(random.random() * 0.03)
+child = forked(lambda: job("child"))
+ended(child)
+thread.join()
+assert job("parent") == job("child")
+"""
+    run_fresh(code, folder, tmp_path)
+
+
+# What a forked process does when it comes back to a call that its parent made.
+LEFT_BEHIND = """
+import itertools
+tokenizer = tokenmill.Tokenizer.from_file(sys.argv[1])
+def came_back(call):
+    global parent
+    parent = os.getpid()
+    try:
+        result = call()
+    except tokenmill.errors.UsageError as error:
+        assert os.getpid() != parent and "forked" in str(error), error
+        os._exit(0)
+    except KeyError as error:
+        assert os.getpid() != parent and error.args == ("mine",), error
+        os._exit(0)
+    if os.getpid() != parent:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    return result
+def forks_once(*report):
+    global child
+    if child is None:
+        child = os.fork()
+        return child == 0
+child = None
+def forking(raises):
+    yield from texts * 100
+    if forks_once() and raises:
+        raise KeyError("mine")
+    yield from texts * 100
+"""
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("call", ["train_from_iterator(forking({}), 300, threads=2).fingerprint", "encode_batch"])
+def test_an_iterator_may_fork(call: str, raises: bool, folder: Path, tmp_path: Path) -> None:
+    if call == "encode_batch":
+        code = f"""
+rows = came_back(lambda: tokenizer.encode_batch(forking({raises})))
+assert rows == expected * 200
+"""
+    else:
+        code = f"""
+found = came_back(lambda: tokenmill.{call.format(raises)})
+assert found == tokenmill.train_from_iterator(texts * 200, 300).fingerprint
+"""
+    run_fresh(LEFT_BEHIND + code, folder, tmp_path)
+
+
+def test_a_report_of_progress_may_fork(folder: Path, tmp_path: Path) -> None:
+    code = """
+slow = (time.sleep(0.01) or text for text in texts[:50])
+came_back(lambda: tokenmill.train_from_iterator(itertools.chain(slow, texts * 2000), 2000, progress=forks_once))
+"""
+    run_fresh(LEFT_BEHIND + code, folder, tmp_path)
+
+
+def test_a_signal_handler_may_fork(folder: Path, tmp_path: Path) -> None:
+    code = """
+import signal
+signal.signal(signal.SIGALRM, forks_once)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+def long():
+    while child is None:
+        rows = tokenizer.encode_batch(texts * 300)
+    return rows
+assert came_back(long) == expected * 300
+"""
+    run_fresh(LEFT_BEHIND + code, folder, tmp_path)

@@ -9,50 +9,92 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import ROUNDS, SECONDS
 
-SECONDS = 60
-
-TRAINING = """
-import itertools, sys
+BEGIN = """
+import itertools, os, signal, sys
 import tokenmill
-endless = (f"word{n} and {n * 7919}" for n in itertools.count())
-print("begun", flush=True)
-tokenmill.train_from_iterator(endless, 300)
-"""
-
-ENCODING = """
-import sys
-import tokenmill
+# A shell that starts a program in the background may have it ignore this signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 tokenizer = tokenmill.Tokenizer.from_file(sys.argv[1])
 texts = ["the quick brown fox " * 50_000] * 64
+short = ["the quick brown fox"] * 1_000_000
+out = sys.argv[1] + f"/out-{os.getpid()}"
+verse = "demo:verse?lines=900000000"
+
+def endless():
+    return (f"word{n} and {n * 7919}" for n in itertools.count())
+
+def forever(call):
+    while True:
+        call()
+
+def stream():
+    import pyarrow
+    batches = pyarrow.table({"text": ["the quick brown fox"] * 1000})
+    for _ in pyarrow.RecordBatchReader.from_stream(tokenizer.encode_arrow(batches)):
+        pass
+
+def run():
+    tokenmill.run({
+        "source": {"uri": verse, "column": "line"},
+        "train": {"split": "gpt4", "vocab_size": 300},
+        "output": {"dir": out},
+    })
+
+def program():
+    from tokenmill.__main__ import main
+    sys.argv[1:] = f"train {verse} --column line --vocab-size 300 -o".split() + [out]
+    sys.exit(main())
+
 print("begun", flush=True)
-while True:
-    tokenizer.count_batch(texts)
 """
 
-PROGRAM = """
-import sys
-from tokenmill.__main__ import main
-print("begun", flush=True)
-out = sys.argv[1] + "/out"
-sys.argv[1:] = "train demo:verse?lines=900000000 --column line --vocab-size 300 -o".split() + [out]
-sys.exit(main())
-"""
+# What is interrupted. Each call lasts long, or is repeated.
+CALLS = {
+    "training": "tokenmill.train_from_iterator(endless(), 300)",
+    "training on a list": "tokenmill.train_from_iterator(texts * 2000, 300)",
+    "training on sources": "tokenmill.train(verse, column='line', vocab_size=300)",
+    "counting": "tokenmill.count(endless())",
+    "encoding sources": "tokenmill.encode(verse, column='line', tokenizer=tokenizer, out=out)",
+    "a recipe": "run()",
+    "a batch of long texts": "forever(lambda: tokenizer.encode_batch(texts))",
+    "a batch of short texts": "forever(lambda: tokenizer.encode_batch(short))",
+    "a batch without an end": "tokenizer.encode_batch(endless())",
+    "flat ids": "forever(lambda: tokenizer.encode_batch_flat(texts))",
+    "counting ids": "tokenizer.count_batch(texts * 2000)",
+    "Arrow data": "forever(stream)",
+    "loading": "forever(lambda: tokenmill.Tokenizer.from_file(sys.argv[1]))",
+}
 
 
-@pytest.mark.parametrize(("code", "returned"), [(TRAINING, -signal.SIGINT), (ENCODING, -signal.SIGINT), (PROGRAM, 130)])
-def test_an_interruption_ends_it(code: str, returned: int, folder: Path) -> None:
+def interrupt(code: str, folder: Path, wait: float) -> tuple[int, str]:
+    """Interrupts a program, and returns its exit code and what it said."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BEGIN + code, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        time.sleep(1)
+        time.sleep(wait)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=SECONDS)
-        assert process.returncode == returned, said
-        assert ("KeyboardInterrupt" in said) == (returned != 130), said
+        return process.returncode, said
     finally:
         process.kill()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_an_interruption_ends_it(call: str, folder: Path) -> None:
+    for number in range(ROUNDS):
+        returned, said = interrupt(call, folder, 0.2 + number % 10 / 10)
+        assert returned == -signal.SIGINT, said
+        assert "KeyboardInterrupt" in said
+
+
+def test_an_interruption_ends_the_program(folder: Path) -> None:
+    for number in range(ROUNDS):
+        returned, said = interrupt("program()", folder, 1 + number % 10 / 10)
+        assert returned == 130, said
+        assert "KeyboardInterrupt" not in said

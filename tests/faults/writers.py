@@ -4,6 +4,7 @@ Each must succeed or be refused with a message, and the files must be right. Thi
 support locks, as in some network file systems.
 """
 
+import shutil
 import time
 
 import jobs
@@ -15,7 +16,12 @@ def check(setting):
         scene = Scene(setting, "writers", job)
         scene.leave_alone()
         draws = setting.draws("writers", job.name)
-        for words, prefix in [("", []), (" without locks", NO_LOCKS)]:
+        kinds = [("", [])]
+        if shutil.which("strace"):
+            kinds.append((" without locks", NO_LOCKS))
+        else:
+            yield f"{job.name}: SKIPPED folders without locks, since there is no strace"
+        for words, prefix in kinds:
             pairs = [pair(scene, draws.uniform(0, scene.seconds), words, prefix) for _ in range(setting.given.writers)]
             yield f"{job.name}: {len(pairs)} pairs{words}, {sum(pairs)} of the second writers refused"
 

@@ -5,7 +5,7 @@ import shutil
 
 from transformers import AutoTokenizer
 
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 ROLES = {"pad": "<pad>", "unk": SPECIAL, "mask": "<mask>"}
 MORE = ["<|user|>", SPECIAL, "<|bot|>"]

@@ -6,7 +6,7 @@ bytes without a token. The vocabulary is a small one of ours.
 
 import copy
 
-from tokenmill import byte_of_character
+from program import byte_of_character
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

@@ -107,15 +107,15 @@ def with_added(texts, tokens):
 
 
 def rank_files(setting, texts):
-    assets = sorted(Path.home().glob(".cargo/registry/src/*/tiktoken-rs-*/assets"))
-    if not assets:
+    paths = rank_paths()
+    if not paths:
         yield "OpenAI's rank files: left out, no crate tiktoken-rs is unpacked in cargo's registry"
         return
-    openai.load_tiktoken_bpe = lambda url, **_: load_tiktoken_bpe(str(assets[-1] / url.rsplit("/", 1)[-1]))
-    for name in RANKS:
-        path = setting.scratch / f"foreign-{name}" / f"{name}.tiktoken"
+    openai.load_tiktoken_bpe = lambda url, **_: load_tiktoken_bpe(str(paths[0].with_name(url.rsplit("/", 1)[-1])))
+    for known in paths:
+        name, path = known.stem, setting.scratch / f"foreign-{known.stem}" / known.name
         path.parent.mkdir()
-        shutil.copyfile(assets[-1] / path.name, path)
+        shutil.copyfile(known, path)
         encoding = tiktoken.Encoding(**getattr(openai, name)())
         documents = with_added(texts, sorted(encoding.special_tokens_set))
         for policy in ("text", "allow"):
@@ -123,3 +123,9 @@ def rank_files(setting, texts):
             encode = encoding.encode_ordinary if policy == "text" else lambda text: encoding.encode(text, allowed_special="all")
             equal(f"{name}, specials {policy}", documents, ours, map(encode, documents))
         yield f"{name}: {len(documents)} strings equal in tiktoken, special tokens as text and found"
+
+
+def rank_paths():
+    """OpenAI's rank files, if cargo has unpacked a crate that contains them."""
+    assets = sorted(Path.home().glob(".cargo/registry/src/*/tiktoken-rs-*/assets"))
+    return [assets[-1] / f"{name}.tiktoken" for name in RANKS] if assets else []

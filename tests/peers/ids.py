@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 import strings
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 SPLITS = ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"]
 VOCAB_SIZE = 3_000

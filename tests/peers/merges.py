@@ -8,7 +8,7 @@ import regex
 import rustbpe
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tokenmill import byte_of_character, merges
+from program import byte_of_character, merges
 
 # Smaller vocabularies need no check of their own: their merges are the first of these.
 SIZE = 32_000

@@ -9,7 +9,7 @@ import itertools
 import regex
 
 import strings
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 VOCAB_SIZE = 1_000
 LONGEST = 400

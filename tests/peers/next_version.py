@@ -8,7 +8,7 @@ import families
 import strings
 from foreign import with_added
 from ids import SPLITS, VOCAB_SIZE, equal, training_strings
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 # Start of the note that version 1.0 does not open a file.
 NOTE = "tokenizers 1.0.0-rc.3 does not open"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-CHECKS = ["vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk"]
+CHECKS = [
+    "vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk",
+    "python_package",
+]
 
 
 def main():
@@ -32,7 +35,7 @@ def main():
     os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"))
     os.environ.update(TOKENIZERS_PARALLELISM="true", TRANSFORMERS_VERBOSITY="error")
 
-    from tokenmill import Setting, Text, find_texts
+    from program import Setting, Text, find_texts
 
     corpora = arguments.corpora and arguments.corpora.resolve(strict=True)
     program, texts = arguments.program.resolve(strict=True), find_texts(corpora, scratch)

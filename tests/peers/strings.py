@@ -2,10 +2,10 @@
 
 import random
 
-from tokenmill import SPECIAL
+from program import SPECIAL
 
 SEED = 20
-COUNT = 10_000
+COUNT = 11_300
 CODE_POINTS = [*range(0x0000, 0xD800), *range(0xE000, 0x110000)]
 
 # Strings that are difficult for splitters and encoders.

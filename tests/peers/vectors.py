@@ -4,7 +4,7 @@ import hashlib
 import json
 import struct
 
-from tokenmill import byte_of_character, merges, token_ids
+from program import byte_of_character, merges, token_ids
 
 SPLITS = {"basic": "none", "regex": "gpt4"}
 

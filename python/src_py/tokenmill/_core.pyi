@@ -1,6 +1,6 @@
 """The functions and classes of tokenmill that are written in Rust."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, final
@@ -13,15 +13,20 @@ from transformers import PreTrainedTokenizerFast
 from tokenmill._show import Pieces
 
 __all__ = [
+    "ArrowStream",
+    "Counts",
     "DecodeStream",
-    "TokenStream",
     "Tokenizer",
     "__version__",
+    "count",
+    "encode",
     "from_pickle",
     "get_encoding",
     "main",
+    "merge_counts",
+    "plan",
     "run",
-    "train_from_iterator",
+    "train",
 ]
 
 __version__: str
@@ -30,6 +35,7 @@ _Text: TypeAlias = str | bytes | bytearray
 _Path: TypeAlias = str | PathLike[str]
 _Special: TypeAlias = Literal["text", "allow", "forbid"]
 _Ids: TypeAlias = Sequence[SupportsIndex] | npt.NDArray[Any]
+_Report: TypeAlias = Callable[[str, int, int | None], object]
 
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -46,7 +52,7 @@ class Tokenizer:
         path: _Path,
         *,
         split: str | None = None,
-        special_tokens: Sequence[tuple[str, int]] | None = None,
+        special_tokens: Sequence[tuple[str, int]] | Mapping[str, int] | None = None,
         special: _Special = "text",
     ) -> Tokenizer: ...
     @staticmethod
@@ -58,13 +64,14 @@ class Tokenizer:
     @staticmethod
     def from_ranks(
         pattern: str,
-        ranks: Sequence[tuple[bytes, int]],
-        special_tokens: Sequence[tuple[str, int]],
+        ranks: Sequence[tuple[bytes, int]] | Mapping[bytes, int],
+        special_tokens: Sequence[tuple[str, int]] | Mapping[str, int],
         *,
         special: _Special = "text",
     ) -> Tokenizer: ...
     @staticmethod
     def from_tiktoken(encoding: tiktoken.Encoding, *, special: _Special = "text") -> Tokenizer: ...
+    def prepare(self) -> None: ...
     def with_special(self, special: _Special) -> Tokenizer: ...
     def encode(self, text: _Text, *, bos: bool = False, eos: bool = False) -> list[int]: ...
     def encode_to_numpy(self, text: _Text, *, bos: bool = False, eos: bool = False) -> npt.NDArray[np.uint32]: ...
@@ -82,7 +89,7 @@ class Tokenizer:
         keep: Sequence[str] = (),
         dtype: Literal["int32", "uint32"] = "int32",
         threads: int | None = None,
-    ) -> TokenStream: ...
+    ) -> ArrowStream: ...
     def count(self, text: _Text) -> int: ...
     def count_batch(self, texts: Iterable[_Text], *, threads: int | None = None) -> list[int]: ...
     def decode(self, ids: _Ids, *, errors: str = "replace", skip_special_tokens: bool = False) -> str: ...
@@ -124,29 +131,91 @@ class DecodeStream:
     def finish(self) -> str: ...
 
 @final
-class TokenStream:
-    """A stream of record batches that are encoded as they are read, which can be read once."""
+class ArrowStream:
+    """A stream of record batches that are made as they are read, which can be read once."""
 
+    def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
+class Counts:
+    """The distinct pre-tokens of a corpus with their counts, and how the text was split.
+
+    Its length is the number of distinct pre-tokens. `tokenmill.train` learns from it.
+    """
+
+    @staticmethod
+    def from_file(path: _Path) -> Counts: ...
+    @staticmethod
+    def from_arrow(
+        data: _ArrowStream | object, *, split: str | None = None, special_tokens: Sequence[str] | None = None
+    ) -> Counts: ...
+    def to_arrow(self) -> ArrowStream: ...
+    def write(self, path: _Path, *, order: bool = False) -> None: ...
+    @property
+    def split(self) -> str: ...
+    @property
+    def special_tokens(self) -> list[str]: ...
+    @property
+    def total(self) -> int: ...
+    def __len__(self) -> int: ...
+
 def get_encoding(name: str, *, path: _Path | None = None, special: _Special = "text") -> Tokenizer: ...
-def train_from_iterator(
-    iterator: Iterable[_Text],
-    vocab_size: int,
+def train(
+    json: _Text,
     *,
-    split: str = "gpt4",
-    special_tokens: Sequence[str] = (),
+    texts: Iterable[_Text] | None = None,
+    table: object | None = None,
+    column: str = "text",
+    counts: Counts | None = None,
+    files: Sequence[_Path] = (),
+    extend: _Path | None = None,
     threads: int | None = None,
-    progress: Callable[[str, int, int | None], object] | None = None,
+    progress: _Report | None = None,
 ) -> Tokenizer: ...
+def count(
+    json: _Text,
+    *,
+    texts: Iterable[_Text] | None = None,
+    table: object | None = None,
+    column: str = "text",
+    threads: int | None = None,
+    progress: _Report | None = None,
+) -> Counts: ...
+def merge_counts(
+    paths: Sequence[_Path],
+    out: _Path,
+    *,
+    weights: Sequence[str] | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+    progress: _Report | None = None,
+) -> str: ...
+def encode(
+    json: _Text,
+    call: str,
+    *,
+    tokenizer: Tokenizer | None = None,
+    threads: int | None = None,
+    force: bool = False,
+    progress: _Report | None = None,
+) -> str: ...
 def run(
     path: _Path | None,
-    json: str | None,
+    json: _Text,
+    overrides: _Text,
     *,
     threads: int | None = None,
-    memory: str | None = None,
     force: bool = False,
-    progress: Callable[[str, int, int | None], object] | None = None,
+    progress: _Report | None = None,
+) -> str: ...
+def plan(
+    path: _Path | None,
+    json: _Text,
+    overrides: _Text,
+    *,
+    threads: int | None = None,
+    progress: _Report | None = None,
 ) -> str: ...
 def from_pickle(json: bytes, settings: str) -> Tokenizer: ...
 def main(words: Sequence[str]) -> int: ...

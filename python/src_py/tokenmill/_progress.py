@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
     Report: TypeAlias = Callable[[str, int, int | None], object]
     Progress: TypeAlias = bool | Report | None
 
 
-@contextmanager
-def reporting(progress: Progress) -> Iterator[Report | None]:
+class reporting:
     """Gives the function to call with each report, or ``None``, and closes the bar at the end."""
-    if progress is None or progress is False:
-        yield None
-    elif callable(progress):
-        yield progress
-    else:
-        bar = _Bar()
-        try:
-            yield bar if bar.is_possible else None
-        finally:
-            bar.close()
+
+    def __init__(self, progress: Progress) -> None:
+        self._bar = _Bar() if progress and not callable(progress) else None
+        self._report = progress if callable(progress) else self._bar if self._bar and self._bar.is_possible else None
+
+    def __enter__(self) -> Report | None:
+        return self._report
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
 class _Bar:

@@ -2,11 +2,22 @@
 
 Each has the message as ``message``, what can be done about it as ``help`` (or ``None``), and the exit code of the
 command line for the same failure as ``exit_code``.
+
+Example:
+    >>> import tokenmill
+    >>> try:
+    ...     tokenmill.Tokenizer.from_file("no-such-folder")
+    ... except FileNotFoundError as error:
+    ...     print(type(error).__name__, error.exit_code, error.message)
+    NotFoundError 1 cannot read no-such-folder: No such file or directory (os error 2)
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 __all__ = [
     "AuthorisationError",

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import copy
+from functools import lru_cache
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Tokenizer
-from tokenmill.errors import TokenmillError
+from tokenmill.errors import TokenmillError, UsageError
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 
 def to_transformers(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    """Makes a tokenizer of transformers with the same ids and settings."""
+    """Makes a tokenizer of transformers with the same ids and settings.
+
+    Args:
+        tokenizer: The tokenizer.
+
+    Raises:
+        TokenmillError: A ``tokenizer.json`` cannot express the tokenizer.
+    """
     from transformers import PreTrainedTokenizerFast
 
     with TemporaryDirectory() as folder:
@@ -26,11 +34,22 @@ def to_transformers(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 def accelerate(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """Makes a copy of a tokenizer of transformers that encodes plain texts with tokenmill.
 
-    The ids are the same. Pairs, offsets, overflowing tokens and the like are encoded as before. A result that tokenmill
-    made has no ``encodings``, so its methods on characters and words do not work.
+    The results are equal. Pairs, offsets, overflowing tokens and the like are encoded as before, and so is a text whose
+    ``encodings`` are asked for, which the methods of a result on tokens, words and characters need. A result that was
+    pickled has none.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers. It stays as it is. The copy has the same class, in a subclass, and
+            can be pickled, saved and extended as the original can.
 
     Raises:
         TokenmillError: The tokenizer has a part that tokenmill does not reproduce.
+
+    Example:
+        >>> from tokenmill.compat import hf
+        >>> original = tokenizer.to_transformers()
+        >>> hf.accelerate(original)("a woodchuck").input_ids
+        [97, 268]
     """
     base = type(tokenizer)
     if issubclass(base, _Accelerated):
@@ -98,10 +117,16 @@ class _Accelerated:
         split = options.get("split_special_tokens")
         tokenizer = self._tokenmill[bool(self.split_special_tokens if split is None else split)]
         is_batch = isinstance(text, (list, tuple))
-        rows = tokenizer.encode_batch(text if is_batch else [text])
+        try:
+            rows = tokenizer.encode_batch(text) if is_batch else [tokenizer.encode(text)]
+        except UsageError:
+            # Half of a surrogate pair: the error should be that of the original.
+            return self._as_before(text, **options)
         if before or after or room >= 0:
             rows = [before + (row[:room] if room >= 0 else row) + after for row in rows]
-        return self._as_result(rows, is_batch, options)
+        result = self._as_result(rows, is_batch, options)
+        result._encode = lambda: self._as_before(text, **options).encodings
+        return result
 
     def _as_before(self, *arguments: Any, **options: Any) -> BatchEncoding:
         """Encodes as the original does."""
@@ -117,10 +142,8 @@ class _Accelerated:
         is_simple = strategy in ("longest_first", "only_first") and self.truncation_side == "right"
         return max_length - around if is_simple and max_length > around else None
 
-    def _as_result(self, rows: list[list[int]], is_batch: bool, options: dict[str, Any]) -> BatchEncoding:
+    def _as_result(self, rows: list[list[int]], is_batch: bool, options: dict[str, Any]) -> Any:
         """The result as transformers gives it: with masks, padded, and as tensors if that is asked for."""
-        from transformers import BatchEncoding
-
         me: Any = self
         data: dict[str, Any] = {"input_ids": rows}
         if _wanted(options, "token_type_ids", self.model_input_names):
@@ -136,7 +159,38 @@ class _Accelerated:
         tensors = options.get("return_tensors")
         if not is_batch and tensors is None:
             data = {name: values[0] for name, values in data.items()}
-        return BatchEncoding(data, tensor_type=tensors)
+        return _result_class()(data, tensor_type=tensors, n_sequences=1)
+
+
+@lru_cache(maxsize=1)
+def _result_class() -> Any:
+    """The class of results. It is made when it is needed, since importing transformers takes seconds."""
+    from transformers import BatchEncoding
+
+    class Result(BatchEncoding):
+        """A result whose encodings are made by the original when they are asked for."""
+
+        _encode: Any = None
+        _made: Any = None
+
+        @property
+        def _encodings(self) -> Any:
+            if self._made is None and self._encode is not None:
+                self._made = self._encode()
+            return self._made
+
+        @_encodings.setter
+        def _encodings(self, encodings: Any) -> None:
+            self._made = encodings
+
+        @property
+        def is_fast(self) -> bool:
+            return True
+
+        def __reduce__(self) -> Any:
+            return BatchEncoding, (self.data,)
+
+    return Result
 
 
 def _is_plain(text: Any) -> bool:

@@ -69,12 +69,16 @@ class Setting:
 
     def encode(self, name, documents, tokenizer, *arguments):
         """Encodes strings. Returns a list of ids for each."""
+        return token_ids(self.encode_to_folder(name, documents, tokenizer, *arguments))
+
+    def encode_to_folder(self, name, documents, tokenizer, *arguments):
+        """Encodes strings. Returns the output folder."""
         documents_path = self.scratch / f"{name}.jsonl"
         with documents_path.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": document}) + "\n" for document in documents)
         folder = self.scratch / name
         self.run("encode", documents_path, "-t", tokenizer, "-o", folder, "--quiet", *arguments)
-        return token_ids(folder)
+        return folder
 
 
 def token_ids(folder):
