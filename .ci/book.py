@@ -20,9 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "target" / "book"
 
-# A link, and one whose text is the path of the document to which it leads.
+# A link to a file.
 LINK = re.compile(r"""(?P<before>\]\(|\b(?:src|srcset|href)=")(?P<to>[^)"\s]+)""")
 
+# A link that shows the path of a document as its text.
 PATH = re.compile(r"\[`?(?P<text>[\w./-]+\.md)`?\]\((?P<to>[^)\s]+)\)")
 
 

@@ -33,7 +33,7 @@ PLATFORMS = [
 APACHE = "Apache-2.0"
 PREFERRED = [APACHE, "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "bzip2-1.0.6", "MPL-2.0"]
 
-# Crates whose package lacks the text, and the crate of the same authors that has it.
+# Crates whose package lacks the text of the licence, each with a crate of the same authors that includes it.
 SAME_TEXT = {"alloc-stdlib": "alloc-no-stdlib"}
 
 INTRODUCTION = """\

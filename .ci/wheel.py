@@ -158,7 +158,7 @@ def sdist(archive_path: Path) -> None:
     assert not missing, missing
     unexpected = files.keys() - set(listed.split("\0")) - {"PKG-INFO"}
     assert not unexpected, unexpected
-    # maturin writes PKG-INFO, and writes Cargo.toml anew without `default-members`.
+    # maturin adds PKG-INFO and removes `default-members` from Cargo.toml.
     assert tomllib.loads(files.pop("Cargo.toml").decode()) == without_default_members(), "Cargo.toml"
     assert files.pop("PKG-INFO").startswith(b"Metadata-Version: ")
     differ = {name for name, data in files.items() if (ROOT / name).read_bytes() != data}

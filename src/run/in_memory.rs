@@ -1,4 +1,4 @@
-//! Trains and counts for a program that goes on with the result: nothing is written.
+//! Trains and counts without writing the result, for programs that use it themselves.
 //!
 //! ```
 //! use tokenmill::base::int::ByteCount;

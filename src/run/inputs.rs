@@ -104,6 +104,9 @@ impl<'a> Inputs<'a> {
     ///
     /// The observer gets the notes that [`open`](Inputs::open) gives.
     ///
+    /// # Errors
+    /// The sources do not fit together.
+    ///
     /// # Panics
     /// There are fewer sources than the plan names.
     pub fn of(plan: &Plan, sources: &[Arc<dyn Source>], context: &OpenContext<'a>) -> Result<Inputs<'a>> {

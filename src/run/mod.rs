@@ -2,7 +2,8 @@
 //!
 //! A [`Recipe`] is what the user wrote. [`plan()`] checks it as a whole and gives a [`Plan`]. [`job()`] trains,
 //! encodes and writes a report, [`train_only`] trains, [`count_only`] counts, and [`preview()`] says what a job would
-//! do. [`train_in_memory`] and [`count_in_memory`] write nothing. A program that only wants a tokenizer from texts calls [`learn()`].
+//! do. [`train_in_memory`] and [`count_in_memory`] return results without writing files. A program that only wants a
+//! tokenizer from texts calls [`learn()`].
 //!
 //! ```
 //! use tokenmill::observer::Silent;
