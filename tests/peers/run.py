@@ -31,8 +31,9 @@ def main():
     shutil.rmtree(arguments.scratch, ignore_errors=True)
     arguments.scratch.mkdir(parents=True)
     scratch = arguments.scratch.resolve()
-    # No peer uses the network or writes outside the scratch folder.
-    os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"))
+    # No peer uses the network or writes outside the scratch folder. tiktoken would find files of an earlier run, which
+    # had the same paths, in its cache.
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"), TIKTOKEN_CACHE_DIR="")
     os.environ.update(TOKENIZERS_PARALLELISM="true", TRANSFORMERS_VERBOSITY="error")
 
     from program import Setting, Text, find_texts
