@@ -14,7 +14,7 @@ use arrow_array::{
     AnyDictionaryArray, Array, ArrayRef, BinaryArray, BinaryViewArray, Int32Array, LargeBinaryArray,
     ListArray, RecordBatch, RecordBatchReader, UInt32Array, UInt64Array,
 };
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -454,11 +454,12 @@ impl Encoded {
         };
         let offsets = std::iter::once(Ok(0)).chain(flat.ends.into_iter().map(offset));
         let offsets = OffsetBuffer::new(offsets.collect::<Result<Vec<i32>, _>>()?.into());
+        let (rows, ids) = (flat.ids.len(), Buffer::from_vec(flat.ids));
+        // Ids are below 2³¹, so they are the same as signed numbers.
         let values: ArrayRef = if self.unsigned {
-            Arc::new(UInt32Array::from(flat.ids))
+            Arc::new(UInt32Array::new(ScalarBuffer::new(ids, 0, rows), None))
         } else {
-            // Ids are below 2³¹. The memory stays the same.
-            Arc::new(Int32Array::from(flat.ids.into_iter().map(u32::cast_signed).collect::<Vec<i32>>()))
+            Arc::new(Int32Array::new(ScalarBuffer::new(ids, 0, rows), None))
         };
         Ok(Arc::new(ListArray::try_new(FieldRef::clone(element), offsets, values, nulls)?))
     }

@@ -9,6 +9,7 @@ use super::encoder::CHUNK_BYTES;
 use super::ids::TokenIds;
 use super::tokenizer::Tokenizer;
 use super::worker::Worker;
+use crate::base::huge_pages;
 use crate::base::int::TokenId;
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
@@ -18,6 +19,9 @@ const MOST_AT_A_TIME: usize = 1 << 20;
 
 /// Fewest bytes of short texts (4 KiB) that a thread takes at a time, if there are as many.
 const FEWEST_AT_A_TIME: usize = 4 << 10;
+
+/// Bytes of ids (256 KiB) from which on their memory is populated.
+const POPULATED_BYTES: usize = 256 << 10;
 
 /// Bytes that a text counts in addition to its own.
 const PER_TEXT: usize = 32;
@@ -167,8 +171,7 @@ fn encode_run<T: AsRef<[u8]>>(
     let text_bytes = texts.iter().map(|text| text.as_ref().len()).sum();
     let (before, room) = (ids.len(), worker.expected_ids(text_bytes));
     // With four bytes for each id from the beginning, the caller need not widen them.
-    let mut output =
-        worker.output(if before == 0 { Vec::<TokenId>::with_capacity(room).into() } else { ids });
+    let mut output = worker.output(if before == 0 { wide(room).into() } else { ids });
     for (text, row) in texts.iter().zip(first_row..) {
         let outcome = worker.document(text.as_ref(), &mut output);
         outcome.map_err(|error| error.at(format_args!("the batch: row {row}")))?;
@@ -178,6 +181,15 @@ fn encode_run<T: AsRef<[u8]>>(
         worker.release_unused(&mut ids, text_bytes);
     }
     Ok((ids, ends))
+}
+
+/// Memory for ids of four bytes each, which the kernel provides at once.
+fn wide(room: usize) -> Vec<TokenId> {
+    let mut ids = Vec::with_capacity(room);
+    if size_of::<TokenId>() * room >= POPULATED_BYTES {
+        huge_pages::populate(&mut ids, room);
+    }
+    ids
 }
 
 /// Ranges of texts that threads take one by one. They have about the same number of bytes unless a text is longer.
