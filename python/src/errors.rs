@@ -28,12 +28,46 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     if error.kind() == ErrorKind::Interrupted {
         return PyKeyboardInterrupt::new_err(());
     }
-    raised(py, class_of(error), &with_causes(error), error.help()).unwrap_or_else(|other| other)
+    let help = error.help().map(flags_as_arguments);
+    raised(py, class_of(error), &with_causes(error), help.as_deref()).unwrap_or_else(|other| other)
 }
 
 /// The exception for a mistake in a call.
 pub(crate) fn usage(py: Python<'_>, message: &str, help: &str) -> PyErr {
     exception(py, &Error::usage(message).with_help(help.to_owned()))
+}
+
+/// A remedy with the flags of the command line as arguments of Python: "--on-bad-input" becomes "`on_bad_input`". Commands
+/// between backticks stay as they are.
+fn flags_as_arguments(help: &str) -> String {
+    let parts = help.split('`').enumerate().map(|(number, part)| {
+        let is_code = number % 2 == 1;
+        match part.strip_prefix("--") {
+            Some(flag) if is_code => argument(flag),
+            _ if is_code => part.to_owned(),
+            _ => part.split(' ').map(word_as_argument).collect::<Vec<_>>().join(" "),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// A word of a sentence, or the argument if it is a flag. Brackets and commas around it stay.
+fn word_as_argument(word: &str) -> String {
+    match word.split_once("--") {
+        Some((before @ ("" | "("), flag)) => {
+            let name = flag.trim_end_matches(|end: char| !end.is_alphanumeric());
+            format!("{before}`{}`{}", argument(name), &flag[name.len()..])
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// The name of a flag as an argument's, and its value, if there is one.
+fn argument(flag: &str) -> String {
+    match flag.split_once(' ') {
+        Some((name, value)) => format!("{}={value}", name.replace('-', "_")),
+        None => flag.replace('-', "_"),
+    }
 }
 
 /// Makes an instance of a class of `tokenmill.errors`.

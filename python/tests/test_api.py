@@ -164,6 +164,18 @@ def test_errors_have_help_and_an_exit_code(tokenizer: Tokenizer) -> None:
     assert str(raised.value) == f"{raised.value.message}\n  help: {raised.value.help}"
 
 
+def test_help_names_arguments_instead_of_flags(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(errors.TokenmillError) as raised:
+        tokenizer.with_special("forbid").encode("<|end|>")
+    assert "`special=allow`" in str(raised.value.help)
+    bad = tmp_path / "bad.jsonl"
+    bad.write_bytes(b'{"text": "a"}\n{"text": \n')
+    with pytest.raises(errors.TokenmillError) as raised:
+        tokenmill.count(bad)
+    assert "`on_bad_input` skip" in str(raised.value.help)
+    assert "--" not in str(raised.value.help)
+
+
 def test_errors_are_also_those_of_python() -> None:
     for name in errors.__all__:
         error = getattr(errors, name)("what is wrong", "the remedy")
