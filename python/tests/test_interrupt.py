@@ -13,6 +13,8 @@ from conftest import ROUNDS, SECONDS
 
 BEGIN = """
 import itertools, os, signal, sys
+# While numpy is imported, it makes another exception of an interruption.
+import numpy, pyarrow
 import tokenmill
 # A shell that starts a program in the background may have it ignore this signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,7 +32,6 @@ def forever(call):
         call()
 
 def stream():
-    import pyarrow
     batches = pyarrow.table({"text": ["the quick brown fox"] * 1000})
     try:
         for _ in pyarrow.RecordBatchReader.from_stream(tokenizer.encode_arrow(batches)):
@@ -87,6 +88,7 @@ def interrupt(code: str, folder: Path, wait: float) -> tuple[int, str]:
         return process.returncode, said
     finally:
         process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
