@@ -406,7 +406,7 @@ fn a_limit_of_memory_changes_nothing() {
         prop::sample::select(vec![1, 2, 7]),
         any::<bool>(),
     );
-    one_case_in(16, &inputs, |(number, different, size, tables, threads, ordered)| {
+    one_case_in(64, &inputs, |(number, different, size, tables, threads, ordered)| {
         let (documents, folder) = (words(number, different), tempfile::tempdir().expect("a folder"));
         // Pre-tokens after a special token have later positions than those before it, also in runs.
         let specials = SpecialFinder::new(&["w1"]).expect("a token");

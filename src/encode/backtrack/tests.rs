@@ -151,20 +151,6 @@ fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
 }
 
 proptest! {
-    /// Pre-tokens in a batch encode as they do alone.
-    #[test]
-    fn batched_pretokens_are_encoded_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
-        let (tables, mut batched) = (tables(&vocabulary), BatchedBacktrack::default());
-        // Few pre-tokens after many, and many after few.
-        for cut in [cut, 300, cut] {
-            let pretokens: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
-            batched.encode(&tables, &pretokens);
-            for (number, pretoken) in pretokens.iter().enumerate() {
-                prop_assert_eq!(batched.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
-            }
-        }
-    }
-
     /// Two tokens are compatible in the matrix exactly if their bytes together encode to the two.
     #[test]
     fn tokens_are_compatible_if_they_encode_to_themselves(
@@ -200,17 +186,6 @@ proptest! {
         }
     }
 
-    /// The trie finds the longest token at every position.
-    #[test]
-    fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
-        let tables = tables(&vocabulary);
-        for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
-            let text = &text[at..];
-            let (length, token) = longest(&vocabulary, text);
-            prop_assert_eq!(tables.longest(text), (token, length));
-        }
-    }
-
     /// The byte classes of followers exclude no compatible token.
     #[test]
     fn followers_of_no_class_are_never_compatible(vocabulary in learned()) {
@@ -221,10 +196,46 @@ proptest! {
             prop_assert!(!tables.are_compatible(left, right) || tables.can_follow(left, first), "{} {}", left, right);
         }
     }
+}
 
-    /// More texts than are encoded at a time, and fewer, each with its own length.
-    #[test]
-    fn interleaved_texts_are_encoded_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
+/// Pre-tokens in a batch encode as they do alone.
+#[test]
+fn batched_pretokens_are_encoded_as_each_alone() {
+    let inputs = (with_texts(), 1..20usize);
+    one_case_in(4, &inputs, |((vocabulary, texts), cut)| {
+        let (tables, mut batched) = (tables(&vocabulary), BatchedBacktrack::default());
+        // Few pre-tokens after many, and many after few.
+        for cut in [cut, 300, cut] {
+            let pretokens: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
+            batched.encode(&tables, &pretokens);
+            for (number, pretoken) in pretokens.iter().enumerate() {
+                prop_assert_eq!(batched.ids(number), reference::encode_pretoken(&vocabulary, pretoken));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The trie finds the longest token at every position.
+#[test]
+fn the_longest_token_is_found() {
+    let inputs = with_texts();
+    one_case_in(4, &inputs, |(vocabulary, texts)| {
+        let tables = tables(&vocabulary);
+        for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
+            let text = &text[at..];
+            let (length, token) = longest(&vocabulary, text);
+            prop_assert_eq!(tables.longest(text), (token, length));
+        }
+        Ok(())
+    });
+}
+
+/// More texts than are encoded at a time, and fewer, each with its own length.
+#[test]
+fn interleaved_texts_are_encoded_as_each_alone() {
+    let inputs = (with_texts(), vec(1..40usize, 1..4));
+    one_case_in(4, &inputs, |((vocabulary, texts), cuts)| {
         let tables = tables(&vocabulary);
         let mut interleaved = Interleaved::default();
         for cut in cuts {
@@ -237,14 +248,15 @@ proptest! {
                 prop_assert!(interleaved.ids(nth).is_some() || text.len() > 3);
             }
         }
-    }
+        Ok(())
+    });
 }
 
 /// Chunks of any length, encoded separately and stitched, give the encoding of the whole text.
 #[test]
 fn encodings_of_chunks_are_stitched_exactly() {
     let inputs = (with_texts(), 1..40usize);
-    one_case_in(2, &inputs, |((vocabulary, texts), length)| {
+    one_case_in(4, &inputs, |((vocabulary, texts), length)| {
         for text in texts.iter().filter(|text| !text.is_empty()) {
             let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
             prop_assert_eq!(
@@ -275,7 +287,7 @@ fn text_that_is_expected_changes_no_ids() {
 /// Every learned vocabulary allows backtracking, and they give what the reference gives.
 #[test]
 fn learned_vocabularies_are_encoded_by_backtracking() {
-    one_case_in(2, &with_texts(), |(vocabulary, texts)| {
+    one_case_in(4, &with_texts(), |(vocabulary, texts)| {
         prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::Backtracking);
         let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut worker = encoder.worker();
@@ -292,7 +304,7 @@ fn learned_vocabularies_are_encoded_by_backtracking() {
 #[test]
 fn a_path_is_extended_by_interleaved_chunks() {
     let inputs = (with_texts(), any::<prop::sample::Index>(), any::<prop::sample::Index>());
-    one_case_in(4, &inputs, |((vocabulary, texts), start, end)| {
+    one_case_in(8, &inputs, |((vocabulary, texts), start, end)| {
         let (tables, mut interleaved, mut dead) =
             (tables(&vocabulary), Interleaved::default(), DeadEnds::default());
         let text = texts.concat().repeat(4);
