@@ -38,6 +38,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
 /// Returns the recipe of `count`. It has no output folder: the counts file is named apart from the recipe.
 pub(super) fn count(args: &CountArgs) -> Recipe {
     let mut recipe = reading(Command::Count, &args.input.inputs, &args.read);
+    recipe.run.shard = field(&args.shard);
     recipe.train = Some(pretokens(&args.pretokens));
     recipe
 }
@@ -45,6 +46,7 @@ pub(super) fn count(args: &CountArgs) -> Recipe {
 /// Returns the recipe of `encode`. The flags about the tokenizer's split and special tokens go into `[encode]`.
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     let mut recipe = reading(Command::Encode, &args.input.inputs, &args.read);
+    recipe.run.shard = field(&args.shard);
     recipe.encode = Some(encoded(&args.encode, &args.tokenizer, args.split.options()));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
