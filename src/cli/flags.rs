@@ -315,7 +315,11 @@ impl WrittenRecipe<'_> {
             add_flag(&mut words, "output_format", format);
         }
         words.extend(["-o".to_owned(), self.plan.place()]);
-        words.extend(self.flags("run", &[]));
+        words.extend(self.flags("run", &["shard"]));
+        // A recipe may name its shard by variables.
+        if let Some(shard) = self.plan.shard {
+            add_flag(&mut words, "shard", &WrittenValue::Text(shard.to_string()));
+        }
         words
     }
 }
