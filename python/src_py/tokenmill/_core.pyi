@@ -23,6 +23,7 @@ __all__ = [
     "from_pickle",
     "get_encoding",
     "main",
+    "merge",
     "merge_counts",
     "plan",
     "run",
