@@ -331,7 +331,7 @@ pub(super) struct MergeCountsArgs {
     /// The file for the sum
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(super) output: String,
-    /// The factor for the counts of a file; give one for each file [default: 1]
+    /// The factor for the counts of a file; give one for each COUNTS [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(super) weight: Vec<Weight>,
 }
@@ -349,6 +349,10 @@ Examples:
 pub(super) struct EncodeArgs {
     #[command(flatten)]
     pub(super) input: InputFlags,
+    ///
+    /// They may be given as files, folders or globs. Another program may have
+    /// written them: Parquet with the columns pretoken and count. Then --split
+    /// names the split of their pre-tokens.
     /// The tokenizer: a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2
     #[arg(long, short, value_name = "TOKENIZER", long_help = tokenizer_help!("The tokenizer,"))]
     pub(super) tokenizer: String,
@@ -357,6 +361,9 @@ pub(super) struct EncodeArgs {
     pub(super) split: TokenizerSplit,
     /// The folder for the output, or a place in an object store
     ///
+    /// How the text behind the files of another program was divided.
+    #[command(flatten)]
+    pub(super) pretokens: PretokenFlags,
     /// A place is s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The output is written in a local staging
     /// folder, from which each complete file moves on.
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
@@ -696,16 +703,20 @@ const NOT_OF_COUNTS: [&str; 16] = [
     "max_bytes",
 ];
 
-/// What `train` learns from: inputs to count, or files that `count` wrote. Exactly one of the two lists is not empty.
+/// What `train` learns from: inputs to count, or counts files. Exactly one of the two lists is not empty.
 #[derive(Args, Debug)]
 pub(super) struct TrainInput {
     /// Files, folders, globs, hf://…, https://…, demo:verse, or -
     #[arg(required_unless_present = "from_counts", value_name = "INPUT", long_help = inputs_help!("The input"))]
     pub(super) inputs: Vec<String>,
-    /// Learn from files that `count` wrote, instead of from an input; a weight may follow each
+    /// Learn from counts, instead of from an input; a weight may follow each
+    ///
+    /// They are files that `count` wrote, or folders or globs of them. Another
+    /// program may have written them: Parquet with the columns pretoken and
+    /// count. Then --split names the split of their pre-tokens.
     #[arg(
         long,
-        value_name = "COUNTS.parquet[=DECIMAL]",
+        value_name = "COUNTS[=DECIMAL]",
         num_args = 1..,
         conflicts_with_all = NOT_OF_COUNTS, hide_short_help = true)]
     pub(super) from_counts: Vec<CountsArgument>,

@@ -57,7 +57,9 @@ use super::base::pools::no_threads;
 use super::error::{Error, ErrorKind, Result};
 
 pub use compare::{Compared, compare};
-pub use counting::{CountSummary, CountedUnit, count_only, counted_units, merge_counts};
+pub use counting::{
+    CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,
+};
 #[doc(hidden)]
 pub use counting::{complete_from_counts, complete_from_counts_in_memory};
 pub use disk::DiskNeed;

@@ -145,7 +145,14 @@ class Counts:
     """
 
     @staticmethod
-    def from_file(path: _Path) -> Counts: ...
+    def from_file(
+        path: _Path,
+        *,
+        split: str | None = None,
+        special_tokens: Sequence[str] | None = None,
+        boundary: str | None = None,
+        memory: str | None = None,
+    ) -> Counts: ...
     @staticmethod
     def from_arrow(
         data: _ArrowStream | object, *, split: str | None = None, special_tokens: Sequence[str] | None = None
@@ -187,6 +194,9 @@ def merge_counts(
     out: _Path,
     *,
     weights: Sequence[str] | None = None,
+    split: str | None = None,
+    boundary: str | None = None,
+    special_tokens: Sequence[str] | None = None,
     memory: str | None = None,
     threads: int | None = None,
     progress: _Report | None = None,
