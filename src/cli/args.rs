@@ -8,6 +8,7 @@
 //! A flag that is also a key of recipes has no default value here: it is `None`, empty or `false` if it is not given.
 //! The defaults are in the stages, so that a recipe without a key and a command without a flag mean the same.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -232,12 +233,34 @@ pub(super) struct RunArgs {
 /// Arguments of `plan`. There is no `--force`, because nothing is written.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
-  tokenmill plan recipe.toml")]
+Examples:
+  tokenmill plan recipe.toml
+  tokenmill plan recipe.toml --nodes 64 --cores 16 --text-bytes 10TB")]
 pub(super) struct PlanArgs {
     /// The recipe
     #[arg(value_name = "RECIPE.toml")]
     pub(super) recipe: String,
+    /// Where the job is to run.
+    #[command(flatten)]
+    pub(super) cluster: ClusterFlags,
+}
+
+/// For `plan`: machines for which the time of the job is estimated.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Several machines")]
+pub(super) struct ClusterFlags {
+    /// Estimate the time on this many machines, from measured rates
+    #[arg(long, value_name = "NUMBER", value_parser = |text: &str| number_up_to(text, 1_000_000))]
+    pub(super) nodes: Option<u64>,
+    /// Cores of each machine [default: those of this one]
+    #[arg(long, value_name = "NUMBER", requires = "nodes", value_parser = |text: &str| number_up_to(text, 10_000))]
+    pub(super) cores: Option<u64>,
+    /// Take this size for that of all text, which the files may not declare
+    #[arg(long, value_name = "SIZE", requires = "nodes")]
+    pub(super) text_bytes: Option<ByteCount>,
+    /// Take the rates from the report.json in this output folder of an earlier run
+    #[arg(long, value_name = "DIR", requires = "nodes")]
+    pub(super) rates: Option<PathBuf>,
 }
 
 /// Arguments of `train`. They become a recipe without `[encode]`.
@@ -326,6 +349,10 @@ Examples:
       -o sum.parquet")]
 pub(super) struct MergeCountsArgs {
     /// Counts files of the same split, boundary and special tokens
+    ///
+    /// They may be given as files, folders or globs. Another program may have
+    /// written them: Parquet with the columns pretoken and count. Then --split
+    /// names the split of their pre-tokens.
     #[arg(required = true, value_name = "COUNTS")]
     pub(super) files: Vec<String>,
     /// The file for the sum
@@ -334,6 +361,9 @@ pub(super) struct MergeCountsArgs {
     /// The factor for the counts of a file; give one for each COUNTS [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(super) weight: Vec<Weight>,
+    /// How the text behind the files of another program was divided.
+    #[command(flatten)]
+    pub(super) pretokens: PretokenFlags,
 }
 
 // `--weight` is hidden here, because a weight only affects counting and is refused.
@@ -349,10 +379,6 @@ Examples:
 pub(super) struct EncodeArgs {
     #[command(flatten)]
     pub(super) input: InputFlags,
-    ///
-    /// They may be given as files, folders or globs. Another program may have
-    /// written them: Parquet with the columns pretoken and count. Then --split
-    /// names the split of their pre-tokens.
     /// The tokenizer: a file, its folder, hf://NAMESPACE/NAME, or a name like gpt2
     #[arg(long, short, value_name = "TOKENIZER", long_help = tokenizer_help!("The tokenizer,"))]
     pub(super) tokenizer: String,
@@ -361,9 +387,6 @@ pub(super) struct EncodeArgs {
     pub(super) split: TokenizerSplit,
     /// The folder for the output, or a place in an object store
     ///
-    /// How the text behind the files of another program was divided.
-    #[command(flatten)]
-    pub(super) pretokens: PretokenFlags,
     /// A place is s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The output is written in a local staging
     /// folder, from which each complete file moves on.
     #[arg(long, short, value_name = "DIR", value_parser = writable)]

@@ -14,9 +14,9 @@ use tokenmill::count::WrittenSum;
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe::CountsKeys;
 use tokenmill::run::{
-    DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan, SourcePreview,
-    complete_from_counts, complete_from_tokenizer, count_only, job, preview_counting, preview_training,
-    recipe, train_only,
+    Cluster, DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan,
+    SourcePreview, complete_from_counts, complete_from_tokenizer, count_only, job, preview_counting,
+    preview_training, recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::Packing;
@@ -24,6 +24,7 @@ use tokenmill::source::without_secrets;
 use tokenmill::split::SplitPattern;
 
 use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
+use super::cluster::{WantedCluster, estimated};
 use super::failure::Failure;
 use super::flags;
 use super::push::push_planned;
@@ -339,11 +340,28 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
     let recipe = session.limited(recipe);
     let plan = session.plan(recipe.clone())?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
+    let cluster = args.cluster.nodes.map(|nodes| {
+        let cores = args.cluster.cores.unwrap_or(to_u64(plan.threads));
+        let wanted = WantedCluster {
+            cluster: Cluster { nodes, cores },
+            text_bytes: args.cluster.text_bytes,
+            rates: args.cluster.rates.clone(),
+        };
+        estimated(&plan, &preview, &wanted)
+    });
+    let cluster = cluster.transpose()?;
     session.print_result(
-        || plan_as_json(&recipe, &plan, &preview),
+        || {
+            let mut json = plan_as_json(&recipe, &plan, &preview);
+            if let Some(estimate) = &cluster {
+                json["cluster"] = json!(estimate);
+            }
+            json
+        },
         |out| {
             write_preview(out, &plan, &preview)?;
-            write_commands(out, &flags::commands(&recipe, &plan))
+            write_commands(out, &flags::commands(&recipe, &plan))?;
+            cluster.iter().try_for_each(|estimate| estimate.write(out))
         },
     )?;
     Ok(Done::Whole)

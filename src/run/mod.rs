@@ -49,6 +49,7 @@ mod in_memory;
 mod compare;
 mod disk;
 mod preview;
+mod cluster;
 mod push;
 mod verify;
 
@@ -56,6 +57,9 @@ use super::base::int::ByteCount;
 use super::base::pools::no_threads;
 use super::error::{Error, ErrorKind, Result};
 
+pub use cluster::{
+    Cluster, ClusterCost, ClusterText, CostRates, MeasuredRate, cluster_assumptions, cluster_cost,
+};
 pub use compare::{Compared, compare};
 pub use counting::{
     CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,

@@ -225,6 +225,10 @@ def plan(
     overrides: _Text,
     *,
     threads: int | None = None,
+    nodes: int | None = None,
+    cores: int | None = None,
+    text_bytes: str | None = None,
+    rates: _Path | None = None,
     progress: _Report | None = None,
 ) -> str: ...
 def from_pickle(json: bytes, settings: str) -> Tokenizer: ...
