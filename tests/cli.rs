@@ -6,6 +6,8 @@ mod annotations;
 mod bad_input;
 #[path = "cli/changed_bits.rs"]
 mod changed_bits;
+#[path = "cli/cluster.rs"]
+mod cluster;
 #[path = "cli/counts.rs"]
 mod counts;
 #[path = "cli/foreign.rs"]

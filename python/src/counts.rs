@@ -14,11 +14,13 @@ use serde_json::Value;
 use tokenmill::arrow::compute::cast;
 use tokenmill::base::int::ByteCount;
 use tokenmill::cli::{sum_as_json, system_environment};
-use tokenmill::count::{COUNTS_INFO_KEY, CountsFile, CountsInfo, read_counts};
-use tokenmill::run::recipe::Command;
-use tokenmill::run::{count_in_memory, merge_counts as merge, write_counts_file};
+use tokenmill::count::{
+    Boundary, COUNTS_INFO_KEY, CountsFile, CountsInfo, MemoryLimit, SumConfig, read_counts,
+};
+use tokenmill::run::recipe::{Command, CountsKeys};
+use tokenmill::run::{count_in_memory, merge_counts as merge, read_counts_files, write_counts_file};
 use tokenmill::sample::Weight;
-use tokenmill::split::{SplitPattern, splitter};
+use tokenmill::split::SplitPattern;
 use tokenmill::{Count, Error, Observer, PretokenCounts, Result};
 
 use crate::arrow::{ArrowStream, Batches, as_bytes, is_text, rows};
@@ -73,20 +75,45 @@ impl Counts {
     /// Reads a counts file.
     ///
     /// Args:
-    ///     path: A file that ``write`` or the command ``count`` has written.
+    ///     path: A file that ``write`` or the command ``count`` has written. Or, with a ``split``, Parquet with the
+    ///         columns ``pretoken`` and ``count`` that another program has written: a file, a folder or a pattern. The
+    ///         counts of rows with the same pre-token are summed.
+    ///     split: How the text behind the counts of another program was split.
+    ///     special_tokens: The special tokens that were left out of that text.
+    ///     boundary: The extent of a text that was split on its own: ``"document"`` or ``"join"``.
+    ///     memory: The limit of memory, such as ``"8GB"``; by default that of the machine.
     ///
     /// Raises:
     ///     NotFoundError: There is no such file.
-    ///     TokenmillError: It is not a counts file, or it is damaged.
+    ///     UsageError: Nothing says how the text was split, or another split made the pre-tokens.
+    ///     TokenmillError: It is not a counts file, it is damaged, or has a value that no counts have.
     ///
     /// Example:
     ///     >>> counts.write("counts.parquet")
     ///     >>> tokenmill.Counts.from_file("counts.parquet")
     ///     Counts(5 pretokens, total=7, split="gpt4")
     #[staticmethod]
-    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Counts> {
-        let read = on_threads(py, None, || read_counts(&path))?;
-        read.or_raise(py).map(|counts| Counts(Arc::new(counts)))
+    #[pyo3(signature = (path, *, split=None, special_tokens=None, boundary=None, memory=None))]
+    fn from_file(
+        py: Python<'_>,
+        path: PathBuf,
+        split: Option<&str>,
+        special_tokens: Option<Vec<String>>,
+        boundary: Option<&str>,
+        memory: Option<&str>,
+    ) -> PyResult<Counts> {
+        let foreign = counted_elsewhere(split, boundary, special_tokens).or_raise(py)?;
+        let Some(foreign) = foreign else {
+            let read = on_threads(py, None, || read_counts(&path))?;
+            return read.or_raise(py).map(|counts| Counts(Arc::new(counts)));
+        };
+        let limit = memory_limit(memory).or_raise(py)?;
+        let read = move |watcher: &Watcher| {
+            // As for a sum: half for the result, half for the rows that are summed.
+            let limit = MemoryLimit { table_bytes: ByteCount(limit.0 / 2), spill_folder: env::temp_dir() };
+            read_counts_files(&[path], &SumConfig { foreign: Some(foreign), limit }, watcher)
+        };
+        job::run(py, None, None, |_, _| Ok(()), read).map(|counts| Counts(Arc::new(counts)))
     }
 
     /// Takes counts from Arrow data, such as the result of a database that has summed the counts of parts.
@@ -192,12 +219,7 @@ fn info_of(
 ) -> Result<CountsInfo> {
     let Some(known) = known else {
         let pattern = split.map_or_else(|| "gpt4".parse(), Ok)?;
-        if pattern == SplitPattern::None {
-            return Err(Error::usage("counts need a split").with_help("name the split of the pre-tokens"));
-        }
-        splitter(&pattern)?;
-        let special_tokens = special_tokens.unwrap_or_default();
-        return Ok(CountsInfo { pattern, special_tokens, ..CountsInfo::default() });
+        return CountsInfo::of_split(pattern, Boundary::default(), &special_tokens.unwrap_or_default());
     };
     let known: CountsInfo = serde_json::from_str(known)
         .map_err(|cause| Error::failed(format!("the metadata of the counts is damaged: {cause}")))?;
@@ -213,6 +235,41 @@ fn info_of(
         // A program may have put the rows in another order, and added those of other sources.
         _ => Ok(CountsInfo { ordered: false, sources: Value::Null, ..known }),
     }
+}
+
+/// How the text behind counts of another program was split; `None` if no split is named.
+///
+/// # Errors
+/// The split or the boundary cannot be used, or the other arguments are given without a split.
+fn counted_elsewhere(
+    split: Option<&str>,
+    boundary: Option<&str>,
+    special_tokens: Option<Vec<String>>,
+) -> Result<Option<CountsInfo>> {
+    let Some(split) = split else {
+        return match boundary.is_some() || special_tokens.is_some() {
+            true => Err(Error::usage("`boundary` and `special_tokens` need `split`")
+                .with_help("name the split of the counts that another program wrote, or leave them out")),
+            false => Ok(None),
+        };
+    };
+    let boundary = match boundary {
+        None | Some("document") => Boundary::Document,
+        Some("join") => Boundary::Join,
+        Some(other) => {
+            let problem = format!("`boundary` is {other:?}");
+            return Err(Error::usage(problem).with_help("it is \"document\" or \"join\""));
+        }
+    };
+    CountsInfo::of_split(split_pattern(split)?, boundary, &special_tokens.unwrap_or_default()).map(Some)
+}
+
+/// The limit of memory that a call names, or else that of the machine.
+///
+/// # Errors
+/// It is no size.
+fn memory_limit(memory: Option<&str>) -> Result<ByteCount> {
+    memory.map_or_else(|| Ok(system_environment().memory), str::parse)
 }
 
 /// The pre-tokens of record batches, each once.
@@ -367,14 +424,22 @@ pub(crate) fn count(
 }
 
 /// Sums counts files into one, as the command `merge-counts` does, and returns a JSON object: what the command prints
-/// with `--json`. `weights` has a decimal number for each file.
+/// with `--json`. `weights` has a decimal number for each file. The split, the boundary and the special tokens are those
+/// of files that another program wrote.
 #[pyfunction]
-#[pyo3(signature = (paths, out, *, weights=None, memory=None, threads=None, progress=None))]
+#[pyo3(signature = (
+    paths, out, *, weights=None, split=None, boundary=None, special_tokens=None, memory=None, threads=None,
+    progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "they are those of the function in Python")]
 pub(crate) fn merge_counts(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     out: PathBuf,
     weights: Option<Vec<String>>,
+    split: Option<&str>,
+    boundary: Option<&str>,
+    special_tokens: Option<Vec<String>>,
     memory: Option<&str>,
     threads: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -389,14 +454,16 @@ pub(crate) fn merge_counts(
         return Err(Error::usage(problem).with_help("give one for each file, in the same order, or none"))
             .or_raise(py);
     }
-    let memory = memory.map(|memory| memory.parse::<ByteCount>()).transpose().or_raise(py)?;
+    let memory = memory_limit(memory).or_raise(py)?;
+    let foreign = counted_elsewhere(split, boundary, special_tokens).or_raise(py)?;
     let work = move |watcher: &Watcher| {
         if paths.is_empty() {
             return Err(Error::usage("there are no counts files to merge").with_help("name one or more"));
         }
-        let files: Vec<(PathBuf, Weight)> = paths.into_iter().zip(weights).collect();
-        let memory = memory.unwrap_or_else(|| system_environment().memory);
-        let sum = merge(&files, &out, memory, watcher)?;
+        let files = paths.iter().zip(weights);
+        let files: Vec<CountsKeys> =
+            files.map(|(path, weight)| CountsKeys { path: shown(path), weight }).collect();
+        let sum = merge(&files, &out, foreign, memory, watcher)?;
         Ok(sum_as_json(&shown(&out), &sum).to_string())
     };
     job::run(py, threads, progress, |_, _| Ok(()), work)

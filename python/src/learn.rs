@@ -68,7 +68,7 @@ pub(crate) fn train(
             .collect();
         match &counts {
             Some(counts) => complete_from_counts_in_memory(&mut recipe, &counts.info),
-            None if !recipe.counts.is_empty() => complete_from_counts(&mut recipe)?,
+            None if !recipe.counts.is_empty() => complete_from_counts(&mut recipe, watcher)?,
             None => {}
         }
         if let Some(name) = extend {

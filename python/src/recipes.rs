@@ -1,22 +1,26 @@
 //! Recipes from Python, and whole jobs by them.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use serde_json::Value;
+use tokenmill::base::int::ByteCount;
 use tokenmill::cli::{
-    hub, outcome_as_json, plan_as_json, pushed_as_json, read_text, stores, system_environment,
+    WantedCluster, estimated, hub, outcome_as_json, plan_as_json, pushed_as_json, read_text, stores,
+    system_environment,
 };
 use tokenmill::report::RecipeFacts;
 use tokenmill::run::recipe::{self, Command, Given, Origin};
 use tokenmill::run::{
-    Environment, JobOptions, Outcome, Plan, Recipe, job, plan as planned, preview, push_result,
+    Cluster, Environment, JobOptions, Outcome, Plan, Recipe, job, plan as planned, preview, push_result,
 };
 use tokenmill::sink::merge_shards;
 use tokenmill::source::{OpenContext, ReadConfig, without_secrets};
 use tokenmill::{Error, Result, Vocabulary};
 
+use crate::errors::OrRaise;
 use crate::job::{self as jobs, Watcher};
 use crate::pool::pool;
 use crate::text::Text;
@@ -168,23 +172,43 @@ pub(crate) fn run(
 }
 
 /// Says what running a recipe would do, as the command `plan` does, and returns a JSON object: what the command prints
-/// with `--json`. The arguments are those of `run`.
+/// with `--json`. The arguments are those of `run`, and those of the command about several machines.
 #[pyfunction]
-#[pyo3(signature = (path, json, overrides, *, threads=None, progress=None))]
+#[pyo3(signature = (
+    path, json, overrides, *, threads=None, nodes=None, cores=None, text_bytes=None, rates=None, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "they are those of the function in Python")]
 pub(crate) fn plan(
     py: Python<'_>,
     path: Option<PathBuf>,
     json: Text,
     overrides: Text,
     threads: Option<usize>,
+    nodes: Option<NonZeroU64>,
+    cores: Option<NonZeroU64>,
+    text_bytes: Option<&str>,
+    rates: Option<PathBuf>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let limits = Limits::of(py, threads)?;
+    let text_bytes = text_bytes.map(str::parse::<ByteCount>).transpose().or_raise(py)?;
+    if nodes.is_none() && (cores.is_some() || text_bytes.is_some() || rates.is_some()) {
+        let problem = "`cores`, `text_bytes` and `rates` need `nodes`";
+        return Err(Error::usage(problem).with_help("give the number of machines")).or_raise(py);
+    }
     let work = move |watcher: &Watcher| {
         let read = ReadRecipe::read(path.as_deref(), json.as_ref(), overrides.as_ref(), watcher)?;
         let (recipe, plan) = (limits.limited(&read.recipe), limits.plan(&read.recipe)?);
         let preview = preview(&plan, &context(&plan, watcher))?;
-        Ok(plan_as_json(&recipe, &plan, &preview).to_string())
+        let mut result = plan_as_json(&recipe, &plan, &preview);
+        if let Some(nodes) = nodes {
+            let cores = cores.map_or(u64::try_from(plan.threads).unwrap_or(u64::MAX), NonZeroU64::get);
+            let cluster = Cluster { nodes: nodes.get(), cores };
+            let estimate = estimated(&plan, &preview, &WantedCluster { cluster, text_bytes, rates })?;
+            result["cluster"] = serde_json::to_value(estimate)
+                .map_err(|cause| Error::failed(format!("the estimate is no JSON: {cause}")))?;
+        }
+        Ok(result.to_string())
     };
     jobs::run(py, Some(limits.threads), progress, |_, _| Ok(()), work)
 }

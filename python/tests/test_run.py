@@ -241,3 +241,20 @@ def test_a_forked_process_holds_its_output_itself(tmp_path: Path) -> None:
     assert holder["id"] == child
     longer["source"]["uri"] = "demo:verse?lines=500"
     assert tokenmill.run(longer, force=True)["rows"] == 500
+
+
+def test_a_plan_for_several_machines_has_times_and_assumptions(tmp_path: Path) -> None:
+    planned = tokenmill.plan(recipe(tmp_path / "out"), nodes=64, cores=16, text_bytes="10TB")["cluster"]
+    assert (planned["nodes"], planned["cores"], planned["counted_bytes"]) == (64, 16, 10**13)
+    for estimate in planned["estimates"]:
+        assert all(estimate[step] > 0 for step in ("count_s", "merge_s", "train_s", "encode_s"))
+    assert planned["assumptions"]
+    tokenmill.run(recipe(tmp_path / "out"), threads=1)
+    (own,) = tokenmill.plan(recipe(tmp_path / "out"), nodes=1, cores=1, rates=tmp_path / "out")["cluster"]["estimates"]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    took = {stage["name"]: stage["seconds"] for stage in report["stages"]}
+    assert own["count_s"] == pytest.approx(took["count"])
+    assert own["encode_s"] == pytest.approx(took["encode"])
+    assert "cluster" not in tokenmill.plan(recipe(tmp_path / "out"))
+    with pytest.raises(errors.UsageError, match="need `nodes`"):
+        tokenmill.plan(recipe(tmp_path / "out"), cores=2)

@@ -8,6 +8,7 @@
 //! A flag that is also a key of recipes has no default value here: it is `None`, empty or `false` if it is not given.
 //! The defaults are in the stages, so that a recipe without a key and a command without a flag mean the same.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -235,12 +236,34 @@ pub(super) struct RunArgs {
 /// Arguments of `plan`. There is no `--force`, because nothing is written.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
-  tokenmill plan recipe.toml")]
+Examples:
+  tokenmill plan recipe.toml
+  tokenmill plan recipe.toml --nodes 64 --cores 16 --text-bytes 10TB")]
 pub(super) struct PlanArgs {
     /// The recipe
     #[arg(value_name = "RECIPE.toml")]
     pub(super) recipe: String,
+    /// Where the job is to run.
+    #[command(flatten)]
+    pub(super) cluster: ClusterFlags,
+}
+
+/// For `plan`: machines for which the time of the job is estimated.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Several machines")]
+pub(super) struct ClusterFlags {
+    /// Estimate the time on this many machines, from measured rates
+    #[arg(long, value_name = "NUMBER", value_parser = |text: &str| number_up_to(text, 1_000_000))]
+    pub(super) nodes: Option<u64>,
+    /// Cores of each machine [default: those of this one]
+    #[arg(long, value_name = "NUMBER", requires = "nodes", value_parser = |text: &str| number_up_to(text, 10_000))]
+    pub(super) cores: Option<u64>,
+    /// Take this size for that of all text, which the files may not declare
+    #[arg(long, value_name = "SIZE", requires = "nodes")]
+    pub(super) text_bytes: Option<ByteCount>,
+    /// Take the rates from the report.json in this output folder of an earlier run
+    #[arg(long, value_name = "DIR", requires = "nodes")]
+    pub(super) rates: Option<PathBuf>,
 }
 
 /// Arguments of `train`. They become a recipe without `[encode]`.
@@ -334,14 +357,21 @@ Examples:
       -o sum.parquet")]
 pub(super) struct MergeCountsArgs {
     /// Counts files of the same split, boundary and special tokens
+    ///
+    /// They may be given as files, folders or globs. Another program may have
+    /// written them: Parquet with the columns pretoken and count. Then --split
+    /// names the split of their pre-tokens.
     #[arg(required = true, value_name = "COUNTS")]
     pub(super) files: Vec<String>,
     /// The file for the sum
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(super) output: String,
-    /// The factor for the counts of a file; give one for each file [default: 1]
+    /// The factor for the counts of a file; give one for each COUNTS [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(super) weight: Vec<Weight>,
+    /// How the text behind the files of another program was divided.
+    #[command(flatten)]
+    pub(super) pretokens: PretokenFlags,
 }
 
 /// Arguments of `merge`. The order of the folders has no meaning.
@@ -726,16 +756,20 @@ const NOT_OF_COUNTS: [&str; 16] = [
     "max_bytes",
 ];
 
-/// What `train` learns from: inputs to count, or files that `count` wrote. Exactly one of the two lists is not empty.
+/// What `train` learns from: inputs to count, or counts files. Exactly one of the two lists is not empty.
 #[derive(Args, Debug)]
 pub(super) struct TrainInput {
     /// Files, folders, globs, hf://…, https://…, demo:verse, or -
     #[arg(required_unless_present = "from_counts", value_name = "INPUT", long_help = inputs_help!("The input"))]
     pub(super) inputs: Vec<String>,
-    /// Learn from files that `count` wrote, instead of from an input; a weight may follow each
+    /// Learn from counts, instead of from an input; a weight may follow each
+    ///
+    /// They are files that `count` wrote, or folders or globs of them. Another
+    /// program may have written them: Parquet with the columns pretoken and
+    /// count. Then --split names the split of their pre-tokens.
     #[arg(
         long,
-        value_name = "COUNTS.parquet[=DECIMAL]",
+        value_name = "COUNTS[=DECIMAL]",
         num_args = 1..,
         conflicts_with_all = NOT_OF_COUNTS, hide_short_help = true)]
     pub(super) from_counts: Vec<CountsArgument>,

@@ -6,7 +6,9 @@
 
 use std::path::Path;
 
+use tokenmill::Error;
 use tokenmill::base::int::{Count, to_u64, with_unit};
+use tokenmill::count::CountsInfo;
 use tokenmill::run::recipe::{
     Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
     TrainKeys, WrittenSection, WrittenValue,
@@ -73,6 +75,23 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
         ..TrainKeys::default()
     });
     recipe
+}
+
+/// Returns how the text behind counts of another program was split; `None` if no flag names the split.
+///
+/// # Errors
+/// The split cannot be used, or the boundary or special tokens are given without it.
+pub(super) fn counted_elsewhere(flags: &PretokenFlags) -> Result<Option<CountsInfo>, Error> {
+    let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
+    let Some(pattern) = regex.or(flags.split.clone()) else {
+        return match flags.boundary.is_some() || !flags.special_token.is_empty() {
+            true => Err(Error::usage("`--boundary` and `--special-token` need `--split`").with_help(
+                "name the split of the counts that another program wrote, or leave the flags out",
+            )),
+            false => Ok(None),
+        };
+    };
+    CountsInfo::of_split(pattern, flags.boundary.unwrap_or_default(), &flags.special_token).map(Some)
 }
 
 /// Marks a value as given by a flag. `None` stays `None`, which is an unset key.

@@ -5,17 +5,18 @@
 //! one JSON object on standard output with `--json`, and as messages on standard error.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tokenmill::Error;
 use tokenmill::base::int::{ByteCount, to_u64};
 use tokenmill::count::WrittenSum;
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
+use tokenmill::run::recipe::CountsKeys;
 use tokenmill::run::{
-    DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan, SourcePreview,
-    complete_from_counts, complete_from_tokenizer, count_only, job, preview_counting, preview_training,
-    recipe, train_only,
+    Cluster, DiskNeed, ExistingOutput, JobOptions, Outcome, Plan, Preview, Recipe, SmallerPlan,
+    SourcePreview, complete_from_counts, complete_from_tokenizer, count_only, job, preview_counting,
+    preview_training, recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
 use tokenmill::sink::{MergedShards, Packing, merge_shards};
@@ -23,6 +24,7 @@ use tokenmill::source::without_secrets;
 use tokenmill::split::SplitPattern;
 
 use super::args::{CountArgs, EncodeArgs, MergeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
+use super::cluster::{WantedCluster, estimated};
 use super::failure::Failure;
 use super::flags;
 use super::push::push_planned;
@@ -63,7 +65,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
         return print_recipe(recipe, session);
     }
     if !recipe.counts.is_empty() {
-        complete_from_counts(&mut recipe)?;
+        complete_from_counts(&mut recipe, &session.progress())?;
     }
     if let Some(name) = &recipe.extend {
         recipe.extend_at = Some(tokenizer(name, &session.progress())?);
@@ -291,24 +293,26 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
 /// # Errors
 /// Weights are given, but not one for each file; or those of [`run::merge_counts`](tokenmill::run::merge_counts).
 pub(super) fn merge_counts(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let paths = args.files.iter().map(PathBuf::from);
-    let files: Vec<(PathBuf, Weight)> = match args.weight.len() {
-        0 => paths.map(|path| (path, Weight::ONE)).collect(),
-        given if given == args.files.len() => paths.zip(args.weight.iter().copied()).collect(),
+    let file = |(path, weight): (&String, Weight)| CountsKeys { path: path.clone(), weight };
+    let files: Vec<CountsKeys> = match args.weight.len() {
+        0 => args.files.iter().map(|path| file((path, Weight::ONE))).collect(),
+        given if given == args.files.len() => {
+            args.files.iter().zip(args.weight.iter().copied()).map(file).collect()
+        }
         given => {
             return Err(Error::usage(flags::weights_given(given, args.files.len(), "file"))
                 .with_help("give one for each file, in the same order, or none")
                 .into());
         }
     };
-    let sum =
-        tokenmill::run::merge_counts(&files, Path::new(&args.output), session.memory(), &session.progress())?;
+    let (out, foreign) = (Path::new(&args.output), flags::counted_elsewhere(&args.pretokens)?);
+    let sum = tokenmill::run::merge_counts(&files, out, foreign, session.memory(), &session.progress())?;
     if session.json() {
         session.print_json(&sum_as_json(&args.output, &sum))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
     let distinct = with_unit(sum.pretokens, "distinct pre-token");
-    let files = with_unit(to_u64(files.len()), "file");
+    let files = with_unit(sum.files, "file");
     session.say(&format!("{distinct} of {files}{order}; wrote {}", args.output));
     Ok(Done::Whole)
 }
@@ -368,11 +372,28 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
     let recipe = session.limited(recipe);
     let plan = session.plan(recipe.clone())?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
+    let cluster = args.cluster.nodes.map(|nodes| {
+        let cores = args.cluster.cores.unwrap_or(to_u64(plan.threads));
+        let wanted = WantedCluster {
+            cluster: Cluster { nodes, cores },
+            text_bytes: args.cluster.text_bytes,
+            rates: args.cluster.rates.clone(),
+        };
+        estimated(&plan, &preview, &wanted)
+    });
+    let cluster = cluster.transpose()?;
     session.print_result(
-        || plan_as_json(&recipe, &plan, &preview),
+        || {
+            let mut json = plan_as_json(&recipe, &plan, &preview);
+            if let Some(estimate) = &cluster {
+                json["cluster"] = json!(estimate);
+            }
+            json
+        },
         |out| {
             write_preview(out, &plan, &preview)?;
-            write_commands(out, &flags::commands(&recipe, &plan))
+            write_commands(out, &flags::commands(&recipe, &plan))?;
+            cluster.iter().try_for_each(|estimate| estimate.write(out))
         },
     )?;
     Ok(Done::Whole)

@@ -20,6 +20,7 @@ mod flags;
 mod progress;
 mod failure;
 mod session;
+mod cluster;
 mod jobs;
 mod inspect;
 mod convert;
@@ -40,6 +41,8 @@ use session::{Done, Session, print_as_is, printing};
 use terminal::{Interrupt, LogFormat, Style, choose_colours, escape_controls, log_object};
 use tokenmill::split::Instructions;
 
+#[doc(hidden)]
+pub use cluster::{WantedCluster, estimated};
 #[doc(hidden)]
 pub use environment::system_environment;
 #[doc(hidden)]

@@ -41,13 +41,13 @@ use crate::error::catch_panic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{check_index, check_pages};
-use crate::split::SplitPattern;
+use crate::split::{SplitPattern, splitter};
 use crate::{FORMAT_VERSION, VERSION};
 
 /// The name of the first column: the bytes of each pre-token.
-const PRETOKEN: &str = "pretoken";
+pub(super) const PRETOKEN: &str = "pretoken";
 /// The name of the second column: the count of each pre-token.
-const COUNT: &str = "count";
+pub(super) const COUNT: &str = "count";
 /// The name of the third column, which only a file in order of first appearance has.
 const FIRST: &str = "first";
 /// The metadata key of the [`CountsInfo`], as JSON.
@@ -71,6 +71,32 @@ pub struct CountsInfo {
     pub ordered: bool,
     /// Version of the program that counted.
     pub tool_version: String,
+}
+
+impl CountsInfo {
+    /// Describes counts that another program made, of which nothing else is known.
+    ///
+    /// # Errors
+    /// The split cannot be used, or is none ([`ErrorKind::Usage`]).
+    ///
+    /// ```
+    /// use tokenmill::count::{Boundary, CountsInfo};
+    ///
+    /// let info = CountsInfo::of_split("gpt2".parse()?, Boundary::Document, &[])?;
+    /// assert!(!info.ordered);
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
+    pub fn of_split(
+        pattern: SplitPattern,
+        boundary: Boundary,
+        special_tokens: &[String],
+    ) -> Result<CountsInfo> {
+        if pattern == SplitPattern::None {
+            return Err(Error::usage("counts need a split").with_help("name the split of the pre-tokens"));
+        }
+        splitter(&pattern)?;
+        Ok(CountsInfo { pattern, boundary, special_tokens: special_tokens.to_vec(), ..CountsInfo::default() })
+    }
 }
 
 impl Default for CountsInfo {
@@ -149,6 +175,19 @@ pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
     CountsReader::open(path).map(|reader| reader.info)
 }
 
+/// Reads the metadata of a counts file; `None` if it is a Parquet file without it, as other programs write them.
+///
+/// # Errors
+/// The file cannot be read, is not Parquet, or is a damaged counts file.
+pub(crate) fn read_counts_info_if_ours(path: &Path) -> Result<Option<CountsInfo>> {
+    let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+    let is_ours = decoded(path, || {
+        let builder = builder(&file).map_err(|cause| parquet_error(path, cause))?;
+        Ok(value(builder.metadata().file_metadata().key_value_metadata(), INFO_KEY).is_some())
+    })?;
+    if is_ours { read_counts_info(path).map(Some) } else { Ok(None) }
+}
+
 /// Returns the number of distinct pre-tokens in a counts file, as its index declares it. The counts are not read.
 ///
 /// # Errors
@@ -200,7 +239,7 @@ impl Checksum {
 }
 
 /// Rows per batch.
-const ROWS_PER_READ: usize = 1 << 13;
+pub(super) const ROWS_PER_READ: usize = 1 << 13;
 
 /// Reads and checks a counts file, pre-token by pre-token. A damaged or foreign file is an error, never a wrong
 /// count. One thing is not checked: whether a file in order of first appearance has equal pre-tokens.
@@ -256,14 +295,7 @@ impl CountsReader {
     /// # Errors
     /// The file cannot be read, or is not a counts file.
     pub(super) fn open(path: &Path) -> Result<CountsReader> {
-        let file = File::open(path).map_err(|cause| {
-            let error = Error::io("open", path, cause);
-            match path.to_string_lossy().contains(['*', '?', '[']) {
-                true => error
-                    .with_help("leave out the quotes, so that the shell expands the pattern to file names"),
-                false => error,
-            }
-        })?;
+        let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
         decoded(path, || CountsReader::begin(&file, path))
     }
 
@@ -397,7 +429,7 @@ impl PretokenReader for CountsReader {
 }
 
 /// Reads the index of the file, after checking the sizes that the index and the page headers declare.
-fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+pub(super) fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
     check_index(file)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file.try_clone()?)?;
     let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
@@ -428,7 +460,9 @@ fn with_long_offsets(
 /// not read.
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, INFO_KEY) else {
-        return Err(not_counts(path, "it lacks the metadata of a counts file"));
+        return Err(not_counts(path, "it lacks the metadata of a counts file").with_help(
+            "give a file that `tokenmill count` wrote, or name the split of the counts if another program wrote them",
+        ));
     };
     let wrong = |cause| {
         let problem = format!("{}: the value of its metadata key {INFO_KEY} is invalid", path.display());
@@ -444,13 +478,13 @@ fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> 
 }
 
 /// Calls the Parquet reader, which panics on some malformed files, and returns a panic as an error.
-fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic(decode).unwrap_or_else(|panic| Err(parquet_error(path, ParquetError::General(panic))))
 }
 
 /// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
 /// An unexpected end of the file counts as damage.
-fn parquet_error(path: &Path, cause: ParquetError) -> Error {
+pub(super) fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     let fault = |cause| {
         Error::caused(ErrorKind::Failed, format!("{} is damaged or not Parquet", path.display()), cause)
             .with_help(COUNT_AGAIN)
@@ -675,7 +709,7 @@ fn damaged(path: &Path, problem: impl Display) -> Error {
 }
 
 /// Returns the error of a Parquet file of another kind.
-fn not_counts(path: &Path, problem: &str) -> Error {
+pub(super) fn not_counts(path: &Path, problem: &str) -> Error {
     Error::failed(format!("{} is not a counts file: {problem}", path.display()))
         .with_help("give a file that `tokenmill count` wrote")
 }

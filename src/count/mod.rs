@@ -5,9 +5,10 @@
 //!
 //! Counting works in these steps: `documents` divides the corpus into chunks at safe split points, each thread of
 //! `shard` counts into a hash `table`, and `fold` sums the tables. With a limit of memory, `spill` writes full tables
-//! to disk as sorted runs, and merges these. `counts_file` stores the result, and `sum` adds such files.
+//! to disk as sorted runs, and merges these. `counts_file` stores the result, `foreign` reads counts of other programs,
+//! and `sum` adds such files.
 //!
-//! `documents`, `shard`, `spill`, `counts_file` and `sum` read and write data; the other files need only bytes.
+//! `documents`, `shard`, `spill`, `counts_file`, `foreign` and `sum` read and write data; the other files need only bytes.
 //!
 //! ```
 //! use tokenmill::count::{CountConfig, count_pretokens};
@@ -37,6 +38,8 @@ mod shard;
 #[cfg(feature = "data")]
 mod counts_file;
 #[cfg(feature = "data")]
+mod foreign;
+#[cfg(feature = "data")]
 mod input_shards;
 #[cfg(feature = "data")]
 mod sum;
@@ -55,6 +58,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::split::SpecialFinder;
 
 #[cfg(feature = "data")]
+pub(crate) use counts_file::read_counts_info_if_ours;
+#[cfg(feature = "data")]
 pub use counts_file::{
     CountsFile, CountsInfo, INFO_KEY as COUNTS_INFO_KEY, read_counts, read_counts_info, read_counts_len,
     write_counts,
@@ -70,7 +75,7 @@ pub use shard::{count_pretokens, count_spilling};
 #[cfg(feature = "data")]
 pub use spill::{SpillableCounts, WrittenCounts};
 #[cfg(feature = "data")]
-pub use sum::{WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
+pub use sum::{SumConfig, WeightedFile, WrittenSum, check_same_settings, sum_counts, write_sum};
 
 /// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -233,6 +233,15 @@ pub(super) fn sum_of_counts(pretoken: &[u8], one: Count, other: Count) -> Result
     one.checked_add(other).ok_or_else(|| overflow(pretoken))
 }
 
+/// Returns a count times a weight.
+///
+/// # Errors
+/// The product exceeds 2⁶⁴ − 1. The error names the pre-token.
+#[cfg(feature = "data")]
+pub(super) fn multiplied(pretoken: &[u8], count: Count, weight: u64) -> Result<Count> {
+    count.checked_mul(weight).ok_or_else(|| overflow(pretoken))
+}
+
 /// Reads pre-tokens one after another.
 pub(super) trait PretokenReader {
     /// Reads the next pre-token. Returns `false` at the end.

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fmt, fs, io, vec};
 
 use super::counts_file::CountsWriter;
 use super::facts::FactCollector;
@@ -434,21 +434,31 @@ pub(super) enum RunOrder {
 /// # Errors
 /// Those of [`merge`], or a merged group cannot be written.
 pub(super) fn merge_runs(
-    mut runs: Vec<SpillFile>,
+    runs: Vec<SpillFile>,
     order: RunOrder,
     (memory, spill_folder): (usize, &Path),
     observer: &dyn Observer,
     take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
-    let at_once = (memory / MIN_READ_BUFFER).max(MIN_RUNS_AT_ONCE);
-    loop {
-        let run_count: usize = runs.iter().map(SpillFile::len).sum();
-        let each = (memory / run_count.clamp(1, at_once)).clamp(MIN_READ_BUFFER, MAX_READ_BUFFER);
-        let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
-        if run_count <= at_once {
-            return merge(readers, order, observer, take);
-        }
+    let runs = few_runs(runs, order, (memory, spill_folder), observer)?;
+    merge(readers(&runs, memory), order, observer, take)
+}
+
+/// Merges groups of sorted runs to files in `spill_folder`, until the runs are few enough to be merged at a time within
+/// the memory.
+///
+/// # Errors
+/// Those of [`merge`], or a merged group cannot be written.
+pub(super) fn few_runs(
+    mut runs: Vec<SpillFile>,
+    order: RunOrder,
+    (memory, spill_folder): (usize, &Path),
+    observer: &dyn Observer,
+) -> Result<Vec<SpillFile>> {
+    let at_once = runs_at_once(memory);
+    while runs.iter().map(SpillFile::len).sum::<usize>() > at_once {
         let mut sums = SpillFile::create(spill_folder)?;
+        let mut readers = readers(&runs, memory).peekable();
         while readers.peek().is_some() {
             sums.write_with(|run| {
                 let group = readers.by_ref().take(at_once);
@@ -457,6 +467,52 @@ pub(super) fn merge_runs(
         }
         drop(readers);
         runs = vec![sums];
+    }
+    Ok(runs)
+}
+
+/// Returns how many runs are merged at a time within the memory.
+fn runs_at_once(memory: usize) -> usize {
+    (memory / MIN_READ_BUFFER).max(MIN_RUNS_AT_ONCE)
+}
+
+/// Returns readers of all runs, of which as many as [`few_runs`] leaves share the memory.
+pub(super) fn readers(runs: &[SpillFile], memory: usize) -> impl Iterator<Item = RunReader<'_>> {
+    let run_count: usize = runs.iter().map(SpillFile::len).sum();
+    let each = memory / run_count.clamp(1, runs_at_once(memory));
+    runs.iter().flat_map(move |runs| runs.readers(each.clamp(MIN_READ_BUFFER, MAX_READ_BUFFER)))
+}
+
+/// Bytes that [`Sorted`] takes for each pre-token in addition to its own bytes, including 8 for the sorted index.
+pub(super) const BYTES_EACH_SORTED: u64 = BYTES_EACH + 8;
+
+/// Reads pre-tokens from memory, sorted by bytes.
+pub(super) struct Sorted {
+    /// All pre-tokens, in their own order.
+    pretokens: PretokenCounts,
+    /// The indexes of the remaining pre-tokens, in order.
+    rest: vec::IntoIter<usize>,
+    /// The index of the current pre-token.
+    index: usize,
+}
+
+impl Sorted {
+    /// Sorts the pre-tokens.
+    pub(super) fn new(pretokens: PretokenCounts) -> Sorted {
+        Sorted { rest: pretokens.by_bytes().into_iter(), pretokens, index: 0 }
+    }
+}
+
+impl PretokenReader for Sorted {
+    fn advance(&mut self) -> Result<bool> {
+        let next = self.rest.next();
+        self.index = next.unwrap_or(self.index);
+        Ok(next.is_some())
+    }
+
+    /// The first position is the index in the list.
+    fn current(&self) -> (&[u8], Count, u64) {
+        (self.pretokens.pretoken(self.index), self.pretokens.counts[self.index], to_u64(self.index))
     }
 }
 

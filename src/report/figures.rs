@@ -275,13 +275,17 @@ pub struct StageCost {
     pub bytes_per_s: f64,
     /// Peak memory of the process in bytes when the stage ended; `None` if the system does not report it.
     pub peak_memory_bytes: Option<u64>,
+    /// Number of threads that it could use; `None` in reports of earlier versions.
+    #[serde(default)]
+    pub threads: Option<u64>,
 }
 
 impl StageCost {
-    /// The cost of a stage. Computes the rate, which is 0 if the stage took no measurable time.
+    /// The cost of a stage, without its threads. Computes the rate, which is 0 if the stage took no measurable time.
     pub fn new(name: &str, seconds: f64, text_bytes: u64, peak_memory_bytes: Option<u64>) -> StageCost {
         let bytes_per_s = if seconds > 0.0 { crate::base::int::to_f64(text_bytes) / seconds } else { 0.0 };
-        StageCost { name: name.to_owned(), seconds, text_bytes, bytes_per_s, peak_memory_bytes }
+        let threads = None;
+        StageCost { name: name.to_owned(), seconds, text_bytes, bytes_per_s, peak_memory_bytes, threads }
     }
 }
 

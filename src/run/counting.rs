@@ -13,21 +13,22 @@ use serde_json::{Value, json};
 use super::checks::check_outside;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::{Plan, TrainPlan};
-use super::recipe::{FixedSettings, Given, Mistake, Origin, Recipe};
+use super::recipe::{CountsKeys, FixedSettings, Given, Mistake, Origin, Recipe};
 use super::resources::{memory_of_sum, memory_of_tables};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
     CorpusCounts, CorpusFacts, CountConfig, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
-    SpillableCounts, WeightedFile, WrittenCounts, WrittenSum, check_same_settings, count_characters,
-    count_spilling, count_whole_documents, read_counts_info, sum_counts, write_sum,
+    SpillableCounts, SumConfig, WeightedFile, WrittenCounts, WrittenSum, check_same_settings,
+    count_characters, count_spilling, count_whole_documents, read_counts_info, read_counts_info_if_ours,
+    sum_counts, write_sum,
 };
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::sink::Journal;
-use crate::source::{Documents, OpenContext, shown_uri};
+use crate::source::{Documents, OpenContext, parquet_files, shown_uri};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::TieBreak;
 use crate::{FORMAT_VERSION, VERSION};
@@ -170,6 +171,10 @@ pub fn counted_units(info: &CountsInfo) -> Vec<CountedUnit> {
 
 /// Adds the units that a counts file describes in `sources`.
 fn add_counted_units(sources: &Value, units: &mut Vec<CountedUnit>) {
+    if let Some(path) = sources["foreign"].as_str() {
+        let content = Some(json!(["foreign", path]).to_string());
+        return units.push(CountedUnit { name: path.to_owned(), content });
+    }
     if let Some(summed) = sources["summed"].as_array() {
         return summed.iter().for_each(|part| add_counted_units(&part["counted"], units));
     }
@@ -191,6 +196,11 @@ fn add_counted_units(sources: &Value, units: &mut Vec<CountedUnit>) {
     }
 }
 
+/// Describes a counts file of another program, which does not say what was counted.
+fn foreign(path: &Path) -> Value {
+    json!({ "foreign": path })
+}
+
 /// Notes the first text that was counted into several of these files: a sum has its counts several times.
 ///
 /// # Errors
@@ -198,7 +208,9 @@ fn add_counted_units(sources: &Value, units: &mut Vec<CountedUnit>) {
 fn note_text_counted_twice(paths: &[PathBuf], observer: &dyn Observer) -> Result<()> {
     let mut owners: HashMap<String, usize> = HashMap::new();
     for (number, path) in paths.iter().enumerate() {
-        for CountedUnit { name, content } in counted_units(&read_counts_info(path)?) {
+        let info = read_counts_info_if_ours(path)?;
+        let info = info.unwrap_or_else(|| CountsInfo { sources: foreign(path), ..CountsInfo::default() });
+        for CountedUnit { name, content } in counted_units(&info) {
             let Some(content) = content else { continue };
             let first = *owners.entry(content).or_insert(number);
             if first != number {
@@ -224,12 +236,15 @@ pub(super) fn check_output(path: &Path) -> Result<()> {
     atomic_file::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
 }
 
-/// Sums counts files into one, which is written completely or not at all. The counts of each file are multiplied by
-/// its weight: the smallest whole numbers in the ratio of the weights. The observer gets a note if two files have
+/// Sums [counts files](counts_files) into one, which is written completely or not at all. Their counts are multiplied by
+/// their weights: the smallest whole numbers in the ratio of the weights. The observer gets a note if two files have
 /// counted the same text.
 ///
+/// `foreign` says how the text behind the files of other programs was split: see [`sum_counts`].
+///
 /// **Memory:** nothing is held if all files are in byte order of their pre-tokens. Otherwise the sum, and a file that
-/// is added to it, are held within `memory`.
+/// is added to it, are held within `memory`. Rows of other programs that exceed it are written to unnamed files in the
+/// folder of `out`.
 ///
 /// # Errors
 /// - A file cannot be read, or was counted with other settings than the first.
@@ -237,28 +252,73 @@ pub(super) fn check_output(path: &Path) -> Result<()> {
 /// - Memory does not suffice.
 /// - The sum cannot be written, or `out` is one of the files, or exists and is not a counts file.
 pub fn merge_counts(
-    files: &[(PathBuf, Weight)],
+    files: &[CountsKeys],
     out: &Path,
+    foreign: Option<CountsInfo>,
     memory: ByteCount,
     observer: &dyn Observer,
 ) -> Result<WrittenSum> {
     check_output(out)?;
-    check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
-    let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
+    let files =
+        counts_files(files, observer)?.into_iter().map(|file| (PathBuf::from(file.path), file.weight));
+    let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.unzip();
+    check_not_among(&paths, out)?;
+    if let Some(given) = &foreign {
+        for path in &paths {
+            let Some(info) = read_counts_info_if_ours(path)? else { continue };
+            check_same_settings(given, Path::new("counts of the given split"), &info, path)?;
+        }
+    }
     note_text_counted_twice(&paths, observer)?;
     let files = weighted(&paths, &scale_weights(&weights));
     // Half for the sum, half for the file that is added to it.
-    let limit = ByteCount(memory.0 / 2);
-    atomic_file::publish(out, |file| write_sum(&files, file, out, limit, observer))
+    let table_bytes = ByteCount(memory.0 / 2);
+    let limit = MemoryLimit { table_bytes, spill_folder: crate::base::folder_of(out).to_owned() };
+    let config = SumConfig { foreign, limit };
+    atomic_file::publish(out, |file| write_sum(&files, file, out, &config, observer))
+}
+
+/// Reads the counts of these files, folders and patterns into memory, summed: see [`sum_counts`].
+///
+/// # Errors
+/// Those of [`counts_files`] and [`sum_counts`].
+pub fn read_counts_files(
+    names: &[PathBuf],
+    config: &SumConfig,
+    observer: &dyn Observer,
+) -> Result<CountsFile> {
+    let key = |name: &PathBuf| CountsKeys { path: name.display().to_string(), weight: Weight::ONE };
+    let named: Vec<CountsKeys> = names.iter().map(key).collect();
+    let paths: Vec<PathBuf> =
+        counts_files(&named, observer)?.into_iter().map(|file| PathBuf::from(file.path)).collect();
+    note_text_counted_twice(&paths, observer)?;
+    sum_counts(&weighted(&paths, &vec![1; paths.len()]), config, observer)
+}
+
+/// Returns the counts files of these files, folders and patterns, each with the weight that its folder or pattern has.
+/// In a folder, files whose names begin with `_` or `.` do not count.
+///
+/// # Errors
+/// A file does not exist, a folder cannot be read or has no Parquet files, or a pattern matches nothing.
+pub fn counts_files(named: &[CountsKeys], observer: &dyn Observer) -> Result<Vec<CountsKeys>> {
+    let (mut files, mut notes) = (Vec::new(), Vec::new());
+    for CountsKeys { path, weight } in named {
+        let found = parquet_files(path, &mut notes)?;
+        files.extend(
+            found.iter().map(|path| CountsKeys { path: path.display().to_string(), weight: *weight }),
+        );
+    }
+    notes.iter().for_each(|note| observer.noted(note));
+    Ok(files)
 }
 
 /// Checks that the sum would not replace one of its own inputs: the next run would give another sum.
 ///
 /// # Errors
 /// An input has the path of the sum ([`ErrorKind::Usage`]).
-fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<()> {
+fn check_not_among(files: &[PathBuf], out: &Path) -> Result<()> {
     let Ok(place) = out.canonicalize() else { return Ok(()) };
-    match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
+    match files.iter().find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
         Some(path) => {
             let problem = format!("the sum would replace {}, which is one of its inputs", path.display());
             Err(Error::usage(problem).with_help("name another file for the sum"))
@@ -268,41 +328,81 @@ fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) ->
 }
 
 /// Completes a recipe that trains from counts files with the settings recorded in them: pattern, boundary and special
-/// tokens. If the recipe contradicts them, mistakes are added to it.
+/// tokens. If the recipe contradicts them, mistakes are added to it. Folders and patterns become [the files in
+/// them](counts_files).
+///
+/// Files of other programs have no such settings. If no file has, the recipe must name the split, or a mistake is added.
 ///
 /// # Errors
 /// A file cannot be read, or was counted with other settings than the first.
-pub fn complete_from_counts(recipe: &mut Recipe) -> Result<()> {
-    let paths: Vec<PathBuf> = recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect();
-    let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
-    check_all_same(&paths, &infos)?;
-    let names = paths.iter().map(|path| path.display().to_string());
-    complete(recipe, &names.zip(&infos).collect::<Vec<_>>());
+pub fn complete_from_counts(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
+    recipe.counts = counts_files(&recipe.counts, observer)?;
+    let (mut ours, mut foreign) = (Vec::new(), Vec::new());
+    for CountsKeys { path, .. } in &recipe.counts {
+        match read_counts_info_if_ours(Path::new(path))? {
+            Some(info) => ours.push((path.clone(), info)),
+            None => foreign.push(path.clone()),
+        }
+    }
+    if let Some((first, first_info)) = ours.first() {
+        for (path, info) in &ours {
+            check_same_settings(first_info, Path::new(first), info, Path::new(path))?;
+        }
+        complete(recipe, first, first_info);
+    } else if let Some(path) = foreign.first() {
+        require_split(recipe, path);
+    }
+    let unordered =
+        ours.iter().filter(|(_, info)| !info.ordered).map(|(path, _)| path).chain(&foreign).next();
+    if let Some(path) = unordered {
+        refuse_order(recipe, path);
+    }
     Ok(())
+}
+
+/// Adds a mistake to a recipe that does not name the split of counts from another program.
+fn require_split(recipe: &mut Recipe, path: &str) {
+    let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref());
+    let name = recipe.origin.name("split");
+    let (span, problem) = match split {
+        None => (None, format!("{name} is missing: {path} does not say how its text was split")),
+        Some(Given { value: SplitPattern::None, span }) => {
+            (span.clone(), format!("{name} cannot be none: {path} has the counts of pre-tokens"))
+        }
+        Some(_) => return,
+    };
+    let help = "name the split of the pre-tokens, and the boundary and the special tokens if they are not the usual ones";
+    recipe
+        .mistakes
+        .push(Mistake { help: Some(help.to_owned()), ..Mistake::new(Some("split"), span, problem) });
 }
 
 /// Does the same as [`complete_from_counts`] for counts that the program holds, of which `info` is the metadata.
 pub fn complete_from_counts_in_memory(recipe: &mut Recipe, info: &CountsInfo) {
-    complete(recipe, &[("the counts".to_owned(), info)]);
+    const NAME: &str = "the counts";
+    complete(recipe, NAME, info);
+    if !info.ordered {
+        refuse_order(recipe, NAME);
+    }
 }
 
-/// Completes a recipe with the settings of counts, which all have the same. Each has a name for messages.
-fn complete(recipe: &mut Recipe, counts: &[(String, &CountsInfo)]) {
-    let Some((first, info)) = counts.first() else { return };
+/// Completes a recipe with the settings of counts. `name` is for messages.
+fn complete(recipe: &mut Recipe, name: &str, info: &CountsInfo) {
     let fixed = FixedSettings {
-        by: first,
+        by: name,
         split: &info.pattern,
         boundary: Some(info.boundary),
         specials: &info.special_tokens,
         specials_at: None,
     };
     fixed.complete(recipe);
+}
+
+/// Adds a mistake to a recipe with the tie rule `first`, because the counts of this name are in no such order.
+fn refuse_order(recipe: &mut Recipe, unordered: &str) {
     let tie_break = recipe.train.as_ref().and_then(|keys| keys.tie_break.as_ref());
-    if let (Some(Given { value: TieBreak::First, span }), Some(unordered)) =
-        (tie_break, counts.iter().find(|(_, info)| !info.ordered))
-    {
+    if let Some(Given { value: TieBreak::First, span }) = tie_break {
         let name = recipe.origin.name("tie_break");
-        let unordered = &unordered.0;
         let problem =
             format!("{name} first needs the order of the pre-tokens, which {unordered} does not have");
         let help = match recipe.origin {
@@ -316,14 +416,6 @@ fn complete(recipe: &mut Recipe, counts: &[(String, &CountsInfo)]) {
             ..Mistake::new(Some("tie_break"), span.clone(), problem)
         });
     }
-}
-
-/// Checks that all files were counted with the settings of the first.
-///
-/// # Errors
-/// The pattern, the boundary or the special tokens of a file differ.
-fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
-    paths.iter().zip(infos).try_for_each(|(path, info)| check_same_settings(&infos[0], &paths[0], info, path))
 }
 
 /// Pairs each counts file with its weight. Both lists have the same length.
@@ -353,8 +445,10 @@ impl Counting<'_> {
     pub(super) fn read_files(&self) -> Result<CorpusCounts> {
         let (plan, train) = (self.plan, self.train);
         note_text_counted_twice(&plan.counts, self.observer)?;
-        let limit = match plan.counts[..] {
-            [_] => memory_of_tables(plan.memory, plan.threads),
+        let limit = match &plan.counts[..] {
+            [path] if read_counts_info_if_ours(path)?.is_some() => {
+                memory_of_tables(plan.memory, plan.threads)
+            }
             _ => memory_of_sum(plan),
         };
         let CountsFile { pretokens, info } = self.sum(&weighted(&plan.counts, &plan.weights), limit)?;
@@ -372,9 +466,10 @@ impl Counting<'_> {
     ///
     /// # Errors
     /// A file cannot be read, or the sum does not fit the memory.
-    fn sum(&self, files: &[WeightedFile], limit: ByteCount) -> Result<CountsFile> {
+    fn sum(&self, files: &[WeightedFile], table_bytes: ByteCount) -> Result<CountsFile> {
         self.observer.started(Stage::Count, None);
-        let sum = sum_counts(files, limit, self.observer)?;
+        let limit = MemoryLimit { table_bytes, spill_folder: self.train.output.clone() };
+        let sum = sum_counts(files, &SumConfig { foreign: Some(self.foreign_info()), limit }, self.observer)?;
         self.observer.advanced(Stage::Count, to_u64(sum.pretokens.bytes()));
         self.observer.finished(Stage::Count);
         Ok(sum)
@@ -500,6 +595,14 @@ impl Counting<'_> {
             prepare,
             limit: None,
         })
+    }
+
+    /// What is known of counts that another program wrote. Tokens that are only named for `transformers` are none that
+    /// were cut out of the text.
+    fn foreign_info(&self) -> CountsInfo {
+        let mut info = self.info(Value::Null, false);
+        info.special_tokens.truncate(self.train.specials.len() - self.train.only_named.len());
+        info
     }
 
     /// What a counts file says about its counts. `sources` describes the text.

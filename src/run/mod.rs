@@ -50,6 +50,7 @@ mod in_memory;
 mod compare;
 mod disk;
 mod preview;
+mod cluster;
 mod push;
 mod verify;
 
@@ -57,8 +58,13 @@ use super::base::int::ByteCount;
 use super::base::pools::no_threads;
 use super::error::{Error, ErrorKind, Result};
 
+pub use cluster::{
+    Cluster, ClusterCost, ClusterText, CostRates, MeasuredRate, cluster_assumptions, cluster_cost,
+};
 pub use compare::{Compared, compare};
-pub use counting::{CountSummary, CountedUnit, count_only, counted_units, merge_counts};
+pub use counting::{
+    CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,
+};
 #[doc(hidden)]
 pub use counting::{complete_from_counts, complete_from_counts_in_memory};
 pub use disk::DiskNeed;

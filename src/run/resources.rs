@@ -128,7 +128,9 @@ impl Costs {
     pub(super) fn stage<T>(&mut self, name: &str, work: impl FnOnce() -> Result<(T, u64)>) -> Result<T> {
         let start = Instant::now();
         let (result, text_bytes) = work()?;
-        self.stages.push(StageCost::new(name, start.elapsed().as_secs_f64(), text_bytes, peak_memory()));
+        let cost = StageCost::new(name, start.elapsed().as_secs_f64(), text_bytes, peak_memory());
+        let threads = Some(to_u64(rayon::current_num_threads()));
+        self.stages.push(StageCost { threads, ..cost });
         Ok(result)
     }
 

@@ -107,6 +107,31 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
     Ok(listed)
 }
 
+/// Lists the Parquet files of a path, folder or pattern in byte order. A path may have any name. In a folder and of a
+/// pattern, files whose names begin with `_` or `.` never count.
+///
+/// # Errors
+/// The path does not exist or cannot be read; nothing matches; or a file of a folder or pattern is not Parquet by its
+/// name.
+pub(crate) fn parquet_files(uri: &str, notes: &mut Vec<String>) -> Result<Vec<PathBuf>> {
+    let path = Path::new(uri);
+    let mut files = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => folder(path, None, notes)?,
+        Ok(_) => return Ok(vec![path.to_path_buf()]),
+        Err(_) if uri.contains(['*', '?', '[']) => glob_files(uri)?,
+        Err(cause) => return Err(Error::io("read", path, cause)),
+    };
+    let is_data = |path: &PathBuf| !is_hidden(&path.file_name().unwrap_or_default().to_string_lossy());
+    files.retain(is_data);
+    let other = files.iter().find(|path| by_extension(path).0 != Some(Format::Parquet));
+    let problem = match (other, files.is_empty()) {
+        (Some(other), _) => format!("{uri} has files that are not Parquet: {}", other.display()),
+        (None, true) => format!("{uri} matches no file of counts"),
+        (None, false) => return Ok(files),
+    };
+    Err(Error::usage(problem).with_help("choose the files with a pattern such as \"counts/*.parquet\""))
+}
+
 /// Creates the list from files that are already found, for example in a hub's cache: each with its path and displayed
 /// name, and with access to its bytes if it is remote.
 ///

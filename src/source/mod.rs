@@ -48,13 +48,13 @@ mod tests;
 
 pub use crate::base::secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub use crate::network::{HubSettings, Note, Patience, StoreSettings};
-pub(crate) use cast::cast;
+pub(crate) use cast::{cast, is_text, views};
 pub use documents::{
     Batch, Documents, LONGEST_DOCUMENT, collected_documents, collected_documents_named, texts, texts_from,
 };
 pub(crate) use documents::{TextBuilder, row_bytes};
 pub(crate) use error::changed;
-pub(crate) use listing::splits;
+pub(crate) use listing::{parquet_files, splits};
 pub use open::{OpenContext, open, open_without_download};
 pub use order::{in_order, in_order_from};
 pub(crate) use parquet::footer_check::{check_index, check_pages};

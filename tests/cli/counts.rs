@@ -91,13 +91,11 @@ fn text_that_counts_twice_is_told() {
     assert!(!merge(&["head.parquet", "tail.parquet"]).contains("counts twice"));
 }
 
-/// A counts file that is given as text is recognised, and a pattern in quotes gets the advice to leave them out.
+/// A counts file that is given as text is recognised.
 #[test]
 fn counts_files_in_the_wrong_place_are_named() {
     let folder = counted(&[]);
     refuses(&folder, &train("a.parquet", &[]), 2, &["this is a counts file", "--from-counts"]);
-    let merge = ["merge-counts", "*.parquet", "-o", "out"];
-    refuses(&folder, &merge, 1, &["*.parquet", "leave out the quotes"]);
     refuses(&folder, &["verify", "a.parquet"], 2, &["a.parquet is a file, not an output folder"]);
 }
 
@@ -285,4 +283,33 @@ fn a_full_disk_ends_counting_with_a_code_of_its_own() {
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("sorted runs") && said.contains("ulimit"), "{said}");
     assert_eq!(files(folder.path()).len(), 1);
+}
+
+/// `merge-counts` takes a pattern and a folder, in which hidden files and those with `_` do not count.
+#[test]
+fn folders_and_patterns_of_counts_files_are_summed() {
+    let folder = counted(&["--split", "gpt2"]);
+    fs::create_dir(folder.path().join("parts")).expect("a folder");
+    for (from, to) in [("a.parquet", "parts/part-0.parquet"), ("b.parquet", "parts/part-1.parquet")] {
+        fs::copy(folder.path().join(from), folder.path().join(to)).expect("a copy");
+    }
+    write(&folder, "parts/_SUCCESS", "");
+    write(&folder, "parts/.part-0.parquet.crc", "crc");
+    does(&folder, &["merge-counts", "a.parquet", "b.parquet", "-o", "one.parquet"]);
+    let one = tokenmill(&folder).args(["inspect", "one.parquet"]).output().expect("a run").stdout;
+    for (counts, out) in [("parts", "two.parquet"), ("parts/*.parquet", "three.parquet")] {
+        assert!(does(&folder, &["merge-counts", counts, "-o", out]).contains("of 2 files; wrote"));
+        let inspected = tokenmill(&folder).args(["inspect", out]).output().expect("a run").stdout;
+        let lines = |text: &[u8]| {
+            String::from_utf8_lossy(text).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&inspected), lines(&one));
+    }
+    let train = ["train", "--vocab-size", "270", "--from-counts"];
+    does(&folder, &[&train[..], &["parts", "-o", "of-folder"]].concat());
+    does(&folder, &[&train[..], &["one.parquet", "-o", "of-sum"]].concat());
+    same_files(&folder, "of-folder", "of-sum", &["tokenizer.json"]);
+    refuses(&folder, &["merge-counts", "parts", "-o", "out", "--boundary", "join"], 2, &["need `--split`"]);
+    refuses(&folder, &["merge-counts", "parts", "-o", "out", "--split", "gpt4"], 2, &["gpt2, not gpt4"]);
+    refuses(&folder, &["merge-counts", "other", "-o", "out"], 1, &["other"]);
 }

@@ -146,7 +146,14 @@ class Counts:
     """
 
     @staticmethod
-    def from_file(path: _Path) -> Counts: ...
+    def from_file(
+        path: _Path,
+        *,
+        split: str | None = None,
+        special_tokens: Sequence[str] | None = None,
+        boundary: str | None = None,
+        memory: str | None = None,
+    ) -> Counts: ...
     @staticmethod
     def from_arrow(
         data: _ArrowStream | object, *, split: str | None = None, special_tokens: Sequence[str] | None = None
@@ -188,6 +195,9 @@ def merge_counts(
     out: _Path,
     *,
     weights: Sequence[str] | None = None,
+    split: str | None = None,
+    boundary: str | None = None,
+    special_tokens: Sequence[str] | None = None,
     memory: str | None = None,
     threads: int | None = None,
     progress: _Report | None = None,
@@ -217,6 +227,10 @@ def plan(
     overrides: _Text,
     *,
     threads: int | None = None,
+    nodes: int | None = None,
+    cores: int | None = None,
+    text_bytes: str | None = None,
+    rates: _Path | None = None,
     progress: _Report | None = None,
 ) -> str: ...
 def from_pickle(json: bytes, settings: str) -> Tokenizer: ...

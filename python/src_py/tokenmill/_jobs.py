@@ -68,6 +68,10 @@ def run(
 def plan(
     recipe: Path | Recipe | Mapping[str, Any],
     *,
+    nodes: int | None = None,
+    cores: int | None = None,
+    text_bytes: Size | None = None,
+    rates: Path | None = None,
     threads: int | None = None,
     memory: Size | None = None,
     progress: Progress = None,
@@ -79,13 +83,18 @@ def plan(
 
     Args:
         recipe: The path of a recipe, or the recipe itself, as nested mappings.
+        nodes: A number of machines, for which the time of the job is estimated from measured rates.
+        cores: The cores of each machine; by default those of this one.
+        text_bytes: The size of all text, such as ``"10TB"``; by default what the files declare.
+        rates: The output folder of an earlier run whose rates are taken.
         threads: The number of threads, in place of the recipe's.
         memory: The limit of memory, in place of the recipe's.
         progress: As for :func:`train`.
         **overrides: As for :func:`run`.
 
     Returns:
-        What the command ``plan`` prints with ``--json``. Sizes that are not known before reading are ``None``.
+        What the command ``plan`` prints with ``--json``. Sizes that are not known before reading are ``None``. With
+        ``nodes``, ``cluster`` has the estimates and what they assume.
 
     Raises:
         UsageError: The recipe has mistakes.
@@ -99,7 +108,17 @@ def plan(
     """
     path, text = _given_recipe(recipe)
     with reporting(progress) as report:
-        planned = _core.plan(path, text, as_json(overriding(overrides, memory)), threads=threads, progress=report)
+        planned = _core.plan(
+            path,
+            text,
+            as_json(overriding(overrides, memory)),
+            threads=threads,
+            nodes=nodes,
+            cores=cores,
+            text_bytes=None if text_bytes is None else str(text_bytes),
+            rates=rates,
+            progress=report,
+        )
     result: dict[str, Any] = json.loads(planned)
     return result
 

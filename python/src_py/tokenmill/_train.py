@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill import _core
 from tokenmill._core import Counts
 from tokenmill._progress import reporting
-from tokenmill._recipes import CommonKeys, Input, TrainSettings, as_json, divided, given
+from tokenmill._recipes import CommonKeys, Input, TrainSettings, as_json, divided, given, texts_of
 from tokenmill.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def train(
             fewer: merging ends when no pair is frequent enough.
         column: The column with the text; by default ``"text"``.
         counts: Counts to train from in place of a source: :class:`Counts`, or the path of a counts file, or several.
-            The split and the special tokens follow from them.
+            The split and the special tokens follow from them. Or a file, folder or pattern of Parquet with the columns
+            ``pretoken`` and ``count`` that another program has written; then ``split`` must name their split.
         extend: A tokenizer whose merges come first: a path or a name.
         sample: Which documents to take, as the section ``[sample]`` of a recipe: ``{"take": 1000}``.
         threads: The number of threads; by default one for each processor. The result does not depend on it.
@@ -217,6 +218,9 @@ def merge_counts(
     out: Path,
     *,
     weights: Sequence[float | str] | None = None,
+    split: str | None = None,
+    boundary: str | None = None,
+    special_tokens: Sequence[str] | None = None,
     threads: int | None = None,
     memory: Size | None = None,
     progress: Progress = None,
@@ -224,9 +228,13 @@ def merge_counts(
     """Sums counts files into one, as the command ``merge-counts`` does.
 
     Args:
-        paths: The files, all with the same split, boundary and special tokens.
+        paths: The files, all with the same split, boundary and special tokens. Or files, folders or patterns of Parquet
+            with the columns ``pretoken`` and ``count`` that another program has written.
         out: The file to write, completely or not at all. An earlier counts file is replaced, no other file is.
-        weights: A number for each file: in a mixture, counts are multiplied by it. A ``str`` is taken exactly.
+        weights: A number for each path: in a mixture, counts are multiplied by it. A ``str`` is taken exactly.
+        split: How the text behind the counts of another program was split.
+        boundary: The extent of a text that was split on its own there: ``"document"`` (the default) or ``"join"``.
+        special_tokens: The special tokens that were left out there; by default none.
         threads: The number of threads; by default one for each processor.
         memory: The limit of memory, such as ``"8GB"``; by default that of the machine.
         progress: As for :func:`train`.
@@ -253,6 +261,9 @@ def merge_counts(
             list(paths),
             out,
             weights=None if weights is None else [str(weight) for weight in weights],
+            split=split,
+            boundary=boundary,
+            special_tokens=None if special_tokens is None else texts_of("special_tokens", special_tokens),
             memory=None if memory is None else str(memory),
             threads=threads,
             progress=report,
