@@ -202,6 +202,7 @@ def encode(
     force: bool = False,
     progress: _Report | None = None,
 ) -> str: ...
+def merge(folders: Sequence[_Path], out: _Path) -> str: ...
 def run(
     path: _Path | None,
     json: _Text,
