@@ -120,7 +120,7 @@ def pretoken_counts(
     settings: dict[str, Any] = {"split": split, "special_tokens": texts_of("special_tokens", special_tokens)}
     # What cannot be counted is refused here, before Spark runs anything.
     tokenmill.count(pa.table({"text": pa.array([], pa.string())}), **settings)
-    settings |= {"column": column, "threads": threads, "memory": memory}
+    settings |= {"column": "0", "threads": threads, "memory": memory}
     return _summed(texts.mapInArrow(partial(_counted, settings=settings), "pretoken binary, count bigint"))
 
 
@@ -193,10 +193,11 @@ def encode(
     """
     keep = texts_of("keep", keep)
     texts = _selected(df, column, keep)
-    settings: dict[str, Any] = {"column": column, "keep": keep, "bos": bos, "eos": eos, "threads": threads}
-    # Mistakes in the arguments are found here, before Spark runs anything.
-    tokenizer.encode_arrow(pa.table({name: pa.array([], pa.string()) for name in {column, *keep}}), **settings)
-    schema = StructType([*_IDS, *(texts.schema[name] for name in keep)])
+    settings: dict[str, Any] = {"bos": bos, "eos": eos, "threads": threads}
+    # What the tokenizer cannot do is refused here, before Spark runs anything.
+    tokenizer.encode_arrow(pa.array([], pa.string()), **settings)
+    settings |= {"column": "0", "keep": texts.columns[1:]}
+    schema = StructType([*_IDS, *(df.schema[name] for name in keep)])
     return texts.mapInArrow(partial(_encoded, tokenizer=tokenizer, settings=settings), schema)
 
 
@@ -206,9 +207,9 @@ def _encoded(
     """Encodes the texts of a partition, batch by batch."""
     for batch in batches:
         for encoded in pa.RecordBatchReader.from_stream(tokenizer.encode_arrow(batch, **settings)):
-            ids, keep = encoded["input_ids"], settings["keep"]
-            columns = [ids, pc.list_value_length(ids), *(encoded[name] for name in keep)]
-            yield pa.RecordBatch.from_arrays(columns, ["input_ids", "length", *keep])
+            *keep, ids = encoded.columns
+            names = ["input_ids", "length", *settings["keep"]]
+            yield pa.RecordBatch.from_arrays([ids, pc.list_value_length(ids), *keep], names)
 
 
 def encode_files(
@@ -287,7 +288,7 @@ def _shard_written(
 
 
 def _selected(df: DataFrame, column: str, keep: Sequence[str]) -> DataFrame:
-    """The column of text, and columns to keep.
+    """The column of text, and columns to keep. Their names are numbers: Spark's ``mapInArrow`` refuses some others.
 
     Raises:
         UsageError: A column is missing, or there are several of the name, or the column holds no text.
@@ -304,5 +305,5 @@ def _selected(df: DataFrame, column: str, keep: Sequence[str]) -> DataFrame:
         raise UsageError(
             f"the column {column!r} is of type {kind.simpleString()}, which is not text", "name another with column=…"
         )
-    names = [column, *(name for name in keep if name != column)]
-    return df.select(["`" + name.replace("`", "``") + "`" for name in names])
+    quoted = ("`" + name.replace("`", "``") + "`" for name in (column, *keep))
+    return df.select([F.col(name).alias(str(number)) for number, name in enumerate(quoted)])
