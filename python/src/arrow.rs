@@ -28,7 +28,7 @@ use crate::errors::{OrRaise, usage, with_causes};
 use crate::job::Watcher;
 use crate::ordered::in_order;
 use crate::pool::{lock, pool};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Around, Tokenizer};
 
 /// The name of the column of ids.
 const INPUT_IDS: &str = "input_ids";
@@ -112,6 +112,7 @@ pub(crate) fn encoded(
     data: &Bound<'_, PyAny>,
     column: &str,
     keep: &[String],
+    around: Around,
     dtype: &str,
     threads: Option<usize>,
 ) -> PyResult<ArrowStream> {
@@ -148,7 +149,7 @@ pub(crate) fn encoded(
     let fields = keep.iter().map(|&kept| FieldRef::clone(&names.fields()[kept])).chain([Arc::new(ids)]);
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let ready = VecDeque::new();
-    let encoded = Encoded { input, tokenizer, text, keep, unsigned, schema, threads, row: 0, ready };
+    let encoded = Encoded { input, tokenizer, text, keep, around, unsigned, schema, threads, row: 0, ready };
     Ok(ArrowStream::new(encoded))
 }
 
@@ -289,6 +290,8 @@ struct Encoded {
     text: usize,
     /// The indices of the columns to keep.
     keep: Vec<usize>,
+    /// The ids to put around texts.
+    around: Around,
     /// Whether ids are unsigned.
     unsigned: bool,
     /// The columns of the result.
@@ -435,7 +438,7 @@ impl Encoded {
         let rows = flat.ends.len();
         let column = batch.column(self.text);
         let nulls = column.logical_nulls().map(|nulls| nulls.slice(first_row, rows));
-        let list = self.list(flat, nulls)?;
+        let list = self.list(self.around.with_each(flat, nulls.as_ref()), nulls)?;
         let kept = self.keep.iter().map(|&kept| batch.column(kept).slice(first_row, rows));
         RecordBatch::try_new(SchemaRef::clone(&self.schema), kept.chain([list]).collect())
     }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_buffer::NullBuffer;
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use tokenmill::encode::EncodeConfig;
+use tokenmill::encode::{EncodeConfig, FlatIds};
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{self, Format, LoadOptions, SpecialToken, WriteOptions};
 use tokenmill::{Error, Result};
@@ -89,7 +90,7 @@ pub(crate) struct Tokenizer {
 }
 
 /// The token ids that are put before and after a text.
-struct Around {
+pub(crate) struct Around {
     /// The id before it, if any.
     bos: Option<u32>,
     /// The id after it, if any.
@@ -104,6 +105,23 @@ impl Around {
             return ids;
         }
         self.bos.into_iter().chain(ids.iter().copied()).chain(self.eos).collect()
+    }
+
+    /// The ids of the texts of a column with them. Nothing is put around a text that is null.
+    pub(crate) fn with_each(&self, flat: FlatIds, nulls: Option<&NullBuffer>) -> FlatIds {
+        if self.bos.is_none() && self.eos.is_none() {
+            return flat;
+        }
+        let mut all = FlatIds::default();
+        for (row, ids) in flat.iter().enumerate() {
+            if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                all.ids.extend(self.bos);
+                all.ids.extend_from_slice(ids);
+                all.ids.extend(self.eos);
+            }
+            all.ends.push(all.ids.len());
+        }
+        all
     }
 }
 
@@ -548,6 +566,8 @@ impl Tokenizer {
     ///         object with ``__arrow_c_stream__``.
     ///     column: The column of text: strings or binary values of any of Arrow's types.
     ///     keep: The columns of the input that the result has as they are, before the ids.
+    ///     bos: As for ``encode``, for each text.
+    ///     eos: As for ``encode``, for each text.
     ///     dtype: The type of the ids: ``"int32"`` or ``"uint32"``.
     ///     threads: As for ``encode_batch``.
     ///
@@ -555,7 +575,8 @@ impl Tokenizer {
     ///     A stream with the columns ``keep``, and ``input_ids``: lists of ``dtype``, and null for a text that is null.
     ///
     /// Raises:
-    ///     UsageError: ``data`` is not Arrow data, it lacks a column, or the column is not text.
+    ///     UsageError: ``data`` is not Arrow data, it lacks a column, the column is not text, or the tokenizer names no such
+    ///         token.
     ///
     /// Example:
     ///     >>> import pyarrow as pa
@@ -563,18 +584,22 @@ impl Tokenizer {
     ///     >>> pa.table(tokenizer.encode_arrow(table, keep=["n"])).to_pylist()
     ///     [{'n': 7, 'input_ids': [97, 263]}, {'n': 8, 'input_ids': None}]
     #[pyo3(
-        signature = (data, *, column="text", keep=Vec::new(), dtype="int32", threads=None),
-        text_signature = "($self, data, *, column='text', keep=(), dtype='int32', threads=None)"
+        signature = (data, *, column="text", keep=Vec::new(), bos=false, eos=false, dtype="int32", threads=None),
+        text_signature = "($self, data, *, column='text', keep=(), bos=False, eos=False, dtype='int32', threads=None)"
     )]
+    #[expect(clippy::too_many_arguments, reason = "they are those of the method in Python")]
     fn encode_arrow(
         slf: Py<Tokenizer>,
         data: &Bound<'_, PyAny>,
         column: &str,
         keep: Vec<String>,
+        bos: bool,
+        eos: bool,
         dtype: &str,
         threads: Option<usize>,
     ) -> PyResult<ArrowStream> {
-        arrow::encoded(slf, data, column, &keep, dtype, threads)
+        let around = slf.get().around(data.py(), bos, eos)?;
+        arrow::encoded(slf, data, column, &keep, around, dtype, threads)
     }
 
     /// Counts the ids of a text, without making a list of them.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -33,6 +35,22 @@ def test_slices_and_batches_keep_their_rows(tokenizer: Tokenizer) -> None:
         encoded = pa.table(tokenizer.encode_arrow(data, dtype="uint32"))
         assert encoded.column("input_ids").to_pylist() == expected(tokenizer)[:rows]
         assert encoded.schema.field("input_ids").type.value_type == pa.uint32()
+
+
+def test_tokens_are_put_around_texts_that_are_not_null(folder: Path) -> None:
+    tokenizer = Tokenizer.from_file(folder)
+    rows = [None if text is None else tokenizer.encode(text, eos=True) for text in TEXTS]
+    column = pa.array(TEXTS)
+    for data in [column, column.dictionary_encode()]:
+        ids = pa.table(tokenizer.encode_arrow(data, eos=True)).column("input_ids").combine_chunks()
+        assert ids.to_pylist() == rows
+        assert len(ids.values) == sum(len(row) for row in rows if row is not None)
+    long = pa.array(["fox " * 3_000_000, None, "fox"])  # the rows of several batches
+    ids = pa.table(tokenizer.encode_arrow(long, eos=True)).column("input_ids")
+    assert ids.num_chunks > 1
+    assert [row.as_py() and row.as_py()[-1] for row in ids] == [tokenizer.eos_token_id, None, tokenizer.eos_token_id]
+    with pytest.raises(errors.UsageError, match="names no bos token"):
+        tokenizer.encode_arrow(column, bos=True)
 
 
 def test_a_single_column_needs_no_name(tokenizer: Tokenizer) -> None:

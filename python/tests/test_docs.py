@@ -103,7 +103,7 @@ def test_help_shows_signatures_with_defaults() -> None:
         for name, method in vars(tokenmill.Tokenizer).items()
         if not name.startswith("_") and callable(getattr(tokenmill.Tokenizer, name))
     }
-    assert shown["encode_arrow"].endswith("data, *, column='text', keep=(), dtype='int32', threads=None)")
+    assert shown["encode_arrow"].endswith("keep=(), bos=False, eos=False, dtype='int32', threads=None)")
     assert "..." not in " ".join(shown.values())
 
 

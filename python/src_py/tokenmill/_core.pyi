@@ -88,6 +88,8 @@ class Tokenizer:
         *,
         column: str = "text",
         keep: Sequence[str] = (),
+        bos: bool = False,
+        eos: bool = False,
         dtype: Literal["int32", "uint32"] = "int32",
         threads: int | None = None,
     ) -> ArrowStream: ...
