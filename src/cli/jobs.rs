@@ -5,7 +5,7 @@
 //! one JSON object on standard output with `--json`, and as messages on standard error.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokenmill::Error;
