@@ -252,7 +252,7 @@ fn a_merge_names_what_is_wrong_with_the_shards() {
         let words =
             ["encode", "in", "-t", tokenizer, "-o", &out, "--shard", shard, "--file-text-bytes", "5kB"];
         does(&folder, &[&words[..], more].concat());
-        fails(&folder, &merge(&[&all[..3], &[out.clone()]].concat()), &[&out, said]);
+        fails(&folder, &merge(&[&all[..3], std::slice::from_ref(&out)].concat()), &[&out, said]);
     }
     does(&folder, &["encode", "in", "-t", "tokenizer", "-o", "whole"]);
     fails(&folder, &merge(&["tokenizer".to_owned()]), &["tokenizer is not a complete shard"]);
