@@ -166,7 +166,7 @@ def encode(
     (``spark.sql.execution.arrow.maxBytesPerBatch``); if yours has no such limit, ``maxRecordsPerBatch`` limits rows.
 
     If Spark writes the result to Parquet, do so with ``option("compression", "zstd")`` and
-    ``option("parquet.enable.dictionary", "false")``: ids then take about half of the space.
+    ``option("parquet.enable.dictionary", "false")``: ids then take a fifth less space.
 
     Args:
         df: The data frame.
