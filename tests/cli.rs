@@ -30,6 +30,8 @@ mod reading_back;
 mod replacing;
 #[path = "cli/room_on_disk.rs"]
 mod room_on_disk;
+#[path = "cli/shards.rs"]
+mod shards;
 #[path = "cli/splits.rs"]
 mod splits;
 #[path = "cli/said.rs"]

@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::loading::get_encoding;
     #[pymodule_export]
-    use super::recipes::{encode, plan, run};
+    use super::recipes::{encode, merge, plan, run};
     #[pymodule_export]
     use super::tokenizer::{DecodeStream, Tokenizer};
 

@@ -13,6 +13,7 @@ use tokenmill::run::recipe::{self, Command, Given, Origin};
 use tokenmill::run::{
     Environment, JobOptions, Outcome, Plan, Recipe, job, plan as planned, preview, push_result,
 };
+use tokenmill::sink::merge_shards;
 use tokenmill::source::{OpenContext, ReadConfig, without_secrets};
 use tokenmill::{Error, Result, Vocabulary};
 
@@ -217,4 +218,17 @@ pub(crate) fn encode(
         manifest.map_err(|cause| Error::failed(format!("the manifest is no JSON: {cause}")))
     };
     jobs::run(py, Some(limits.threads), progress, |_, _| Ok(()), work)
+}
+
+/// Joins the outputs of all shards of a job to one data set, as the command `merge` does, and returns its manifest as
+/// JSON.
+#[pyfunction]
+#[pyo3(signature = (folders, out))]
+pub(crate) fn merge(py: Python<'_>, folders: Vec<PathBuf>, out: PathBuf) -> PyResult<String> {
+    let work = move |watcher: &Watcher| {
+        let merged = merge_shards(&folders, &out, watcher)?;
+        let manifest = serde_json::to_string(&merged.manifest);
+        manifest.map_err(|cause| Error::failed(format!("the manifest is no JSON: {cause}")))
+    };
+    jobs::run(py, None, None, |_, _| Ok(()), work)
 }

@@ -144,6 +144,8 @@ pub(super) enum Command {
     Count(CountArgs),
     /// Sum counts files into one
     MergeCounts(MergeCountsArgs),
+    /// Join the outputs of `encode --shard` to one data set
+    Merge(MergeArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  tokenmill completions bash > tokenmill.bash")]
     Completions {
@@ -165,7 +167,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
         "Commands that look, compare and check",
         &["plan", "inspect", "compare", "convert", "verify", "push", "verify-merges", "bench"],
     ),
-    ("Other commands", &["count", "merge-counts", "completions", "schema", "man", "help"]),
+    ("Other commands", &["count", "merge-counts", "merge", "completions", "schema", "man", "help"]),
 ];
 
 /// The flags of [`Global`] that have no effect on a command. Its help leaves them out.
@@ -175,6 +177,7 @@ fn without_effect(command: &str) -> &'static [&'static str] {
         "tokens" | "inspect" | "convert" => &["verbose", "threads", "memory"],
         "verify" | "push" => &["verbose", "memory"],
         "merge-counts" => &["verbose", "threads"],
+        "merge" => &["verbose", "threads", "memory"],
         _ => &[],
     }
 }
@@ -307,6 +310,11 @@ pub(super) struct CountArgs {
     /// Keep the order of first appearance, which the tie rule `first` needs
     #[arg(long)]
     pub(super) order: bool,
+    /// Count only part I of N about equal parts of the input, such as 3/7
+    ///
+    /// The parts follow from the list of input files alone, so machines can count one each. `merge-counts` sums them.
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
+    pub(super) shard: Option<String>,
     /// Check everything and show what would be read and written, without writing anything
     #[arg(long, hide_short_help = true)]
     pub(super) dry_run: bool,
@@ -316,8 +324,8 @@ pub(super) struct CountArgs {
     pub(super) pretokens: PretokenFlags,
 }
 
-/// Arguments of `merge-counts`. `weight` is empty, or has one entry for each of `files`, in the same order; `merge`
-/// in [`jobs`](super::jobs) checks the lengths.
+/// Arguments of `merge-counts`. `weight` is empty, or has one entry for each of `files`, in the same order;
+/// `merge_counts` in [`jobs`](super::jobs) checks the lengths.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -334,6 +342,22 @@ pub(super) struct MergeCountsArgs {
     /// The factor for the counts of a file; give one for each file [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(super) weight: Vec<Weight>,
+}
+
+/// Arguments of `merge`. The order of the folders has no meaning.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tokenmill merge shards/1 shards/2 -o new")]
+pub(super) struct MergeArgs {
+    /// The folders that `encode --shard` has written, one for each shard
+    #[arg(required = true, value_name = "FOLDER")]
+    pub(super) folders: Vec<String>,
+    /// The folder for the data set
+    ///
+    /// Its data files are hard links to those of the shards where the file system allows it, and otherwise copies.
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
+    pub(super) output: String,
 }
 
 // `--weight` is hidden here, because a weight only affects counting and is refused.
@@ -367,6 +391,12 @@ pub(super) struct EncodeArgs {
     /// Push the finished result to this repository of the hub (hf://datasets/NAMESPACE/NAME)
     #[arg(long, value_name = "URI", hide_short_help = true)]
     pub(super) push: Option<String>,
+    /// Encode only part I of N about equal parts of the input, such as 3/7
+    ///
+    /// The parts follow from the list of input files alone, so machines can encode one each, into a folder of its own.
+    /// `merge` joins the folders.
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
+    pub(super) shard: Option<String>,
     /// How the inputs are read, and which of their documents are encoded.
     #[command(flatten)]
     pub(super) read: ReadFlags,

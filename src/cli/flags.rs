@@ -38,6 +38,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
 /// Returns the recipe of `count`. It has no output folder: the counts file is named apart from the recipe.
 pub(super) fn count(args: &CountArgs) -> Recipe {
     let mut recipe = reading(Command::Count, &args.input.inputs, &args.read);
+    recipe.run.shard = field(&args.shard);
     recipe.train = Some(pretokens(&args.pretokens));
     recipe
 }
@@ -45,6 +46,7 @@ pub(super) fn count(args: &CountArgs) -> Recipe {
 /// Returns the recipe of `encode`. The flags about the tokenizer's split and special tokens go into `[encode]`.
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     let mut recipe = reading(Command::Encode, &args.input.inputs, &args.read);
+    recipe.run.shard = field(&args.shard);
     recipe.encode = Some(encoded(&args.encode, &args.tokenizer, args.split.options()));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
@@ -313,7 +315,11 @@ impl WrittenRecipe<'_> {
             add_flag(&mut words, "output_format", format);
         }
         words.extend(["-o".to_owned(), self.plan.place()]);
-        words.extend(self.flags("run", &[]));
+        words.extend(self.flags("run", &["shard"]));
+        // A recipe may name its shard by variables.
+        if let Some(shard) = self.plan.shard {
+            add_flag(&mut words, "shard", &WrittenValue::Text(shard.to_string()));
+        }
         words
     }
 }

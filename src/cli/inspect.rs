@@ -407,8 +407,11 @@ impl Output<'_> {
 
     /// Writes the facts for people. An output of only a tokenizer shows its vocabulary, any other its data and files.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Manifest { tool_version, inputs, skipped_inputs, .. } = &self.manifest;
+        let Manifest { tool_version, shard, inputs, skipped_inputs, .. } = &self.manifest;
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
+        if let Some(shard) = shard {
+            writeln!(out, "shard         {shard} of a job; `merge` joins all of them")?;
+        }
         match &self.trained {
             Some(trained) => {
                 let merges = with_unit(to_u64(trained.merges().len()), "merge");

@@ -1,5 +1,5 @@
 //! The commands that carry out a job, given a recipe or flags: `run`, `plan`, `train`, `encode`, `count`,
-//! `merge-counts`.
+//! `merge-counts`, `merge`.
 //!
 //! The work itself is in [`tokenmill::run`]. These functions make a plan, call the library, and print the outcome: as
 //! one JSON object on standard output with `--json`, and as messages on standard error.
@@ -18,11 +18,11 @@ use tokenmill::run::{
     recipe, train_only,
 };
 use tokenmill::sample::{SampleConfig, Weight};
-use tokenmill::sink::Packing;
+use tokenmill::sink::{MergedShards, Packing, merge_shards};
 use tokenmill::source::without_secrets;
 use tokenmill::split::SplitPattern;
 
-use super::args::{CountArgs, EncodeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
+use super::args::{CountArgs, EncodeArgs, MergeArgs, MergeCountsArgs, PlanArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
 use super::push::push_planned;
@@ -257,7 +257,7 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
     if args.dry_run {
         let path = Path::new(&args.output);
         let preview = preview_counting(&plan, path, &open_context(&plan, &session.progress()))?;
-        let json = || json!({ "sources": preview_sources(&preview), "text_bytes": preview.text_bytes, "output": args.output });
+        let json = || json!({ "sources": preview_sources(&preview), "text_bytes": preview.text_bytes, "shard": shard_in_words(&plan), "output": args.output });
         session.print_result(json, |out| {
             write_sources(out, &plan, &preview)?;
             write_limits(out, &plan)?;
@@ -321,6 +321,38 @@ pub fn sum_as_json(output: &str, sum: &WrittenSum) -> Value {
         "pretoken_bytes": sum.pretoken_bytes,
         "ordered": sum.info.ordered,
     })
+}
+
+/// Runs `merge`: joins the outputs of all shards of a job to one data set.
+///
+/// # Errors
+/// Those of [`merge_shards`].
+pub(super) fn merge(args: &MergeArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let folders: Vec<PathBuf> = args.folders.iter().map(PathBuf::from).collect();
+    let merged = merge_shards(&folders, Path::new(&args.output), &session.progress())?;
+    let MergedShards { manifest, done_before } = merged;
+    if session.json() {
+        session.print_json(&json!({
+            "output": args.output,
+            "shards": folders.len(),
+            "done_before": done_before,
+            "files": manifest.files.len(),
+            "rows": manifest.rows(),
+            "tokens": manifest.tokens(),
+            "skipped_inputs": manifest.skipped_inputs,
+        }))?;
+    }
+    let data = format!(
+        "{} with {} and {}",
+        with_unit(to_u64(manifest.files.len()), "file"),
+        with_unit(manifest.rows(), "row"),
+        with_unit(manifest.tokens(), "token")
+    );
+    session.say(&match done_before {
+        true => format!("nothing to do: {} already holds the data set, {data}", args.output),
+        false => format!("{} of {data}; wrote {}", with_unit(to_u64(folders.len()), "shard"), args.output),
+    });
+    Ok(Done::Whole)
 }
 
 /// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
@@ -420,6 +452,7 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
     json!({
         "sources": preview_sources(preview),
         "text_bytes": preview.text_bytes,
+        "shard": shard_in_words(plan),
         "training_memory_bytes": preview.training_memory,
         "files": preview.files,
         "disk_bytes": preview.disk.map(|need| need.bytes),
@@ -434,6 +467,11 @@ fn preview_as_json(plan: &Plan, preview: &Preview) -> Value {
         "memory_bytes": plan.memory,
         "recipe_sha256": plan.recipe_hash,
     })
+}
+
+/// Returns the shard of a plan as it is written; `None` if all of the input is read.
+fn shard_in_words(plan: &Plan) -> Option<String> {
+    plan.shard.map(|shard| shard.to_string())
 }
 
 /// Returns the sources of a preview as the objects that `--json` prints.
@@ -462,6 +500,9 @@ fn write_sources(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Res
         if let Some(sample) = shown_sample(source_sample) {
             writeln!(out, "         of which {sample}")?;
         }
+    }
+    if let Some(shard) = plan.shard {
+        writeln!(out, "shard    {shard} of the input; the sources above are its part")?;
     }
     match shown_sample(&plan.sample) {
         Some(sample) => writeln!(out, "sample   {sample}"),

@@ -163,6 +163,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Train(args) => jobs::train(args, session),
         Command::Count(args) => jobs::count(args, session),
         Command::MergeCounts(args) => jobs::merge_counts(args, session),
+        Command::Merge(args) => jobs::merge(args, session),
         Command::Encode(args) => jobs::encode(args, session),
         Command::Decode(args) => decode::decode(args, session),
         Command::Tokens(args) => tokens::tokens(args, session),

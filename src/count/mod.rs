@@ -37,6 +37,8 @@ mod shard;
 #[cfg(feature = "data")]
 mod counts_file;
 #[cfg(feature = "data")]
+mod input_shards;
+#[cfg(feature = "data")]
 mod sum;
 #[doc(hidden)]
 pub mod reference;

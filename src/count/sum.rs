@@ -9,6 +9,7 @@ use serde_json::json;
 use super::counts_file::{
     CountsFile, CountsInfo, CountsReader, CountsWriter, read_counts_info, read_counts_within,
 };
+use super::input_shards;
 use super::pretokens::{BYTES_EACH, BYTES_EACH_INDEXED, DistinctPretokens, PretokenReader};
 use super::spill::{RunOrder, merge};
 use super::{Boundary, PretokenCounts, overflow};
@@ -40,7 +41,8 @@ pub struct WrittenSum {
 /// Sums counts files, each multiplied by its weight. All must have the same pattern, boundary and special tokens.
 ///
 /// If all files are ordered, the sum is ordered, too: the pre-tokens of a file come after those of the files before
-/// it. Otherwise the sum is sorted by the bytes of the pre-tokens.
+/// it. Otherwise the sum is sorted by the bytes of the pre-tokens. Shards of one input are summed in the order of the
+/// input.
 ///
 /// **Memory:** the sum and a few MB per file. If all files are ordered, also 11 to 32 bytes for each pre-token of the
 /// sum, and one file at a time as [`read_counts`](super::read_counts) reads it. If only some files are ordered, also
@@ -48,14 +50,15 @@ pub struct WrittenSum {
 ///
 /// # Errors
 /// - A file cannot be read, or was counted with other settings than the first one.
+/// - A shard of an input is missing or is there more than once, or the input changed between two of them.
 /// - A count exceeds 2⁶⁴ − 1.
 /// - The pre-tokens exceed the limit ([`ErrorKind::Memory`](crate::ErrorKind::Memory)).
 /// - The observer stops the run.
 pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
-    let info = info_of_sum(files)?;
+    let (files, info) = checked(files)?;
     let pretokens = match info.ordered {
-        true => sum_in_order(files, limit, observer)?,
-        false => held_by_bytes(files, (BYTES_EACH, limit), observer)?,
+        true => sum_in_order(&files, limit, observer)?,
+        false => held_by_bytes(&files, (BYTES_EACH, limit), observer)?,
     };
     Ok(CountsFile { pretokens, info })
 }
@@ -74,39 +77,48 @@ pub fn write_sum(
     limit: ByteCount,
     observer: &dyn Observer,
 ) -> Result<WrittenSum> {
-    let info = info_of_sum(files)?;
+    let (files, info) = checked(files)?;
     let mut writer = CountsWriter::begin(out, path, &info, observer)?;
     if info.ordered {
-        writer.push_all(&sum_in_order(files, limit, observer)?)?;
+        writer.push_all(&sum_in_order(&files, limit, observer)?)?;
     } else {
-        sum_by_bytes(files, limit, observer, |pretoken, count| writer.push(pretoken, count))?;
+        sum_by_bytes(&files, limit, observer, |pretoken, count| writer.push(pretoken, count))?;
     }
     let (pretokens, pretoken_bytes) = writer.end()?;
     Ok(WrittenSum { pretokens, pretoken_bytes, info })
 }
 
-/// Returns the metadata of the sum of these files.
+/// Returns the files in the order in which they are summed, and the metadata of their sum. The sum of all shards of an
+/// input has the metadata of the counts of that input.
 ///
 /// # Errors
-/// A file cannot be read, or was counted with other settings than the first one.
-fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
-    let mut infos = files.iter().map(|file| read_counts_info(&file.path)).collect::<Result<Vec<_>>>()?;
+/// - A file cannot be read, or was counted with other settings than the first one.
+/// - A shard of an input is missing or is there more than once, or the input changed between two of them.
+fn checked(files: &[WeightedFile]) -> Result<(Vec<WeightedFile>, CountsInfo)> {
+    let infos = files.iter().map(|file| read_counts_info(&file.path)).collect::<Result<Vec<_>>>()?;
     for (file, info) in files.iter().zip(&infos) {
         check_same_settings(&infos[0], &files[0].path, info, &file.path)?;
     }
+    let paths: Vec<&Path> = files.iter().map(|file| &*file.path).collect();
+    let order = input_shards::order(&paths, &infos)?;
+    let files: Vec<WeightedFile> = order.iter().map(|&number| files[number].clone()).collect();
+    let mut infos: Vec<CountsInfo> = order.iter().map(|&number| infos[number].clone()).collect();
+    let is_unweighted = files.iter().all(|file| file.weight == 1);
+    let whole = input_shards::whole_input(&infos).filter(|_| is_unweighted);
     let counted = files.iter().zip(&mut infos);
     let counted: Vec<_> = counted
         .map(|(file, info)| json!({ "weight": file.weight, "counted": info.sources.take() }))
         .collect();
     let ordered = infos.iter().all(|info| info.ordered);
     let first = infos.into_iter().next().unwrap_or_default();
-    Ok(CountsInfo {
-        sources: json!({ "summed": counted }),
+    let info = CountsInfo {
+        sources: whole.unwrap_or_else(|| json!({ "summed": counted })),
         ordered: ordered && !files.is_empty(),
         format_version: FORMAT_VERSION,
         tool_version: VERSION.to_owned(),
         ..first
-    })
+    };
+    Ok((files, info))
 }
 
 /// Checks that two counts files can be summed: they must have the same pattern, boundary and special tokens. The

@@ -136,7 +136,11 @@ pub(super) fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
             json!({ "uri": shown_uri(&spec.uri), "column": spec.column, "weight": plan.weights[number], "units": units }),
         );
     }
-    Ok(json!({ "sources": sources, "sample": plan.sample }))
+    let mut described = json!({ "sources": sources, "sample": plan.sample });
+    if let Some(shard) = inputs.shard() {
+        described["shard"] = json!(shard);
+    }
+    Ok(described)
 }
 
 /// Whether two counts files are of the same input and the same settings. Other versions may have written them.

@@ -241,6 +241,8 @@ pub(super) fn dataset_config(
 fn note_empty_input(contents: &RowTotals, inputs: &Inputs<'_>, is_complete: bool, observer: &dyn Observer) {
     if contents.documents == 0 && !is_complete {
         observer.noted(&format!("the sample has no documents: {}", inputs.why_sample_is_empty()));
+    } else if let Some(part) = inputs.part().filter(|_| contents.documents == 0) {
+        observer.noted(&format!("shard {} has no documents", part.shard));
     } else if contents.documents == 0 {
         observer.noted("the input has no documents: check that it is the right input");
     } else if contents.null_documents == contents.documents {

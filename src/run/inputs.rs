@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::plan::{Plan, TrainPlan};
 use super::resources::{UnitName, longest_read, memory_for_documents, refuse_long_documents};
+use super::shard::{InputPart, ShardState};
 use crate::base::int::{ByteCount, declared_sum, to_u64};
 use crate::base::integrity::hex;
 use crate::count::PretokenExceedsLimit;
@@ -58,6 +59,8 @@ pub struct Inputs<'a> {
     sources: Vec<Arc<dyn Source>>,
     /// The address of each source.
     uris: Vec<String>,
+    /// The shard of which these sources have the units; `None` if they have all.
+    part: Option<InputPart>,
     /// The sample of each source. `sample` then selects from all of these documents together.
     source_samples: Vec<SampleConfig>,
     /// Selects from the documents that are taken of all sources.
@@ -136,17 +139,24 @@ impl<'a> Inputs<'a> {
             let longest_read = Some(longest_read(memory));
             open(&SourceSpec { columns: columns.to_vec(), longest_read, ..spec.clone() }, number)
         };
-        let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
+        let mut sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         note_files_read_twice(plan, &sources, context.observer);
         note_unused_settings(plan, sources.iter().map(|source| &**source), context.observer);
         for (spec, source) in plan.sources.iter().zip(&sources) {
             note_other_splits(spec, &**source, context.observer);
         }
+        let uris: Vec<String> = plan.sources.iter().map(|spec| spec.uri.clone()).collect();
+        let cut = |shard| InputPart::cut(shard, &mut sources, &uris);
+        let part = plan.shard.map(cut).transpose()?;
         let skipped_rows = Arc::clone(&context.skipped_rows);
+        if part.as_ref().is_some_and(|part| part.shard.index() > 1) {
+            skipped_rows.forget_files();
+        }
         let inputs = Inputs {
             observer: context.observer,
             sources,
-            uris: plan.sources.iter().map(|spec| spec.uri.clone()).collect(),
+            uris,
+            part,
             source_samples: plan.source_samples.clone(),
             sample: plan.sample,
             threads: plan.threads,
@@ -286,6 +296,16 @@ impl<'a> Inputs<'a> {
         all.filter(|_| self.source_samples[source].is_everything())
     }
 
+    /// The shard of which the units are read; `None` if all are.
+    pub(super) fn part(&self) -> Option<&InputPart> {
+        self.part.as_ref()
+    }
+
+    /// What identifies the shard; `None` if all units are read.
+    pub(super) fn shard(&self) -> Option<ShardState> {
+        self.part.as_ref().map(InputPart::state)
+    }
+
     /// The units of each source. The order is that in which they are read. The result is a copy.
     pub(super) fn units(&self) -> Vec<Vec<Unit>> {
         self.sources.iter().map(|source| source.units().to_vec()).collect()
@@ -389,7 +409,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// The inputs for the manifest, in order: the units, with the units of a file that is identified as a whole
-    /// joined into one.
+    /// joined into one. Those of a shard, which may have a part of a file, keep their range.
     ///
     /// # Errors
     /// A unit cannot be read.
@@ -398,6 +418,7 @@ impl<'a> Inputs<'a> {
         for (source, identities) in self.sources.iter().zip(self.identities()?) {
             for (Unit { name, range, .. }, identity) in source.units().iter().zip(identities) {
                 match inputs.last_mut().filter(|last| last.name == *name && last.identity == *identity) {
+                    Some(same) if self.part.is_some() => same.range = joined_range(same.range, *range),
                     Some(same) => same.range = RowRange::Whole,
                     None => {
                         inputs.push(ManifestInput {
@@ -573,6 +594,16 @@ fn note_files_read_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dy
                 ));
             }
         }
+    }
+}
+
+/// Two ranges of a file, of which one follows the other, as one.
+fn joined_range(first: RowRange, next: RowRange) -> RowRange {
+    match (first, next) {
+        (RowRange::RowGroups(from, _), RowRange::RowGroups(_, to)) => RowRange::RowGroups(from, to),
+        (RowRange::Bytes(from, _), RowRange::Bytes(_, to)) => RowRange::Bytes(from, to),
+        (RowRange::Rows(from, _), RowRange::Rows(_, to)) => RowRange::Rows(from, to),
+        _ => RowRange::Whole,
     }
 }
 
@@ -761,6 +792,7 @@ mod tests {
             observer: &Silent,
             sources: vec![source],
             uris: vec![uri.to_owned()],
+            part: None,
             source_samples: vec![SampleConfig::default()],
             sample: SampleConfig::default(),
             threads: 1,

@@ -25,7 +25,7 @@ use crate::publish::{Destination, check_destination};
 use crate::report::{self, RecipeFacts, RunReport, SkippedInput};
 use crate::sink::{
     CARD_FILE, FileStore, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files,
-    split_of,
+    split_of, write_listing,
 };
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
@@ -470,6 +470,9 @@ impl<'a> Job<'a> {
             forget_learned(&self.folder)?;
         }
         self.state.write(&self.folder, self.plan, &self.options.recipe)?;
+        if let Some(part) = self.inputs.part() {
+            write_listing(&self.folder.state(), &part.listing)?;
+        }
         let mut costs = Costs::default();
         let trained = self.learn(&mut costs)?;
         let learned = trained.as_ref().map(|trained| &trained.vocabulary);
@@ -499,6 +502,7 @@ impl<'a> Job<'a> {
             },
             |encoded| encoded.manifest,
         );
+        manifest.shard = self.state.manifest_shard();
         manifest.inputs = self.inputs.listed()?;
         if let Some(train) = &self.plan.train {
             manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &write_options(self.plan));

@@ -41,6 +41,7 @@ mod counting;
 mod resources;
 pub mod recipe;
 pub mod plan;
+mod shard;
 mod inputs;
 mod state;
 mod facts;

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::inputs::Inputs;
 use super::plan::{EncodedDocuments, Plan};
+use super::shard::ShardState;
 use crate::VERSION;
 use crate::base::integrity::sha256;
 use crate::error::Result;
 use crate::report::RecipeFacts;
 use crate::sample::SampleConfig;
-use crate::sink::{self, OutputFolder, state_of};
+use crate::sink::{self, ManifestShard, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
 /// Everything that an output depends on: two jobs with equal states write the same bytes.
@@ -29,6 +31,9 @@ pub(super) struct JobState {
     pub(super) inputs: String,
     /// Fingerprint of the tokenizer that the job was given; `None` if it trains one.
     tokenizer: Option<String>,
+    /// The shard of the input; `None` if the job reads all of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    shard: Option<ShardState>,
 }
 
 impl JobState {
@@ -44,7 +49,15 @@ impl JobState {
             recipe: plan.recipe_hash.clone(),
             inputs: inputs.fingerprint()?,
             tokenizer: given.map(Vocabulary::fingerprint),
+            shard: inputs.shard(),
         })
+    }
+
+    /// The shard for the manifest; `None` if the job reads all of its input.
+    pub(super) fn manifest_shard(&self) -> Option<ManifestShard> {
+        let ShardState { index, of, listing } = self.shard.clone()?;
+        let whole = json!([self.version, self.recipe, self.tokenizer, of, listing]);
+        Some(ManifestShard { index, of, job: sha256(whole.to_string()), listing })
     }
 
     /// The fingerprint of the job in hex, which the manifest records.
@@ -57,11 +70,15 @@ impl JobState {
 
     /// What differs from the state of another job, as a phrase for messages; `None` if nothing differs.
     ///
-    /// Of several differences, the first in the order recipe, input, tokenizer, version is named.
+    /// Of several differences, the first in the order recipe, shard, input, tokenizer, version is named.
     pub(super) fn difference(&self, other: &JobState) -> Option<&'static str> {
+        let shard = |state: &JobState| state.shard.as_ref().map(|shard| (shard.index, shard.of));
+        let listing = |state: &JobState| state.shard.as_ref().map(|shard| shard.listing.clone());
         if self.recipe != other.recipe {
             Some("the recipe")
-        } else if self.inputs != other.inputs {
+        } else if shard(self) != shard(other) {
+            Some("the shard")
+        } else if self.inputs != other.inputs || listing(self) != listing(other) {
             Some("the input")
         } else if self.tokenizer != other.tokenizer {
             Some("the tokenizer")

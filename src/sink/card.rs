@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use arrow::datatypes::Schema;
+
 use super::hf_features::HfFeatures;
 use super::layout::{CARD_FILE, DATA_FOLDER, FilePlan, split_of};
 use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
-use super::schema::{Declaration, DeclaredToken, FileSpec, OWN_COLUMNS, OutputFormat};
+use super::schema::{Declaration, DeclaredToken, OWN_COLUMNS, OutputFormat};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, bytes_per_token, with_unit};
 use crate::encode::MissingBytes;
@@ -17,7 +19,7 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 
 /// Writes the dataset card: a head that `load_dataset` and the hub read, and a short text for people.
 ///
-/// `data` are the files of all splits, and `skipped` is the number of rows or files of their inputs that were left
+/// `schema` has the columns of the files, `data` are the files of all splits, and `skipped` is the number of rows or files of their inputs that were left
 /// out. An existing card is replaced.
 ///
 /// # Errors
@@ -25,13 +27,13 @@ const LENGTHS: &str = "lengths of the documents in the row, or of the parts of d
 pub(super) fn write(
     folder: &Path,
     plan: &FilePlan,
-    spec: &FileSpec,
+    schema: &Schema,
     declaration: &Declaration,
     data: &[OutputFile],
     skipped: u64,
 ) -> Result<HashedFile> {
     let text = match plan.format() {
-        OutputFormat::Parquet => card(plan.split_name(), spec, declaration, data, skipped),
+        OutputFormat::Parquet => card(plan.split_name(), schema, declaration, data, skipped),
         format => flat_card(format, declaration, data, skipped),
     };
     let path = folder.join(CARD_FILE);
@@ -129,7 +131,7 @@ fn added(token: Option<&DeclaredToken>) -> String {
 /// because `datasets` refuses incomplete ones.
 pub(super) fn card(
     split_name: &str,
-    spec: &FileSpec,
+    schema: &Schema,
     declaration: &Declaration,
     data: &[OutputFile],
     skipped: u64,
@@ -139,7 +141,7 @@ pub(super) fn card(
     let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
     // The size in memory as `datasets` computes it: ids, list offsets and lengths of 4 bytes each. It is not known
     // for other columns.
-    let in_memory = (spec.schema.fields().len() == OWN_COLUMNS).then_some(4 * (tokens + 2 * rows));
+    let in_memory = (schema.fields().len() == OWN_COLUMNS).then_some(4 * (tokens + 2 * rows));
     // `datasets` requires either all three figures of a split or none.
     let mut names: Vec<&str> = data.iter().map(|file| split_of(&file.name)).collect();
     names.dedup();
@@ -173,7 +175,7 @@ pub(super) fn card(
             format!("\nRows of the splits: {}.\n", each.join(", "))
         }
     };
-    let features = match HfFeatures::of(&spec.schema) {
+    let features = match HfFeatures::of(schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
             format!("  features:\n{lines}")
@@ -184,7 +186,7 @@ pub(super) fn card(
         none if none.is_empty() => none,
         lines => format!("dataset_info:\n{lines}"),
     };
-    let (content, null, what) = match &spec.packing {
+    let (content, null, what) = match &declaration.pack {
         None => (
             format!("{} with", with_unit(rows, "row")),
             "; null where the document is null",
@@ -205,8 +207,7 @@ pub(super) fn card(
         "from datasets import load_dataset\n\n\
          tokens = load_dataset(\"path/to/this/folder\", split=\"{split_name}\")"
     );
-    let others: String =
-        spec.schema.fields()[OWN_COLUMNS..].iter().map(|field| row(field.name(), what)).collect();
+    let others: String = schema.fields()[OWN_COLUMNS..].iter().map(|field| row(field.name(), what)).collect();
     format!(
         r#"---
 configs:

@@ -485,7 +485,7 @@ impl<'a> DatasetWriter<'a> {
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
         // The card takes the names of the splits, and their order, from the names of these files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
-        let card = card::write(self.folder.path(), &plan, &self.spec, &declaration, &all, skipped)?;
+        let card = card::write(self.folder.path(), &plan, &self.spec.schema, &declaration, &all, skipped)?;
         let tokenizer = declaration.tokenizer.clone();
         let other_files = vec![card];
         let declaration = Some(declaration);

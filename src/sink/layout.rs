@@ -106,6 +106,14 @@ impl FilePlan {
         FilePlan::new(split_name, FileBoundaries::Rolling(file_text_bytes))
     }
 
+    /// Plans a number of files, without saying which documents they hold.
+    ///
+    /// # Errors
+    /// Those of [`of_units`](FilePlan::of_units).
+    pub(super) fn of_files(split_name: &str, files: usize) -> Result<FilePlan> {
+        FilePlan::new(split_name, FileBoundaries::Fixed((0..files).map(|file| file..file + 1).collect()))
+    }
+
     /// Checks the name of the split. The format is the default one.
     ///
     /// # Errors

@@ -63,6 +63,10 @@ pub struct Manifest {
     /// are none, or if they are Parquet files and the version of the program did not repeat it here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub declaration: Option<Declaration>,
+    /// The shard, if the output is one of several that together hold the result of a job. Then the inputs are those of
+    /// the shard alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shard: Option<ManifestShard>,
     /// The inputs that were read, in order, whether or not their rows are in the data files.
     #[serde(default)]
     pub inputs: Vec<ManifestInput>,
@@ -87,6 +91,26 @@ pub struct Manifest {
     /// last one that ended.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub splits: Vec<SplitJob>,
+}
+
+/// The shard that an output holds, and what it has in common with the other shards of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestShard {
+    /// The number of the shard, from 1.
+    pub index: u64,
+    /// The number of all shards.
+    pub of: u64,
+    /// Fingerprint of the whole job: of the settings, the tokenizer, the version of the program, the listing and the
+    /// number of shards.
+    pub job: String,
+    /// Hash of the listing of the whole input, from which the shard follows.
+    pub listing: String,
+}
+
+impl fmt::Display for ManifestShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
 }
 
 /// The job that wrote a split of a dataset.
@@ -211,6 +235,7 @@ impl Manifest {
             job,
             tokenizer,
             declaration: None,
+            shard: None,
             inputs: Vec::new(),
             skipped_inputs: 0,
             files: Vec::new(),
@@ -606,7 +631,7 @@ fn parse(path: &Path, text: &[u8]) -> Result<Manifest> {
 impl Manifest {
     /// The first reason why a manifest that was parsed cannot be used; `None` if it can. A manifest may come from
     /// anywhere, so no name may lead out of the folder, and sums must fit 64 bits.
-    fn mistake(&self) -> Option<&'static str> {
+    pub(super) fn mistake(&self) -> Option<&'static str> {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
         };

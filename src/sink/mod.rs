@@ -6,7 +6,7 @@
 //! pass-through columns, but not how ids are made.
 //!
 //! [`DatasetWriter`] writes all files of a folder and resumes an interrupted run, [`ShardWriter`] writes a single
-//! file, and [`TokenReader`] reads.
+//! file, and [`TokenReader`] reads. [`merge_shards`] joins the folders of several runs.
 
 mod packing;
 mod hf_features;
@@ -25,6 +25,7 @@ mod shard;
 mod read;
 mod card;
 mod dataset;
+mod merge;
 
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use folder::OutputFolder;
@@ -33,7 +34,8 @@ pub(crate) use hf_features::{UnsupportedColumn, columns_datasets_cannot_read};
 pub(crate) use layout::{CARD_FILE, data_files, is_data_name, split_files, split_name_help, split_of};
 pub use layout::{DATA_FOLDER, FilePlan, MANIFEST, STATE_FOLDER, TOKENIZER_FOLDER, is_split_name};
 pub(crate) use manifest::FileStore;
-pub use manifest::{HashedFile, Manifest, ManifestInput, OutputFile, SplitJob, UnitPart};
+pub use manifest::{HashedFile, Manifest, ManifestInput, ManifestShard, OutputFile, SplitJob, UnitPart};
+pub use merge::{MergedShards, merge_shards};
 pub(crate) use moved::InBackground;
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub use read::TokenReader;
@@ -45,7 +47,9 @@ pub use schema::{
     OutputFormat, SEQ_LENGTHS, output_schema,
 };
 pub use shard::{RowGroupEncoders, ShardFacts, ShardWriter};
-pub(crate) use state_folder::{Journal, holds_data, read_job, state_of, write_job};
+pub(crate) use state_folder::{
+    Journal, ListedFile, holds_data, read_job, state_of, write_job, write_listing,
+};
 
 #[cfg(test)]
 mod tests;

@@ -206,6 +206,34 @@ pub(crate) fn write_job(state: &Path, job: &impl Serialize) -> Result<()> {
     atomic_file::publish_bytes_within(&state.join(JOB_FILE), text.as_bytes())
 }
 
+/// A file of the listing from which a shard follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListedFile {
+    /// The path or URI of the file.
+    pub(crate) name: String,
+    /// A hash of what the listing says of the file, without the folder that it is in.
+    pub(crate) sha256: String,
+}
+
+/// In the state folder of a shard, the listing of the whole input.
+const LISTING: &str = "listing.json";
+
+/// Writes the listing of the whole input into the state folder of a shard.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_listing(state: &Path, listing: &[ListedFile]) -> Result<()> {
+    let text = serde_json::to_string(listing).expect("plain data");
+    atomic_file::publish_bytes_within(&state.join(LISTING), text.as_bytes())
+}
+
+/// Reads the listing in the state folder of a shard. Empty if there is none, or if it is damaged: it only says in
+/// messages what differs.
+pub(super) fn read_listing(state: &Path) -> Vec<ListedFile> {
+    let text = read_up_to(MAX_JOURNAL_BYTES, &state.join(LISTING)).ok().flatten().unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
 /// Whether an output folder has data files, or an incomplete data file from which a run can resume.
 ///
 /// # Errors

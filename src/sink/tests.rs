@@ -1151,6 +1151,7 @@ fn output(folder: &Path) -> Manifest {
         job: "j".to_owned(),
         tokenizer: "t".to_owned(),
         declaration: None,
+        shard: None,
         inputs: Vec::new(),
         skipped_inputs: 0,
         files: vec![file],

@@ -565,6 +565,11 @@ impl FileWatch {
         FileWatch { path: file.path.clone(), name: file.name.clone(), listed }
     }
 
+    /// The size of the file when it was listed; 0 if it is not known.
+    pub(super) fn bytes(&self) -> u64 {
+        self.listed.as_ref().map_or(0, |listed| listed.bytes)
+    }
+
     /// Compares the file with its recorded state. Does not open it: if a pipe has replaced it, opening would block.
     ///
     /// # Errors

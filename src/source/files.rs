@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::arrow::datatypes::{Schema, SchemaRef};
@@ -58,6 +59,8 @@ pub(super) struct FileSource {
     units: Vec<Unit>,
     /// The index of each unit's file.
     file_of_unit: Vec<usize>,
+    /// The files that are read: all, or those of the units that are kept.
+    kept: Range<usize>,
     /// The schema of the pass-through columns, if any.
     columns: Option<SchemaRef>,
     /// Cached footers with their file index, oldest first.
@@ -118,6 +121,7 @@ impl FileSource {
             config,
             lines: files.iter().map(|_| Arc::default()).collect(),
             other_files: (!spec.columns.is_empty()).then(|| Arc::new(OtherFiles::of(&files))),
+            kept: 0..files.len(),
             files,
             identities,
             units: Vec::new(),
@@ -166,6 +170,12 @@ impl FileSource {
         }
         kept.push_back((file, footer.clone()));
         Ok(footer)
+    }
+
+    /// The size of a file when it was listed.
+    fn bytes_of(&self, file: usize) -> u64 {
+        let remote = self.files[file].remote.as_ref().map(|remote| remote.bytes());
+        remote.unwrap_or_else(|| self.watches[file].bytes())
     }
 
     /// The documents of a range, with the pass-through columns converted to the common types of all files.
@@ -238,8 +248,38 @@ impl Source for FileSource {
     }
 
     fn bytes_elsewhere(&self) -> u64 {
-        let other_files = self.files.iter().filter_map(|file| file.remote.as_ref());
+        let other_files = self.files[self.kept.clone()].iter().filter_map(|file| file.remote.as_ref());
         declared_sum(other_files.map(|remote| Some(remote.bytes()))).unwrap_or(0)
+    }
+
+    fn stored_bytes(&self) -> Vec<u64> {
+        let mut rows = vec![0_u64; self.files.len()];
+        for (&file, unit) in self.file_of_unit.iter().zip(&self.units) {
+            rows[file] = rows[file].saturating_add(unit.rows.unwrap_or(0));
+        }
+        let bytes = |(&file, unit): (&usize, &Unit)| match unit.range {
+            RowRange::Bytes(from, to) => to.saturating_sub(from),
+            // The row groups of a file share its size by their rows.
+            RowRange::RowGroups(..) => {
+                let rows = (u128::from(unit.rows.unwrap_or(0)), u128::from(rows[file].max(1)));
+                let share = u128::from(self.bytes_of(file)) * rows.0 / rows.1;
+                u64::try_from(share).unwrap_or(u64::MAX)
+            }
+            RowRange::Whole | RowRange::Rows(..) => self.bytes_of(file),
+        };
+        self.file_of_unit.iter().zip(&self.units).map(bytes).collect()
+    }
+
+    fn keep_units(&mut self, range: Range<usize>) -> bool {
+        self.units.truncate(range.end);
+        self.units.drain(..range.start);
+        self.file_of_unit.truncate(range.end);
+        self.file_of_unit.drain(..range.start);
+        self.kept = match (self.file_of_unit.first(), self.file_of_unit.last()) {
+            (Some(&first), Some(&last)) => first..last + 1,
+            _ => 0..0,
+        };
+        true
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {
@@ -265,7 +305,10 @@ impl Source for FileSource {
     }
 
     fn changed(&self) -> Option<&str> {
-        self.watches.iter().find(|watch| watch.check().is_err()).map(|watch| watch.name.as_str())
+        self.watches[self.kept.clone()]
+            .iter()
+            .find(|watch| watch.check().is_err())
+            .map(|watch| watch.name.as_str())
     }
 
     fn identified_with(&self, unit: usize) -> usize {

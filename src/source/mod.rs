@@ -36,6 +36,7 @@ mod program;
 mod records;
 mod remote;
 mod row_text;
+mod shard;
 mod skipped_rows;
 mod sniff;
 mod text;
@@ -66,11 +67,14 @@ pub use program::{once, record_batches};
 #[cfg(feature = "hub")]
 pub(crate) use remote::{WritableStore, object_version, refused_by_store, store};
 pub(crate) use row_text::check_template;
+pub use shard::InputShard;
+pub(crate) use shard::missing_or_doubled;
 pub use skipped_rows::{LISTED_SKIPPED_ROWS, SkippedRow, SkippedRows, UnitSkips};
 pub(crate) use tokenizer::belongs_to_tokenizer;
 pub use tokenizer::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -491,6 +495,18 @@ pub trait Source: Send + Sync {
     /// Whether reading takes hardly longer than copying the text, so that reading several units at once gains
     /// nothing.
     fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// The bytes that each unit takes where it is stored, about, by the listing alone. They divide an input into shards
+    /// if the bytes of text are not known.
+    fn stored_bytes(&self) -> Vec<u64> {
+        self.units().iter().map(|unit| unit.text_bytes.unwrap_or(1)).collect()
+    }
+
+    /// Leaves out all units except those in `range`, which are then numbered from 0. Nothing may have been read before.
+    /// Returns `false` if the source cannot leave out units.
+    fn keep_units(&mut self, _range: Range<usize>) -> bool {
         false
     }
 

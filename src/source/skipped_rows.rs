@@ -225,6 +225,14 @@ impl SkippedRows {
         }
     }
 
+    /// Forgets the files that were skipped when the sources were opened. Every shard of an input meets them, and one of
+    /// them counts them.
+    pub(crate) fn forget_files(&self) {
+        let mut state = self.state();
+        state.units.retain(|(_, unit), _| unit.is_some());
+        state.listed.retain(|((_, unit), _), _| unit.is_some());
+    }
+
     /// Adds skipped rows to the reading with this number, unless a later reading of the unit has started.
     fn add(&self, key: UnitKey, reading: u64, lost: &SkippedInput, listed: bool) {
         let mut state = self.state();

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryViewArray, Int64Array, RecordBatch, make_view};
@@ -60,6 +61,8 @@ struct Generator {
     kind: DemoKind,
     /// Number of rows of the whole source.
     lines: u64,
+    /// The first row of the first unit.
+    first: u64,
     /// The seed, which selects one of many texts.
     seed: u64,
     /// Rows per batch.
@@ -99,6 +102,7 @@ impl Demo {
             uri: spec.uri.clone(),
             kind,
             lines,
+            first: 0,
             seed,
             batch_rows: (config.batch_bytes / kind.line_bytes()).clamp(1, 1 << 16),
             source,
@@ -111,7 +115,8 @@ impl Demo {
 impl Generator {
     /// The batches of a unit.
     fn batches(self, unit: usize) -> impl Iterator<Item = Result<Batch>> {
-        let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
+        let start = self.unit_start(unit);
+        let rows = self.lines.min(start + UNIT_ROWS) - start;
         let mut writer = Writer::new();
         let starts = (0..rows).step_by(u64_to_usize(self.batch_rows));
         starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first)))
@@ -119,7 +124,7 @@ impl Generator {
 
     /// Generates `rows` rows of a unit from its row `first` on.
     fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
-        let from = unit_start(unit) + first;
+        let from = self.unit_start(unit) + first;
         let mut bytes = Vec::with_capacity(u64_to_usize(rows * self.kind.line_bytes() * 3 / 2));
         let mut views = Vec::with_capacity(u64_to_usize(rows));
         for row in from..from + rows {
@@ -141,6 +146,11 @@ impl Generator {
         };
         let source = self.source;
         Ok(Batch { source, unit, first_row: first, documents, columns, continued: false, open: false })
+    }
+
+    /// Index of a unit's first row.
+    fn unit_start(&self, unit: usize) -> u64 {
+        self.first + to_u64(unit) * UNIT_ROWS
     }
 
     /// A pass-through column beside these documents, which begin at row `from`.
@@ -168,6 +178,13 @@ impl Source for Demo {
         self.rows.columns.clone()
     }
 
+    fn keep_units(&mut self, range: Range<usize>) -> bool {
+        self.rows.first = self.rows.unit_start(range.start);
+        self.units.truncate(range.end);
+        self.units.drain(..range.start);
+        true
+    }
+
     fn identity(&self, _unit: usize) -> Result<Identity> {
         Ok(Identity::Generated)
     }
@@ -175,11 +192,6 @@ impl Source for Demo {
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
         Ok(Box::new(self.rows.clone().batches(unit)))
     }
-}
-
-/// Index of a unit's first row.
-fn unit_start(unit: usize) -> u64 {
-    to_u64(unit) * UNIT_ROWS
 }
 
 /// The error for a wrong URI.

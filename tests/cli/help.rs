@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "run",
     "train",
     "encode",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 18] = [
     "bench",
     "count",
     "merge-counts",
+    "merge",
     "completions",
     "schema",
     "man",
@@ -123,6 +124,8 @@ fn prepared() -> TempDir {
         "tokenmill train 'demo:verse?lines=1000' -o my-tokenizer --vocab-size 400 --eos '<end>'",
         "tokenmill train 'demo:verse?lines=1000' -o other-tokenizer --vocab-size 500",
         "tokenmill encode 'demo:verse?lines=1000' -t my-tokenizer -o tokens",
+        "tokenmill encode 'demo:verse?lines=1000' -t my-tokenizer -o shards/1 --shard 1/2",
+        "tokenmill encode 'demo:verse?lines=1000' -t my-tokenizer -o shards/2 --shard 2/2",
         "tokenmill count 'demo:verse?lines=1000' -o counts.parquet",
         "tokenmill count 'demo:verse?lines=1000&seed=2' -o more.parquet",
     ] {

@@ -29,6 +29,7 @@ const GRAPH: [(&str, &[&str]); 11] = [
             "source::check_pages",
             "source::kept_annotations",
             "source::lost_annotations",
+            "source::missing_or_doubled",
             "source::row_bytes",
             "encode",
         ],

@@ -2,7 +2,7 @@
 
 from tokenmill import errors
 from tokenmill._core import ArrowStream, Counts, DecodeStream, Tokenizer, __version__, get_encoding
-from tokenmill._jobs import encode, plan, run
+from tokenmill._jobs import encode, merge, plan, run
 from tokenmill._train import count, merge_counts, train, train_from_iterator
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "encode",
     "errors",
     "get_encoding",
+    "merge",
     "merge_counts",
     "plan",
     "run",

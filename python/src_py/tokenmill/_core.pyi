@@ -23,6 +23,7 @@ __all__ = [
     "from_pickle",
     "get_encoding",
     "main",
+    "merge",
     "merge_counts",
     "plan",
     "run",
@@ -200,6 +201,7 @@ def encode(
     force: bool = False,
     progress: _Report | None = None,
 ) -> str: ...
+def merge(folders: Sequence[_Path], out: _Path) -> str: ...
 def run(
     path: _Path | None,
     json: _Text,

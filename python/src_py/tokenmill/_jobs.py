@@ -117,6 +117,7 @@ def encode(
     column: str | None = None,
     output_format: str | None = None,
     sample: SampleKeys | None = None,
+    shard: str | None = None,
     threads: int | None = None,
     memory: Size | None = None,
     force: bool = False,
@@ -134,6 +135,9 @@ def encode(
         column: The column with the text; by default ``"text"``.
         output_format: ``"parquet"`` (the default), ``"bin"`` or ``"megatron"``.
         sample: Which documents to take, as for :func:`train`.
+        shard: The part of the files that is encoded: ``"3/7"`` is the third of seven about equal parts. They follow
+            from the list of files alone, so processes and machines can encode one each, into a folder of its own.
+            :func:`merge` joins the folders.
         threads: The number of threads; by default one for each processor. The result does not depend on it.
         memory: The limit of memory, such as ``"8GB"``; by default that of the machine.
         force: Whether to replace the results of another job.
@@ -165,13 +169,13 @@ def encode(
         "source": Input(files, of_sources).sources,
         "encode": {"tokenizer": name, **special, **of_encode},
         "output": {"dir": os.fspath(out), **of_output, **given({"format": output_format})},
-        "run": given({"memory": memory}),
+        "run": given({"memory": memory, "shard": shard}),
         **given({"sample": sample}),
     }
     shown = {
         "tokenizer": tokenizer,
         "out": os.fspath(out),
-        **given({"column": column, "output_format": output_format, "sample": sample}),
+        **given({"column": column, "output_format": output_format, "sample": sample, "shard": shard}),
         **keys,
     }
     call = f"tokenmill.encode({files!r}, {', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -185,4 +189,37 @@ def encode(
             progress=report,
         )
     result: dict[str, Any] = json.loads(manifest)
+    return result
+
+
+def merge(folders: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Joins the outputs of all shards of a job to one data set, as the command ``merge`` does.
+
+    The data files are hard links to those of the shards where the file system allows it, and otherwise copies. Their
+    rows are those of one job without shards, in the same order, unless they are packed.
+
+    Args:
+        folders: The folders that :func:`encode` has written for each ``shard``, in any order.
+        out: The folder to write. If it holds this data set already, nothing is done.
+
+    Returns:
+        The manifest, as of :func:`encode`.
+
+    Raises:
+        UsageError: A shard is missing, is there twice, or is of another job; or ``out`` holds another result.
+        MismatchError: A data file is missing or has another size.
+
+    Example:
+        >>> import tempfile, tokenmill
+        >>> tokenizer = tokenmill.train("demo:verse?lines=500", column="line", vocab_size=300)
+        >>> folder, source = tempfile.mkdtemp(), {"uri": "demo:verse?lines=500", "column": "line"}
+        >>> for shard in ("1/2", "2/2"):
+        ...     made = tokenmill.encode(source, tokenizer=tokenizer, out=f"{folder}/{shard[0]}", shard=shard)
+        >>> merged = tokenmill.merge([f"{folder}/1", f"{folder}/2"], f"{folder}/all")
+        >>> sum(file["rows"] for file in merged["files"])
+        500
+    """
+    if isinstance(folders, (str, bytes, os.PathLike)):
+        raise TypeError("folders must be a list of paths; this is one path")
+    result: dict[str, Any] = json.loads(_core.merge(list(folders), out))
     return result

@@ -135,10 +135,11 @@ class OutputKeys(OutputSettings, total=False):
 
 
 class RunKeys(TypedDict, total=False):
-    """``[run]``: threads and memory."""
+    """``[run]``: threads, memory, and the part of the input."""
 
     threads: int
     memory: Size
+    shard: str
 
 
 class Recipe(TypedDict, total=False):

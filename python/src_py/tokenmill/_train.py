@@ -158,6 +158,7 @@ def count(
     special_tokens: Sequence[str] = (),
     boundary: str | None = None,
     sample: SampleKeys | None = None,
+    shard: str | None = None,
     threads: int | None = None,
     memory: Size | None = None,
     progress: Progress = None,
@@ -172,6 +173,8 @@ def count(
         special_tokens: Texts that are left out.
         boundary: The extent of a text that is split on its own: ``"document"`` (the default) or ``"join"``.
         sample: Which documents to take, as for :func:`train`.
+        shard: The part of the files that is counted, such as ``"3/7"``, as for :func:`encode`. The counts of all shards
+            are written to files, of which :func:`merge_counts` makes the file of the whole.
         threads: The number of threads; by default one for each processor. The result does not depend on it.
         memory: The limit of memory, such as ``"2GB"`` or a number of bytes; by default that of the machine. While
             counting, what exceeds it is written to temporary files. The result must fit.
@@ -197,7 +200,7 @@ def count(
     (of_sources,) = divided({"column": column, **keys}, CommonKeys)
     read = Input(source, of_sources)
     settings = {"split": split, "special_tokens": special_tokens, "boundary": boundary}
-    recipe = {"source": read.sources, "train": given(settings), "run": given({"memory": memory})}
+    recipe = {"source": read.sources, "train": given(settings), "run": given({"memory": memory, "shard": shard})}
     with reporting(progress) as report:
         return _core.count(
             as_json(recipe | given({"sample": sample})),
@@ -232,7 +235,7 @@ def merge_counts(
         What the command prints with ``--json``: ``output``, ``pretokens``, ``pretoken_bytes`` and ``ordered``.
 
     Raises:
-        UsageError: The files do not fit together, or ``out`` is one of them.
+        UsageError: The files do not fit together, a shard is missing or is there twice, or ``out`` is one of them.
 
     Example:
         >>> import tempfile, tokenmill

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use super::{Environment, Plan};
 use crate::base::int::{ByteCount, u64_to_usize};
 use crate::base::integrity::sha256;
+use crate::count::Boundary;
 use crate::publish::{PushTarget, RepositoryKind};
 use crate::run::recipe::{
     Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
 };
 use crate::sample::{SampleConfig, Weight, scale_weights};
-use crate::source::{DocumentRule, SourceSpec, check_template};
+use crate::source::{DocumentRule, InputShard, SourceSpec, check_template};
 
 /// Number of threads, at most. More threads than any machine has cores slow each other down.
 pub const MAX_THREADS: u64 = 1024;
@@ -78,6 +79,7 @@ impl Check<'_> {
             weights: scale_weights(&weights),
             source_samples: recipe.sources.iter().map(source_sample).collect(),
             sample: self.sample(&recipe.sample),
+            shard: self.shard(recipe),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
             push: self.push(recipe, destination.is_some()),
@@ -191,6 +193,61 @@ impl Check<'_> {
             skip: value_of(&keys.skip).unwrap_or(0),
             take: value_of(&keys.take),
             max_bytes: value_of(&keys.max_bytes).map(|ByteCount(bytes)| bytes),
+        }
+    }
+
+    /// The shard. Reports a recipe whose result is not that of its shards together.
+    fn shard(&mut self, recipe: &Recipe) -> Option<InputShard> {
+        let given = recipe.run.shard.as_ref()?;
+        let expanded = self.expanded("shard", given);
+        let shard = match expanded.parse::<InputShard>() {
+            _ if self.is_wrong("shard") => return None,
+            Ok(shard) => shard,
+            Err(error) => {
+                let help = error.help().unwrap_or_default().to_owned();
+                self.wrong("shard", given, &format!("is wrong: {error}"), &help);
+                return None;
+            }
+        };
+        if recipe.train.is_some() && self.origin.command() != Some(Command::Count) {
+            let help =
+                "count the shards with `count`, sum the counts with `merge-counts`, and train from the sum";
+            self.wrong("shard", given, "divides counting and encoding, and this recipe trains", help);
+        }
+        let Recipe { sources, sample, train, output, .. } = recipe;
+        let order =
+            "a shard has all documents of its part of the input: leave it out, or write the sample to files";
+        self.not_of_shard("every", sample.every.as_ref().filter(|given| given.value > 1), order);
+        self.not_of_shard(
+            "shuffle_buffer",
+            sample.shuffle_buffer.as_ref().filter(|given| given.value > 0),
+            order,
+        );
+        self.not_of_shard("skip", sample.skip.as_ref().filter(|given| given.value > 0), order);
+        self.not_of_shard("take", sample.take.as_ref(), order);
+        self.not_of_shard("max_bytes", sample.max_bytes.as_ref(), order);
+        for source in sources {
+            self.not_of_shard("take", source.take.as_ref(), order);
+            self.not_of_shard("max_bytes", source.max_bytes.as_ref(), order);
+            let stream = source.uri.as_ref().filter(|uri| uri.value == "-");
+            self.not_of_shard("uri", stream, "standard input cannot be divided: write it to a file first");
+        }
+        let boundary = train.as_ref().and_then(|train| train.boundary.as_ref());
+        let joined = boundary.filter(|given| given.value == Boundary::Join);
+        self.not_of_shard("boundary", joined, "pre-tokens that go on into the next document would be cut");
+        let one_file = output.one_file.as_ref().filter(|given| given.value);
+        self.not_of_shard("one_file", one_file, "`merge` joins folders of several files");
+        let in_store = output.dir.as_ref().filter(|dir| is_in_store(&dir.value));
+        self.not_of_shard("dir", in_store, "`merge` joins folders: name a folder");
+        self.not_of_shard("push", output.push.as_ref(), "push the folder that `merge` writes");
+        Some(shard)
+    }
+
+    /// Reports a key that a shard cannot have, if it is given.
+    fn not_of_shard<T>(&mut self, key: &'static str, given: Option<&Given<T>>, help: &str) {
+        if let Some(given) = given {
+            let problem = format!("cannot be combined with {}", self.origin.name("shard"));
+            self.wrong(key, given, &problem, help);
         }
     }
 

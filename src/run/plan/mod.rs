@@ -21,7 +21,7 @@ use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::publish::PushTarget;
 use crate::sample::SampleConfig;
 use crate::sink::{Compression, OutputFormat, Packing};
-use crate::source::SourceSpec;
+use crate::source::{InputShard, SourceSpec};
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
@@ -49,6 +49,9 @@ pub struct Plan {
     pub source_samples: Vec<SampleConfig>,
     /// Which of the documents that are taken of the sources are used.
     pub sample: SampleConfig,
+    /// The shard of the sources that is read; `None` if all of them are. The results of all shards together are the
+    /// result of the plan without a shard, so it is not hashed.
+    pub shard: Option<InputShard>,
     /// What to learn; `None` if nothing is learned.
     pub train: Option<TrainPlan>,
     /// What to encode; `None` if nothing is encoded.

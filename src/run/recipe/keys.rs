@@ -201,6 +201,8 @@ pub struct RunKeys {
     pub threads: Field<u64>,
     /// `memory`: the memory limit, by default that of the machine or the cgroup.
     pub memory: Field<ByteCount>,
+    /// `shard`: the part of the input that is read, such as `3/7`. By default all of it is.
+    pub shard: Field<String>,
 }
 
 /// A type with a fixed set of named values, for recipes and flags.
@@ -483,11 +485,10 @@ impl Recipe {
             .with("one_file", one_file, truth)
             .with("format", format, WrittenValue::name)
             .with("push", push, text);
-        let run = WrittenSection::new("run").with("threads", &self.run.threads, WrittenValue::number).with(
-            "memory",
-            &self.run.memory,
-            WrittenValue::bytes,
-        );
+        let run = WrittenSection::new("run")
+            .with("threads", &self.run.threads, WrittenValue::number)
+            .with("memory", &self.run.memory, WrittenValue::bytes)
+            .with("shard", &self.run.shard, text);
         let is_set = |section: &WrittenSection| !section.keys.is_empty();
         sections.extend(Some(sample).filter(is_set));
         sections.extend(self.train.as_ref().map(TrainKeys::section));

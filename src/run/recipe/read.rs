@@ -237,7 +237,11 @@ fn read_output(section: &mut RecipeSection<'_, '_, '_>) -> OutputKeys {
 
 /// Reads `[run]`.
 fn read_run(section: &mut RecipeSection<'_, '_, '_>) -> RunKeys {
-    RunKeys { threads: section.get("threads", whole), memory: section.get("memory", bytes) }
+    RunKeys {
+        threads: section.get("threads", whole),
+        memory: section.get("memory", bytes),
+        shard: section.get("shard", text),
+    }
 }
 
 /// A table of the recipe and its place.
