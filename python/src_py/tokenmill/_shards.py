@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def folder_of(out: Address, count: int) -> Path:
     """The folder for the data set as an absolute path, since workers have working folders of their own.
 
-    What the shards cannot be put together in is refused before any of them is encoded.
+    What the shards cannot be put together in is refused before any of them is encoded. The folder is made, by which
+    workers know that they see it.
 
     Args:
         out: The folder, which all nodes see.
@@ -43,6 +44,7 @@ def folder_of(out: Address, count: int) -> Path:
         raise UsageError(f"{name} holds a data set already", "give another folder, or remove this one")
     if count < 1:
         raise UsageError(f"`shards` is {count}", "give 1 or more")
+    _shard(folder, 1).parent.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -67,14 +69,16 @@ def encode_shard(
         **settings: Further arguments of ``tokenmill.encode``.
 
     Raises:
-        UsageError: An argument is wrong, or the shard is there, but of another job.
+        UsageError: An argument is wrong, the shard is there, but of another job, or this node does not see the folder.
+            After ``merge_shards``, no node does.
     """
     folder = _shard(out, index)
     arguments: dict[str, Any] = {"tokenizer": tokenizer, "shard": f"{index}/{count}", **settings}
     if folder.exists():
         tokenmill.encode(files, out=folder, **arguments)
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.parent.is_dir():
+        raise UsageError(f"{folder.parent} does not exist on this node", "give a folder that all nodes see")
     attempt = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     try:
         tokenmill.encode(files, out=attempt, **arguments)
