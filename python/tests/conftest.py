@@ -49,6 +49,18 @@ def made_texts(number: int, seed: int = 1) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=draw.choice([0, 1, 5, 20, 200]))) for _ in range(number)]
 
 
+def real_texts(kind: str) -> list[str]:
+    """Some of the lines of ``books``, or of texts in many ``languages``, from the folder with the real texts."""
+    folder = os.environ.get("TOKENMILL_DATA")
+    if folder is None:
+        pytest.skip(f"not tested with {kind}, because TOKENMILL_DATA names no folder with real texts")
+    import pyarrow as pa
+
+    name, every = {"books": ("classics", 60), "languages": ("multilingual", 20)}[kind]
+    with pa.input_stream(f"{folder}/{name}.txt.zst", compression="zstd") as file:
+        return file.read().decode().splitlines()[::every]
+
+
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
     return made_texts(500)

@@ -113,12 +113,33 @@ def test_a_page_shows_what_happens(page: Path, tmp_path: Path, monkeypatch: pyte
     if not page.exists():
         pytest.skip(f"{page} is not here: run the tests from a checkout")
     monkeypatch.chdir(tmp_path)
+    assert run_blocks(page.read_text(encoding="utf-8"), page.name) >= (1 if page.name == "README.md" else 10)
+    assert os.getcwd() == str(tmp_path)
+
+
+@pytest.mark.parametrize(("engine", "library"), [("Ray", "ray"), ("datatrove", "datatrove"), ("Daft", "daft")])
+def test_the_page_on_clusters_shows_what_happens(
+    engine: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs the Python blocks of the section on an engine as those of a page."""
+    page = PYTHON.parent / "docs" / "clusters.md"
+    if not page.exists():
+        pytest.skip(f"{page} is not here: run the tests from a checkout")
+    pytest.importorskip(library)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.chdir(tmp_path)
+    section = re.search(rf"^## {engine}\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert section is not None
+    assert run_blocks(section[1], f"{page.name}, {engine}") >= 2
+
+
+def run_blocks(text: str, page: str) -> int:
+    """Runs the Python blocks of a page, and says how many they are."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    blocks = re.findall(r"^```(python|pycon)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```(python|pycon)\n(.*?)^```", text, re.M | re.S)
     for at, (kind, block) in enumerate(blocks):
         if kind == "pycon" or block.startswith(">>>"):
-            assert check(block, f"{page.name}, block {at}", names) > 0
+            assert check(block, f"{page}, block {at}", names) > 0
         else:
-            exec(compile(ast.parse(block), f"{page.name}, block {at}", "exec"), names)
-    assert len(blocks) >= (1 if page.name == "README.md" else 10)
-    assert os.getcwd() == str(tmp_path)
+            exec(compile(ast.parse(block), f"{page}, block {at}", "exec"), names)
+    return len(blocks)

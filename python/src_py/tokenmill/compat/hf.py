@@ -60,6 +60,24 @@ def accelerate(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     return made
 
 
+def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer of the library tokenizers puts before and after those of a text.
+
+    Args:
+        tokenizer: The tokenizer.
+
+    Raises:
+        TokenmillError: It also changes the ids of the text.
+    """
+    plain = tokenizer.encode("a", add_special_tokens=False).ids
+    whole = tokenizer.encode("a").ids
+    starts = (at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
+    start = next(starts, None)
+    if start is None:
+        raise TokenmillError("the tokenizer changes the ids of a text when it adds special tokens")
+    return whole[:start], whole[start + len(plain) :]
+
+
 class _Accelerated:
     """What the copy does in its own way. It comes before the class of the tokenizer."""
 
@@ -88,13 +106,7 @@ class _Accelerated:
         self._tokenmill_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         allowing = Tokenizer.from_str(self._tokenizer.to_str(), special="allow")
         self._tokenmill = {False: allowing, True: allowing.with_special("text")}
-        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-        whole = self._tokenizer.encode("a").ids
-        starts = (at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
-        start = next(starts, None)
-        if start is None:
-            raise TokenmillError("the tokenizer changes the ids of a text when it adds special tokens")
-        self._tokenmill_around = (whole[:start], whole[start + len(plain) :])
+        self._tokenmill_around = ids_around(self._tokenizer)
 
     def __reduce__(self) -> Any:
         """Pickles the original, since this class is made while the program runs."""
