@@ -199,34 +199,36 @@ def test_files_are_encoded_as_by_the_program(
 
 
 def test_a_driver_that_was_stopped_goes_on(
-    spark: SparkSession, corpus: Path, learned: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    files, out, merge = f"{corpus}/*.parquet", tmp_path / "out", tokenmill.merge
+    tokenizer, merge = Tokenizer.from_file(folder), tokenmill.merge
+    files, out = str(tmp_path / "texts.parquet"), tmp_path / "out"
+    pq.write_table(pa.table({"text": made_texts(900, seed=8)}), files, row_group_size=100)
     monkeypatch.setattr(tokenmill, "merge", stopped)
     with pytest.raises(KeyboardInterrupt):
-        on_spark.encode_files(spark, files, learned, out, 3)
+        on_spark.encode_files(spark, files, tokenizer, out, 3)
     shards = [out / ".shards" / f"{index:05}" for index in (1, 2, 3)]
     shutil.rmtree(shards[1])
     (out / ".shards" / "00002-abc").mkdir()
     before = [(path, path.stat().st_mtime_ns) for path in shards[0].rglob("*.parquet")]
     with pytest.raises(KeyboardInterrupt):
-        on_spark.encode_files(spark, files, learned, out, 3)
+        on_spark.encode_files(spark, files, tokenizer, out, 3)
     assert [(path, path.stat().st_mtime_ns) for path in shards[0].rglob("*.parquet")] == before
     with pytest.raises(PythonException, match="another run"):
-        on_spark.encode_files(spark, files, learned, out, 3, eos=SPECIAL)
+        on_spark.encode_files(spark, files, tokenizer, out, 3, eos=SPECIAL)
     monkeypatch.setattr(tokenmill, "merge", merge)
-    on_spark.encode_files(spark, files, learned, out, 3)
-    tokenmill.encode(files, tokenizer=learned, out=tmp_path / "one")
+    on_spark.encode_files(spark, files, tokenizer, out, 3)
+    tokenmill.encode(files, tokenizer=tokenizer, out=tmp_path / "one")
     assert ordered(out).equals(ordered(tmp_path / "one"))
     assert not (out / ".shards").exists()
 
 
-def test_a_folder_that_workers_do_not_see_is_refused(learned: Tokenizer, tmp_path: Path) -> None:
+def test_a_folder_that_workers_do_not_see_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="folder that all nodes see"):
-        _shards.encode_shard("demo:verse?lines=9", learned, tmp_path / "other", 1, 2, column="line")
+        _shards.encode_shard("demo:verse?lines=9", tokenizer, tmp_path / "other", 1, 2, column="line")
     assert not (tmp_path / "other").exists()
     with pytest.raises(errors.UsageError, match="folder that all nodes see"):
         _shards.folder_of("s3://bucket/ids", 2)
