@@ -193,7 +193,8 @@ impl ClusterText {
     pub fn of(plan: &Plan, preview: &Preview, given: Option<ByteCount>) -> Result<ClusterText> {
         let of_sources = || declared_sum(preview.sources.iter().map(|source| source.text_bytes));
         let all = given.map(|given| given.0).or_else(of_sources).ok_or_else(|| {
-            Error::usage("the size of the text is not known before it is read").with_help("name it")
+            Error::usage("the size of the text is not known before it is read")
+                .with_help("name it, for example --text-bytes 10TB")
         })?;
         let sample = match given {
             Some(_) => plan.sample.max_bytes.map_or(all, |most| all.min(most)),
@@ -221,7 +222,7 @@ pub fn cluster_cost(
     };
     let mut cost = ClusterCost { text: rates.text.clone(), ..ClusterCost::default() };
     if let Some(train) = &plan.train {
-        if cluster.nodes > 1 && train.split == SplitPattern::None {
+        if train.split == SplitPattern::None {
             return Err(undivided("without a split, there are no counts to sum", "choose a split"));
         }
         if cluster.nodes > 1 && train.config.tie_break == TieBreak::First {
