@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced before a build: panics and asserts name files of other crates by their path below cargo's folder, not by the
 # path on the machine that builds.
 home=${CARGO_HOME:-$HOME/.cargo}
