@@ -120,6 +120,8 @@ def test_calls_leave_no_memory_behind(group: str, folder: Path) -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     calls, early, half, late = map(int, said.split())
     print(f"{group}: {calls} calls; {early >> 10}, {half >> 10}, {late >> 10} KiB after 10 %, 50 % and all of them")
-    # A byte for each call would show with the number of calls of a long run, 16 bytes with that of a short one.
-    assert late - half < 1 << 20, said
-    assert late - early < 2 << 20, said
+    # A byte for each call would show with the number of calls of a long run, 16 bytes with that of a short one. A
+    # tokenizer takes much more, and threads that build its tables at once take memory that they keep.
+    limit = (4 if group == "tokenizers" else 1) << 20
+    assert late - half < limit, said
+    assert late - early < 2 * limit, said

@@ -57,6 +57,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
     with pytest.MonkeyPatch.context() as environment:
+        # Spark takes relative paths from the working folder in which it started.
+        environment.chdir(folder)
         environment.setenv("SPARK_HOME", str(home))
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         environment.setenv("PYSPARK_PYTHON", sys.executable)
