@@ -487,6 +487,8 @@ def test_the_documentation_is_true(spark: SparkSession, tmp_path: Path, monkeypa
         assert check(function.__doc__, name, names) > 0
         for argument in inspect.signature(function).parameters:
             assert re.search(rf"\n        (\*\*)?{argument}: ", function.__doc__), f"{name}({argument})"
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
     page = PYTHON.parent / "docs" / "clusters.md"
     section = re.search(r"^## Spark\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.M | re.S)
     blocks = re.findall(r"^```(python|pycon)\n(.*?)^```", section[1], re.M | re.S)
