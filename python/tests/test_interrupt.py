@@ -55,7 +55,7 @@ def program():
 print("begun", flush=True)
 """
 
-# What is interrupted. Each call lasts long, or is repeated.
+# The calls that are interrupted. Each lasts long, or is repeated.
 CALLS = {
     "training": "tokenmill.train_from_iterator(endless(), 300)",
     "training on a list": "tokenmill.train_from_iterator(texts * 2000, 300)",

@@ -149,7 +149,7 @@ def test_counts_are_those_of_the_program(spark: SparkSession, corpus: Path, tmp_
     program("count", files, "-o", tmp_path / "program.parquet", "--split", "gpt4", "--special-token", SPECIAL)
     counts = on_spark.count(frame_of(spark, corpus), special_tokens=[SPECIAL])
     counts.write(tmp_path / "spark.parquet")
-    # The file of the program also says what was read, which Spark does not know.
+    # The file of the program also names the input, which Spark does not know.
     plain = pq.read_table(tmp_path / "program.parquet").replace_schema_metadata(None)
     Counts.from_arrow(plain, special_tokens=[SPECIAL]).write(tmp_path / "plain.parquet")
     assert (tmp_path / "spark.parquet").read_bytes() == (tmp_path / "plain.parquet").read_bytes()

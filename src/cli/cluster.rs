@@ -18,7 +18,7 @@ use super::progress::duration;
 pub struct WantedCluster {
     /// The machines.
     pub cluster: Cluster,
-    /// The size of the text; `None` if that which the files declare is taken.
+    /// The size of the text; `None` for the size that the files declare.
     pub text_bytes: Option<ByteCount>,
     /// The output folder of the run whose rates are taken; `None` for those of the documentation.
     pub rates: Option<PathBuf>,

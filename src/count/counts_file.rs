@@ -74,7 +74,7 @@ pub struct CountsInfo {
 }
 
 impl CountsInfo {
-    /// Describes counts that another program made, of which nothing else is known.
+    /// Describes the counts of another program. Nothing else is known of them.
     ///
     /// # Errors
     /// The split cannot be used, or is none ([`ErrorKind::Usage`]).

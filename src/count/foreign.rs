@@ -220,7 +220,7 @@ impl Columns {
         Ok(Columns { pretokens, given, counts: counts.as_primitive::<UInt64Type>().clone() })
     }
 
-    /// Returns the pre-token of a row and its count, or what is wrong with them.
+    /// Returns the pre-token of a row and its count, or the mistake in them.
     fn row(&self, row: usize) -> Result<(&[u8], Count), String> {
         if self.pretokens.is_null(row) {
             return Err("the pre-token is null".to_owned());
@@ -258,7 +258,7 @@ struct SplitCheck<'a> {
 }
 
 impl SplitCheck<'_> {
-    /// About so many pre-tokens of a file are checked.
+    /// Number of pre-tokens of a file that are checked, approximately.
     const CHECKED: u64 = 1_000;
 
     /// Starts to check a file that declares this number of rows.

@@ -62,7 +62,7 @@ fn groups(infos: &[CountsInfo]) -> Vec<ShardGroup> {
 /// other in the order of the input.
 ///
 /// # Errors
-/// Of an input of which there are shards, one is missing or is there more than once, or the input changed between them.
+/// A shard of an input is missing or is given more than once, or the input changed between two shards.
 pub(super) fn order(paths: &[&Path], infos: &[CountsInfo]) -> Result<Vec<usize>> {
     let mut keys: Vec<(usize, u64)> = (0..infos.len()).map(|number| (number, 0)).collect();
     for ShardGroup { files } in groups(infos) {
