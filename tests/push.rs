@@ -424,6 +424,7 @@ fn a_killed_push_goes_on_and_readers_see_all_or_nothing() {
         std::thread::sleep(Duration::from_millis(20 + (round * 37) % 211));
         child.kill().unwrap();
         child.wait().unwrap();
+        hub.wait_until_left();
         let seen = remote(&hub, "main");
         assert!(seen.is_empty() || seen == expected, "a reader sees a part after round {round}");
         if seen == expected {

@@ -119,6 +119,8 @@ struct Shelf {
     xet: bool,
     /// Bytes per second from the other host; unlimited if `None`.
     rate: Option<usize>,
+    /// Number of connections that clients have not left.
+    conversations: usize,
     files: BTreeMap<(String, String), File>,
     faults: VecDeque<(Part, Fault)>,
     asked: Vec<Asked>,
@@ -170,6 +172,20 @@ impl FakeHub {
     /// Removes all queued faults.
     pub(crate) fn forgive(&self) {
         self.shelf().faults.clear();
+    }
+
+    /// Waits until all clients have left. What a killed client had sent may be taken after its end.
+    ///
+    /// # Panics
+    /// If a client stays for 10 seconds.
+    pub(crate) fn wait_until_left(&self) {
+        for _ in 0..10_000 {
+            if self.shelf().conversations == 0 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("a client stays");
     }
 
     /// Limits the other host to this many bytes per second; `None` lifts the limit.
@@ -229,8 +245,12 @@ fn listen(shelf: &Arc<Mutex<Shelf>>, other_host: bool) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let shelf = Arc::clone(&shelf);
-            // A client that disconnects in the middle of an answer is not an error here.
-            std::thread::spawn(move || drop(converse(stream, &shelf, other_host)));
+            lock(&shelf).conversations += 1;
+            std::thread::spawn(move || {
+                // A client that disconnects in the middle of an answer is not an error here.
+                drop(converse(stream, &shelf, other_host));
+                lock(&shelf).conversations -= 1;
+            });
         }
     });
     address
