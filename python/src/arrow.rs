@@ -46,7 +46,7 @@ const FEWEST_BYTES: usize = 32 << 10;
 /// Bytes that a row counts in addition to its text.
 const PER_ROW: usize = 32;
 
-/// Most ids of a batch whose texts are a dictionary, unless one row has more.
+/// Most ids of a batch with texts from a dictionary, unless one row has more.
 const DICTIONARY_IDS: usize = 16 << 20;
 
 /// A stream of record batches that are made while they are read. ``Tokenizer.encode_arrow`` and ``Counts.to_arrow`` make

@@ -12,20 +12,9 @@ from conftest import ROUNDS, SECONDS, run_program
 
 from tokenmill import Tokenizer
 
-BEGIN = """
-import faulthandler, multiprocessing, os, sys, threading, time
-import tokenmill
-tokenizer = tokenmill.Tokenizer.from_file(sys.argv[1])
-texts = [f"the quick brown fox {n} " * 20 for n in range(3000)]
-expected = tokenizer.encode_batch(texts)
-
-def check(tokenizer, rows=3000):
-    assert tokenizer.encode_batch(texts[:rows]) == expected[:rows]
-    assert tokenizer.encode(texts[7]) == expected[7]
-    assert tokenizer.encode_batch(texts[:rows], threads=3) == expected[:rows]
-
-def threads():
-    return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else None
+# Forks a process that does some work, and requires that it ends well.
+FORKED = """
+import os
 
 def forked(work):
     child = os.fork()
@@ -42,6 +31,26 @@ def forked(work):
 def ended(child):
     assert os.waitpid(child, 0)[1] == 0
 """
+
+BEGIN = (
+    FORKED
+    + """
+import faulthandler, multiprocessing, os, sys, threading, time
+import tokenmill
+tokenizer = tokenmill.Tokenizer.from_file(sys.argv[1])
+texts = [f"the quick brown fox {n} " * 20 for n in range(3000)]
+expected = tokenizer.encode_batch(texts)
+
+def check(tokenizer, rows=3000):
+    assert tokenizer.encode_batch(texts[:rows]) == expected[:rows]
+    assert tokenizer.encode(texts[7]) == expected[7]
+    assert tokenizer.encode_batch(texts[:rows], threads=3) == expected[:rows]
+
+def threads():
+    return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else None
+
+"""
+)
 
 
 def run(code: str, folder: Path) -> None:
@@ -158,27 +167,14 @@ for epoch in range(2):
 
 
 # A process that has not encoded yet, so that everything that is prepared at first use is not.
-FRESH = """
+FRESH = (
+    FORKED
+    + """
 import json, os, random, sys, threading, time
 import tokenmill
 from tokenmill import Tokenizer
 
 folder, texts, expected = sys.argv[1], *json.load(open(sys.argv[2]))
-
-def forked(work):
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            os._exit(1)
-    return child
-
-def ended(child):
-    assert os.waitpid(child, 0)[1] == 0
 
 def in_background(work):
     thread = threading.Thread(target=work)
@@ -190,6 +186,7 @@ def check():
     assert tokenizer.encode_batch(texts) == expected
     assert tokenizer.encode_batch(texts, threads=3) == expected
 """
+)
 
 
 def run_fresh(code: str, folder: Path, tmp_path: Path) -> None:

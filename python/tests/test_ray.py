@@ -253,7 +253,8 @@ def test_shards_that_fail_are_encoded_again(
     tmp_path: Path,
 ) -> None:
     failing = Failing(tmp_path / "times", times, act)
-    manifest = encode_files(small, trained, tmp_path / "out", progress=failing)
+    # With a single shard, it is the same one that fails each time.
+    manifest = encode_files(small, trained, tmp_path / "out", 1, progress=failing)
     assert failing.done == times
     check(tmp_path / "out", single, manifest)
 
@@ -269,12 +270,18 @@ def test_after_a_failure_the_same_call_does_what_is_left(
     with pytest.raises(errors.SystemFailure, match="tired"):
         encode_files(small, trained, out, progress=failing, ray_remote_args=once)
     assert not (out / "manifest.json").exists()
-    with pytest.raises(errors.UsageError, match="another run"):
-        encode_files(small, trained, out, special="allow")
     assert before == {file: file.stat().st_mtime_ns for file in (out / ".shards" / "00002").rglob("*.parquet")}
     check(out, single, encode_files(small, trained, out))
     with pytest.raises(errors.UsageError, match="holds a data set"):
         encode_files(small, trained, out)
+
+
+def test_a_shard_of_another_job_is_refused(small: Path, trained: Tokenizer, tmp_path: Path) -> None:
+    out = _shards.folder_of(tmp_path / "out", 3)
+    _shards.encode_shard(str(small / "*.parquet"), trained, out, 2, 3, on_bad_input="skip", eos=SPECIAL)
+    with pytest.raises(errors.UsageError, match="another run"):
+        encode_files(small, trained, out, special="allow")
+    assert not (out / "manifest.json").exists()
 
 
 def test_copies_of_a_shard_do_not_disturb_each_other(

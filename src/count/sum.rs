@@ -168,7 +168,7 @@ impl Parts {
     }
 }
 
-/// Returns the metadata that stands for that of a file of another program.
+/// Returns the metadata for a file of another program, which has none itself.
 ///
 /// # Errors
 /// The file lacks a column, or nothing says how its text was split.

@@ -48,7 +48,7 @@ pub struct Cluster {
     pub cores: u64,
 }
 
-/// What was measured on a kind of text.
+/// Rates that were measured on a kind of text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostRates {
     /// The kind of text.
@@ -113,7 +113,7 @@ impl CostRates {
         ]
     }
 
-    /// The rates of an earlier run. What it did not do has no rate.
+    /// The rates of an earlier run. Its missing stages have no rate.
     pub fn of_report(report: &RunReport) -> CostRates {
         let text_bytes = report.corpus.text_bytes;
         let distinct = report.training.as_ref().map(|training| (training.distinct_pretokens, text_bytes));

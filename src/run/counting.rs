@@ -196,7 +196,7 @@ fn add_counted_units(sources: &Value, units: &mut Vec<CountedUnit>) {
     }
 }
 
-/// Describes a counts file of another program, which does not say what was counted.
+/// Describes a counts file of another program, which does not name its input.
 fn foreign(path: &Path) -> Value {
     json!({ "foreign": path })
 }

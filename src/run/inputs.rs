@@ -59,7 +59,7 @@ pub struct Inputs<'a> {
     sources: Vec<Arc<dyn Source>>,
     /// The address of each source.
     uris: Vec<String>,
-    /// The shard of which these sources have the units; `None` if they have all.
+    /// The shard to which the units of these sources belong; `None` if they are the whole input.
     part: Option<InputPart>,
     /// The sample of each source. `sample` then selects from all of these documents together.
     source_samples: Vec<SampleConfig>,
@@ -296,7 +296,7 @@ impl<'a> Inputs<'a> {
         all.filter(|_| self.source_samples[source].is_everything())
     }
 
-    /// The shard of which the units are read; `None` if all are.
+    /// The shard that is read; `None` for the whole input.
     pub(super) fn part(&self) -> Option<&InputPart> {
         self.part.as_ref()
     }
@@ -597,7 +597,7 @@ fn note_files_read_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dy
     }
 }
 
-/// Two ranges of a file, of which one follows the other, as one.
+/// Joins two adjacent ranges of a file.
 fn joined_range(first: RowRange, next: RowRange) -> RowRange {
     match (first, next) {
         (RowRange::RowGroups(from, _), RowRange::RowGroups(_, to)) => RowRange::RowGroups(from, to),

@@ -93,7 +93,7 @@ pub struct Manifest {
     pub splits: Vec<SplitJob>,
 }
 
-/// The shard that an output holds, and what it has in common with the other shards of the job.
+/// The shard that an output holds, and the job and listing that all shards of the job share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestShard {
     /// The number of the shard, from 1.
