@@ -12,10 +12,12 @@ pub(super) const PLAIN: usize = 4;
 /// Bits of an id that is packed. [`IDS`] such ids, and two bits for their number, fill the 128 bits of a slot's
 /// `ids`.
 const PACKED_BITS: usize = 18;
-/// Cache lines per worker after the cache has grown: 8 MiB at 64 bytes each.
-pub(super) const LINES: usize = 1 << 17;
 /// Cache lines at the start: 32 KiB.
 const FIRST_LINES: usize = 1 << 9;
+/// Cache lines that a cache grows to as it fills: 8 MiB at 64 bytes each.
+pub(super) const LINES: usize = 1 << 17;
+/// Cache lines that the cache of a worker grows to if entries that it had to replace are needed again: 32 MiB.
+pub(super) const MAX_LINES: usize = 1 << 19;
 /// Factor by which a full cache grows.
 const GROWTH: usize = 16;
 
@@ -31,18 +33,60 @@ const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 ///
 /// Keys are the bytes of the pre-tokens, so a hit is never wrong.
 ///
-/// **Memory:** 64 bytes per line: few lines at first, so that a short text does not pay for a large cache, and at
-/// most `max_lines` lines, whatever the text.
+/// **Memory:** 64 bytes per line: few lines at first, so that a short text does not pay for a large cache. It grows to
+/// [`LINES`] lines as it fills, and to `max_lines` only for texts whose pre-tokens come again after they were replaced.
 #[derive(Clone, Debug)]
 pub(super) struct PretokenCache {
     /// A power of two of lines, so that some bits of a hash give a line's number.
     lines: Vec<CacheLine>,
     /// Bits that a hash is shifted right by. The highest bits remain, as many as the number of lines has.
     shift: u32,
-    /// Entries stored since the cache has its present number of lines.
-    put: usize,
+    /// What more lines would have been good for, since the cache has its present number of lines. Below [`LINES`]
+    /// lines, the number of entries stored. From there on, an estimate of how many of them were stored before.
+    missed: usize,
     /// Number of lines above which the cache does not grow; a power of two.
     max_lines: usize,
+    /// The entries that were replaced, while the cache has [`LINES`] lines and may grow.
+    replaced: Option<Replaced>,
+}
+
+/// A sample of the pre-tokens whose entries were replaced. It tells how many of them come again, like the "ghost" lists
+/// of the adaptive replacement cache (Megiddo and Modha, 2003).
+///
+/// A hash table that stores 16 further bits of the hash of the pre-token that was replaced last at each place.
+///
+/// **Memory:** 64 KiB.
+#[derive(Clone, Debug)]
+struct Replaced(Box<[u16]>);
+
+impl Replaced {
+    /// One pre-token in this many belongs to the sample.
+    const SAMPLE: usize = 32;
+
+    /// A sample without pre-tokens.
+    fn new() -> Replaced {
+        Replaced(vec![0; 1 << 15].into())
+    }
+
+    /// The place of a pre-token, and what is stored there for it; `None` if it does not belong to the sample.
+    fn place(pretoken: ShortPretoken) -> Option<(usize, u16)> {
+        let [.., low, high, sample, place_low, place_high] = pretoken.hash().to_le_bytes();
+        let place = usize::from(u16::from_le_bytes([place_low, place_high]) >> 1);
+        let in_sample = usize::from(sample).is_multiple_of(Replaced::SAMPLE);
+        in_sample.then_some((place, u16::from_le_bytes([low, high])))
+    }
+
+    /// Records that the entry of a pre-token was replaced.
+    fn add(&mut self, pretoken: ShortPretoken) {
+        if let Some((place, mark)) = Replaced::place(pretoken) {
+            self.0[place] = mark;
+        }
+    }
+
+    /// Whether this pre-token belongs to the sample and was replaced before.
+    fn has(&self, pretoken: ShortPretoken) -> bool {
+        Replaced::place(pretoken).is_some_and(|(place, mark)| self.0[place] == mark)
+    }
 }
 
 /// A pre-token that is a single token, known before it is met.
@@ -56,6 +100,12 @@ impl Seed {
     pub(super) fn new(token: TokenId, bytes: &[u8]) -> Option<Seed> {
         (bytes.len() <= SHORT).then(|| Seed(ShortPretoken::new(bytes), token))
     }
+}
+
+/// Lines that a cache in this many bytes may grow to: at least [`LINES`], at most [`MAX_LINES`].
+pub(super) fn lines_within(bytes: usize) -> usize {
+    let lines = (bytes / size_of::<CacheLine>()).clamp(LINES, MAX_LINES);
+    1 << lines.ilog2()
 }
 
 /// A pre-token, and the cache line that it belongs to.
@@ -151,16 +201,19 @@ impl PretokenCache {
     /// An empty cache of `lines` lines that can grow to `max_lines`.
     fn of(lines: usize, max_lines: usize) -> PretokenCache {
         let shift = u64::BITS - lines.trailing_zeros();
-        PretokenCache { lines: huge_pages::filled(CacheLine::default(), lines), shift, put: 0, max_lines }
+        let replaced = (LINES..max_lines).contains(&lines).then(Replaced::new);
+        let lines = huge_pages::filled(CacheLine::default(), lines);
+        PretokenCache { lines, shift, missed: 0, max_lines, replaced }
     }
 
-    /// Grows if at least as many entries were stored as there are lines. Line numbers from before are invalid
-    /// afterwards.
+    /// Grows if that would have saved enough time so far. Line numbers from before are invalid afterwards.
     ///
-    /// When the cache reaches its full size, `seeds` are inserted as well, although they were not met yet.
+    /// When the cache reaches [`LINES`] lines, `seeds` are inserted as well, although they were not met yet.
     #[inline(always)]
     pub(super) fn make_room(&mut self, seeds: &[Seed]) {
-        if self.put >= self.lines.len() && self.lines.len() < self.max_lines {
+        // Growing from `LINES` takes about as long as encoding pre-tokens for a quarter of the lines.
+        let worth = if self.replaced.is_some() { self.lines.len() / 4 } else { self.lines.len() };
+        if self.missed >= worth && self.lines.len() < self.max_lines {
             self.grow(seeds);
         }
     }
@@ -168,8 +221,9 @@ impl PretokenCache {
     /// Moves all entries to a larger cache.
     #[cold]
     fn grow(&mut self, seeds: &[Seed]) {
-        let mut larger = PretokenCache::of((self.lines.len() * GROWTH).min(self.max_lines), self.max_lines);
-        if larger.lines.len() == self.max_lines {
+        let full = if self.lines.len() < LINES { LINES.min(self.max_lines) } else { self.max_lines };
+        let mut larger = PretokenCache::of((self.lines.len() * GROWTH).min(full), self.max_lines);
+        if self.lines.len() < LINES && larger.lines.len() == full {
             // The tokens learned last go in first, so that others replace them.
             seeds
                 .iter()
@@ -280,8 +334,8 @@ impl PretokenCache {
     /// Stores the tokens of a pre-token in the second slot of its line, if they fit.
     pub(super) fn put(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
         if let Some(slot) = CacheSlot::new(pretoken, tokens) {
-            self.put += 1;
-            self.lines[line].0[1] = slot;
+            let before = std::mem::replace(&mut self.lines[line].0[1], slot);
+            self.count(pretoken, before);
         }
     }
 
@@ -289,9 +343,23 @@ impl PretokenCache {
     /// to the second.
     pub(super) fn put_before(&mut self, pretoken: ShortPretoken, line: usize, tokens: &[TokenId]) {
         if let Some(slot) = CacheSlot::new(pretoken, tokens) {
-            self.put += 1;
             let [first, second] = &mut self.lines[line].0;
-            *second = std::mem::replace(first, slot);
+            let before = std::mem::replace(second, std::mem::replace(first, slot));
+            self.count(pretoken, before);
+        }
+    }
+
+    /// Counts what more lines would have been good for, given the pre-token that was stored, and the entry, perhaps a
+    /// free slot, that it replaced.
+    fn count(&mut self, stored: ShortPretoken, before: CacheSlot) {
+        match &mut self.replaced {
+            None => self.missed += 1,
+            Some(replaced) => {
+                self.missed += if replaced.has(stored) { Replaced::SAMPLE } else { 0 };
+                if before.high != 0 {
+                    replaced.add(before.pretoken());
+                }
+            }
         }
     }
 }
@@ -400,6 +468,23 @@ mod tests {
         assert!(found > 15_000, "{found} of 20000");
     }
 
+    /// A cache grows beyond [`LINES`] only if pre-tokens come again that it had to replace.
+    #[test]
+    fn a_cache_grows_beyond_its_usual_size_if_that_pays() {
+        let distinct = 4 * LINES;
+        for (recurring, lines) in [(distinct, LINES), (distinct / 2, MAX_LINES)] {
+            let mut cache = PretokenCache::new(MAX_LINES);
+            for number in 0..2 * distinct {
+                let pretoken = ShortPretoken::new(&(number % (2 * recurring)).to_le_bytes());
+                cache.make_room(&[]);
+                if get(&mut cache, pretoken).is_none() {
+                    cache.put(pretoken, cache.line(pretoken), &[TokenId::new(1)]);
+                }
+            }
+            assert_eq!(cache.lines.len(), lines, "{recurring} of {distinct}");
+        }
+    }
+
     /// Seeds are inserted at full size only, and replace no entries.
     #[test]
     fn a_cache_that_has_all_its_lines_knows_the_seeds() {
@@ -418,7 +503,7 @@ mod tests {
             let found = get(&mut cache, ShortPretoken::new(b"11"));
             assert_eq!(found, (number > 0).then(|| vec![token(0x11)]));
             assert_eq!(get(&mut cache, known), Some(two.to_vec()), "what was put stays");
-            cache.put = lines;
+            cache.missed = lines;
             cache.make_room(&seeds);
         }
         let found = |&number: &u32| get(&mut cache, ShortPretoken::new(text(number).as_bytes())).is_some();

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use super::backtrack::{BacktrackTables, Stitcher};
-use super::cache::Seed;
+use super::cache::{self, Seed};
 use super::ids::TokenIds;
 use super::merge::{self, MergeTable};
 use super::missing_bytes::{MissingByteTable, MissingBytes};
@@ -111,6 +111,8 @@ pub struct Encoder {
     /// What a document may have before it is refused: [`ENDLESS`](DocumentLimits::ENDLESS), or as set by
     /// [`within`](Encoder::within).
     pub(super) limits: DocumentLimits,
+    /// Lines that the cache of each worker may grow to.
+    pub(super) cache_lines: usize,
 }
 
 /// Limits that the memory limit implies.
@@ -224,6 +226,7 @@ impl Encoder {
             expected: 0,
             completed,
             limits: DocumentLimits::ENDLESS,
+            cache_lines: cache::MAX_LINES,
             vocabulary,
         })
     }
@@ -244,14 +247,16 @@ impl Encoder {
     /// encoded and written, at 17 bytes of memory per byte of text, and for a document with ids that would take
     /// more than an eleventh of `memory`, at 4 bytes each, since several documents are in progress at a time.
     /// Pre-tokens of 1 MiB and documents of 2 million tokens are always accepted. The first limit does not apply
-    /// to vocabularies without a split.
+    /// to vocabularies without a split. The caches of pre-tokens of all threads together take an eighth of `memory`, or
+    /// 8 MiB each.
     #[must_use]
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PRETOKEN: u64 = 1 << 20;
         const MAX_TOKENS: u64 = 2 << 20;
         let max_pretoken_bytes = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
         let max_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MAX_TOKENS));
-        Encoder { limits: DocumentLimits { max_pretoken_bytes, max_tokens }, ..self }
+        let cache_lines = cache::lines_within(u64_to_usize(memory.0) / 8 / self.threads);
+        Encoder { limits: DocumentLimits { max_pretoken_bytes, max_tokens }, cache_lines, ..self }
     }
 
     /// Builds the backtracking tables now, if the vocabulary allows them. The ids do not change.

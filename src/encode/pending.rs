@@ -7,6 +7,7 @@ use rustc_hash::FxBuildHasher;
 use super::cache::IDS;
 use super::ids::TokenIds;
 use crate::base::int::{TokenId, u64_to_usize};
+use crate::split::ShortPretoken;
 
 /// Most pre-tokens that are added between two checks of whether pending output is full.
 pub(super) const PRETOKENS_PER_CHECK: usize = 64;
@@ -36,6 +37,8 @@ pub(super) struct PendingOutput<'t> {
     holes: Vec<Hole>,
     /// The pre-tokens that belong in the holes, each once if possible.
     pub(super) new_pretokens: Vec<&'t [u8]>,
+    /// The same pre-tokens for the cache; [`ShortPretoken::NONE`] for those that it cannot hold.
+    pub(super) short: Vec<ShortPretoken>,
     /// Buffers for known tokens and for finding new pre-tokens, lent by a worker.
     pub(super) memory: PendingBuffers,
     /// Number of known tokens since the last fill. They are the first ones in `memory.room`.
@@ -69,8 +72,8 @@ impl<'t> PendingOutput<'t> {
         // pre-tokens, can follow before the next check of whether the output is full.
         memory.room.resize(TOKENS + PRETOKENS_PER_CHECK * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
-        let (ends, pending_ends, holes, new_pretokens) = Default::default();
-        PendingOutput { ids, ends, pending_ends, holes, new_pretokens, memory, known: 0 }
+        let (ends, pending_ends, holes, new_pretokens, short) = Default::default();
+        PendingOutput { ids, ends, pending_ends, holes, new_pretokens, short, memory, known: 0 }
     }
 
     /// Whether the holes should be [filled](PendingOutput::fill_holes) now.
@@ -87,14 +90,17 @@ impl<'t> PendingOutput<'t> {
         (&mut self.memory.room, self.known)
     }
 
-    /// Leaves a hole for the tokens of a pre-token. Returns `false` if the same pre-token is known to belong in
-    /// another hole.
-    pub(super) fn leave_hole(&mut self, pretoken: &'t [u8]) -> bool {
-        let near = &mut self.memory.near[u64_to_usize(FxBuildHasher.hash_one(pretoken)) % NEAR];
+    /// Leaves a hole for the tokens of a pre-token. `short` is the same pre-token, or [`ShortPretoken::NONE`] if it is
+    /// too long or a whole text. Returns `false` if the pre-token is known to belong in another hole.
+    pub(super) fn leave_hole(&mut self, pretoken: &'t [u8], short: ShortPretoken) -> bool {
+        let hash =
+            if short == ShortPretoken::NONE { FxBuildHasher.hash_one(pretoken) } else { short.hash() >> 32 };
+        let near = &mut self.memory.near[u64_to_usize(hash) % NEAR];
         let is_new = self.new_pretokens.get(usize::from(*near)) != Some(&pretoken);
         if is_new {
             *near = u16::try_from(self.new_pretokens.len()).expect("it would be full");
             self.new_pretokens.push(pretoken);
+            self.short.push(short);
         }
         self.holes.push(Hole { at: self.known, pretoken: usize::from(*near) });
         is_new
@@ -147,6 +153,7 @@ impl<'t> PendingOutput<'t> {
         self.ends.pop();
         drop(holes);
         self.new_pretokens.clear();
+        self.short.clear();
         self.known = 0;
     }
 

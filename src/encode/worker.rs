@@ -7,9 +7,10 @@ use std::fmt;
 use std::ops::Range;
 
 use super::backtrack::{
-    self, BacktrackScratch, BacktrackTables, BatchedBacktrack, ChunkTokens, EncodedChunk, Stitcher,
+    self, BacktrackScratch, BacktrackTables, BatchedBacktrack, ChunkTokens, EncodedChunk, LockstepMerger,
+    Stitcher,
 };
-use super::cache::{self, Lookup, NOT_SHORT, PretokenCache};
+use super::cache::{Lookup, NOT_SHORT, PretokenCache};
 use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
 use super::merge;
@@ -37,10 +38,14 @@ const LONGEST_BATCHED: usize = 256;
 /// are its own ids. With [`Worker::append`], the ids that the caller's list had before count as well.
 const LONG: usize = 4 << 20;
 
-/// New pre-tokens are rare if fewer than one pre-token in this many is new. Only rare ones wait for a batch. While
-/// they are more frequent, each is encoded as soon as it is met: the backtracking tables are then in the CPU caches
+/// New pre-tokens are rare if fewer than one pre-token in this many is new. Rare ones wait for a batch, so that their
+/// cache misses overlap. While they are neither rare nor [`FREQUENT`], each is encoded as soon as it is met: the backtracking tables are then in the CPU caches
 /// and branches are predicted well, so a batch would save little.
 const RARE: u32 = 16;
+
+/// New pre-tokens are frequent if more than one pre-token in this many is new. Short ones then wait for a batch that is
+/// merged in lockstep, since the time goes to branches that are predicted wrong.
+const FREQUENT: u32 = 4;
 
 /// Number of pre-tokens above which [`MissRate`] halves its two counts, of all pre-tokens and of new ones. So recent
 /// pre-tokens weigh most.
@@ -84,8 +89,9 @@ impl Encoder {
 ///
 /// **Memory:**
 ///
-/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for a cache of the tokens of single characters, and 0.2 MiB
-///   for encoding a batch of new pre-tokens (0.7 MiB if these are long);
+/// - 8 MiB for the cache of pre-tokens, or up to 32 MiB if those that do not fit come again;
+/// - 0.5 MiB for a cache of the tokens of single characters, and 0.2 MiB for encoding a batch of new pre-tokens (0.7
+///   MiB if these are long);
 /// - 4 bytes for each pre-token of the text that is split at a time (about 8 KiB, or up to the next safe split
 ///   point), and 4 bytes for each token of the longest document that [`encode`](Worker::encode) was given;
 /// - while a long pre-token is encoded, 8 bytes for each of its tokens; if ids take two bytes, 4 bytes for each token
@@ -150,6 +156,8 @@ struct PretokenEncoders {
     backtracking: BacktrackScratch,
     /// Used for batches of the new pre-tokens of split text.
     batched: BatchedBacktrack,
+    /// Used for such batches of short pre-tokens where new ones are frequent.
+    lockstep: LockstepMerger,
     /// Bytes of pre-tokens that were encoded one by one.
     bytes: usize,
 }
@@ -203,19 +211,24 @@ impl MissRate {
     fn is_rare(&self) -> bool {
         self.new * RARE < self.of
     }
+
+    /// Whether more than one in [`FREQUENT`] was new.
+    fn is_frequent(&self) -> bool {
+        self.new * FREQUENT > self.of
+    }
 }
 
 impl<'e> Worker<'e> {
     /// A worker that asks `observer` whether to stop.
     pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
-        Worker { observer, ..Worker::with_cache(encoder, PretokenCache::new(cache::LINES)) }
+        Worker { observer, ..Worker::with_cache(encoder, PretokenCache::new(encoder.cache_lines)) }
     }
 
     /// A worker that uses this cache and has no observer that could stop it.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
-        let (miss_rate, merger, batched, pending, buffers) = Default::default();
+        let (miss_rate, merger, batched, lockstep, pending, buffers) = Default::default();
         let backtracking = BacktrackScratch::expecting(encoder.expected);
-        let encoders = PretokenEncoders { merger, backtracking, batched, bytes: 0 };
+        let encoders = PretokenEncoders { merger, backtracking, batched, lockstep, bytes: 0 };
         let memory = WorkerMemory { cache, miss_rate, encoders, pending, buffers, ids_per_kib: IDS_PER_KIB };
         Worker::with_memory(encoder, &Silent, memory)
     }
@@ -472,7 +485,7 @@ impl<'e> Worker<'e> {
         }
         let tables = self.encoder.tables();
         if tables.is_some_and(|tables| self.memory.encoders.backtracking.should_batch(tables, text)) {
-            output.leave_hole(text);
+            output.leave_hole(text, ShortPretoken::NONE);
             return Ok(());
         }
         self.encode_alone(text, NOT_SHORT, output)
@@ -548,10 +561,9 @@ impl<'e> Worker<'e> {
 
     /// Appends the tokens of a pre-token that the fast lookup did not find.
     ///
-    /// The cache may still have them in packed form. Otherwise the pre-token is new. If new pre-tokens are
-    /// [rare](MissRate::is_rare), the tables for encoding it are probably not in the CPU caches. Then the pre-token
-    /// leaves a hole and is encoded in a batch, so that the cache misses of many pre-tokens overlap. It is encoded now
-    /// if new ones are not rare, if it is long or is to be cut into characters, or if there are no backtracking tables.
+    /// The cache may still have them in packed form. Otherwise the pre-token is new. If new pre-tokens are [`RARE`] or
+    /// [`FREQUENT`], it leaves a hole and is encoded in a batch. It is encoded now if they are neither, if it is too long
+    /// for such a batch or is to be cut into characters, or if there are no backtracking tables.
     #[inline(never)]
     fn new_pretoken<'t>(
         &mut self,
@@ -564,10 +576,14 @@ impl<'e> Worker<'e> {
             return Ok(());
         }
         let miss_rate = &mut self.memory.miss_rate;
-        let waits =
-            |tables: &BacktrackTables| pretoken.len() <= LONGEST_BATCHED && !tables.by_characters(pretoken);
-        if miss_rate.is_rare() && self.encoder.tables().is_some_and(waits) {
-            miss_rate.new += u32::from(output.leave_hole(pretoken));
+        let longest = match (miss_rate.is_rare(), miss_rate.is_frequent()) {
+            (true, _) => LONGEST_BATCHED,
+            (_, true) => SHORT,
+            _ => 0,
+        };
+        let waits = |tables: &BacktrackTables| pretoken.len() <= longest && !tables.by_characters(pretoken);
+        if self.encoder.tables().is_some_and(waits) {
+            miss_rate.new += u32::from(output.leave_hole(pretoken, lookup.0));
             return Ok(());
         }
         miss_rate.new += 1;
@@ -654,8 +670,8 @@ impl<'e> Worker<'e> {
 
     /// Encodes the pre-tokens, or the unsplit texts, that have holes in pending output, and fills the holes.
     fn fill(&mut self, output: &mut PendingOutput<'_>) {
-        let WorkerMemory { cache, encoders, .. } = &mut self.memory;
-        let PretokenEncoders { batched, backtracking, .. } = encoders;
+        let WorkerMemory { cache, encoders, miss_rate, .. } = &mut self.memory;
+        let PretokenEncoders { batched, lockstep, backtracking, .. } = encoders;
         let pretokens = &output.new_pretokens[..];
         match self.encoder.tables() {
             Some(tables) if self.encoder.splitter.is_none() => {
@@ -663,25 +679,24 @@ impl<'e> Worker<'e> {
                 output.fill_holes(|text| backtracking.ids(text));
             }
             Some(tables) => {
-                batched.encode(tables, pretokens);
-                pretokens
-                    .iter()
-                    .zip(0..)
-                    .for_each(|(pretoken, number)| cache_tokens(cache, pretoken, batched.ids(number)));
-                output.fill_holes(|pretoken| batched.ids(pretoken));
+                let all_short = !output.short.contains(&ShortPretoken::NONE);
+                let in_lockstep =
+                    all_short && miss_rate.is_frequent() && tables.merge_in_lockstep(lockstep, pretokens);
+                if !in_lockstep {
+                    batched.encode(tables, pretokens);
+                }
+                let ids = |number| if in_lockstep { lockstep.ids(number) } else { batched.ids(number) };
+                for (number, &short) in output.short.iter().enumerate() {
+                    if short != ShortPretoken::NONE {
+                        cache.put(short, cache.line(short), ids(number));
+                    }
+                }
+                output.fill_holes(ids);
             }
             // Pre-tokens leave holes only if there are backtracking tables, so there are none. But known tokens must be
             // copied.
             None => output.fill_holes(|_| &[]),
         }
-    }
-}
-
-/// Stores the tokens of a pre-token in the cache, if it is short enough.
-fn cache_tokens(cache: &mut PretokenCache, pretoken: &[u8], ids: &[TokenId]) {
-    if pretoken.len() <= SHORT {
-        let pretoken = ShortPretoken::new(pretoken);
-        cache.put(pretoken, cache.line(pretoken), ids);
     }
 }
 

@@ -22,7 +22,8 @@
 //!
 //! Whatever the merges make of the bytes around a position is a token. So if no token spans the border between
 //! two characters, the text before and after it is encoded independently. New pre-tokens in scripts other than
-//! Latin are cut at such borders, and a character that is then alone is looked up. Texts without a split are
+//! Latin are cut at such borders, and a character that is then alone is looked up. Where most pre-tokens are new, short
+//! ones are merged [in lockstep](lockstep) after all. Texts without a split are
 //! encoded [interleaved](batched). With much such text, a [lazy DFA](lazy_dfa) learns what the early merges
 //! produce, and the remaining segments are looked up in a cache.
 
@@ -36,6 +37,7 @@ mod batched;
 mod stitch;
 mod char_bounds;
 mod lazy_dfa;
+mod lockstep;
 
 use std::mem;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ use batched::Interleaved;
 use char_bounds::{CharBounds, CharacterCache};
 use compatible::{CompatibleMatrix, FollowOrder};
 use lazy_dfa::{DfaEncoder, EarlyTokens, LazyDfa, PendingPositions, SharedDfas, early_merges};
+use lockstep::PairTable;
 use path::{Backtracker, DeadEnds};
 use trie::LongestPrefixTrie;
 
@@ -54,6 +57,7 @@ use crate::observer::Observer;
 use crate::vocab::Vocabulary;
 
 pub(super) use batched::BatchedBacktrack;
+pub(super) use lockstep::LockstepMerger;
 pub(super) use path::Path;
 pub(super) use stitch::{ChunkTokens, EncodedChunk, Stitcher};
 
@@ -63,7 +67,8 @@ const NONE: u32 = u32::MAX;
 /// The backtracking tables of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB; for each token 32 bytes, 8 for each byte that it does not share with the start of another
-/// token, and 70 to 100 for its incompatible followers; for whole texts also that of [`EarlyTokens`].
+/// token, and 70 to 100 for its incompatible followers; for pre-tokens also that of [`PairTable`], for whole texts that
+/// of [`EarlyTokens`].
 #[derive(Debug)]
 pub(super) struct BacktrackTables {
     /// Finds the longest token at a position: the first candidate there.
@@ -76,6 +81,8 @@ pub(super) struct BacktrackTables {
     classes: [u8; 256],
     /// Where pre-tokens can be cut between characters.
     borders: CharBounds,
+    /// Finds merges, for short pre-tokens. `None` for texts that are not split, and for very large vocabularies.
+    pairs: Option<PairTable>,
     /// For texts that are not split: the tokens that the lazy DFA finds.
     whole: Option<EarlyTokens>,
     /// For texts that are not split: the states that threads have learned.
@@ -111,8 +118,13 @@ impl BacktrackTables {
     /// Builds the tables of a vocabulary that allows backtracking, for pre-tokens or for whole texts. `None`
     /// if the vocabulary is too large, or constructed so that this would take too long.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<BacktrackTables> {
-        let (longest, after) = rayon::join(
-            || LongestPrefixTrie::new(vocabulary),
+        let ((longest, pairs), after) = rayon::join(
+            || {
+                (
+                    LongestPrefixTrie::new(vocabulary),
+                    (!whole_texts).then(|| PairTable::new(vocabulary)).flatten(),
+                )
+            },
             || {
                 let order = FollowOrder::new(vocabulary);
                 let (sets_after, sets) = order.sets_after()?;
@@ -144,8 +156,15 @@ impl BacktrackTables {
             whole,
             classes: order.classes(),
             borders: CharBounds::new(vocabulary),
+            pairs,
             dfas: SharedDfas::default(),
         })
+    }
+
+    /// Encodes pre-tokens of at most [`SHORT`](crate::split::SHORT) bytes in a batch. Returns `false` if this vocabulary
+    /// does not allow that.
+    pub(super) fn merge_in_lockstep(&self, merger: &mut LockstepMerger, pretokens: &[&[u8]]) -> bool {
+        self.pairs.as_ref().map(|pairs| merger.encode(pairs, pretokens)).is_some()
     }
 
     /// Length of a token in bytes.
