@@ -496,6 +496,9 @@ pub(super) fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     }
 }
 
+/// Number of pre-tokens, approximately, that are copied in the order of the file at a time.
+const ROWS_PER_COPY: usize = if cfg!(test) { 2 } else { 1 << 18 };
+
 /// Maximum number of rows of a batch.
 const ROWS_PER_WRITE: usize = 1 << 16;
 
@@ -618,14 +621,23 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         if self.ordered {
             return pretokens.iter().try_for_each(|(pretoken, count)| self.push(pretoken, count));
         }
+        let order = pretokens.by_bytes();
         let same = |one: &usize, other: &usize| pretokens.pretoken(*one) == pretokens.pretoken(*other);
-        for equal in pretokens.by_bytes().chunk_by(same) {
-            let pretoken = pretokens.pretoken(equal[0]);
-            let mut counts = equal.iter().map(|&index| pretokens.counts[index]);
-            self.push(
-                pretoken,
-                counts.try_fold(Count::ZERO, |sum, more| sum_of_counts(pretoken, sum, more))?,
-            )?;
+        let mut rest = &order[..];
+        while !rest.is_empty() {
+            let mut length = rest.len().min(ROWS_PER_COPY);
+            while length < rest.len() && same(&rest[length - 1], &rest[length]) {
+                length += 1;
+            }
+            // In this order, the pre-tokens are scattered in memory. All threads wait for it.
+            let sorted = pretokens.copied(rest.split_off(..length).unwrap_or_default());
+            let mut rows = sorted.iter().flat_map(PretokenCounts::iter).peekable();
+            while let Some((pretoken, mut count)) = rows.next() {
+                while let Some((_, more)) = rows.next_if(|(next, _)| *next == pretoken) {
+                    count = sum_of_counts(pretoken, count, more)?;
+                }
+                self.push(pretoken, count)?;
+            }
         }
         Ok(())
     }

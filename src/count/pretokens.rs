@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::slice::ParallelSliceMut;
+use rayon::prelude::*;
 
 use super::overflow;
 use crate::base::hash::{HashIndex, SeededHash};
@@ -96,11 +96,21 @@ impl PretokenCounts {
             u64::from_be_bytes(bytes)
         };
         let placed = |index: usize| (beginning(self.pretoken(index)), index);
-        let mut order: Vec<(u64, usize)> = (0..self.len()).map(placed).collect();
+        let mut order: Vec<(u64, usize)> = (0..self.len()).into_par_iter().map(placed).collect();
         order.par_sort_unstable_by(|one, other| {
             one.0.cmp(&other.0).then_with(|| self.pretoken(one.1).cmp(self.pretoken(other.1)))
         });
-        order.into_iter().map(|(_, index)| index).collect()
+        order.into_par_iter().map(|(_, index)| index).collect()
+    }
+
+    /// Returns copies of the sequences at these indexes with their counts, in this order, in several lists.
+    pub(super) fn copied(&self, indexes: &[usize]) -> Vec<PretokenCounts> {
+        /// Sequences of a list.
+        const EACH: usize = 1 << 12;
+        let copy = |indexes: &[usize]| {
+            indexes.iter().map(|&index| (self.pretoken(index), self.counts[index])).collect()
+        };
+        indexes.par_chunks(EACH).map(copy).collect()
     }
 
     /// Returns the memory in bytes. `each` is the number of bytes for each sequence in addition to its own.

@@ -60,10 +60,9 @@ pub fn count_pretokens(
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
 /// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 bytes more: 59 to 101 in the
-/// thread's table, the rest while tables grow and are summed. Up to 200 bytes more at about 200 000 pre-tokens, where
-/// the hash table has just become four times as large. With a limit, at most that limit, or 2 MiB if that is more. In
-/// addition, a few batches, and the longest section of a document (with [`Boundary::Join`](super::Boundary::Join), of a
-/// source) without a safe split point.
+/// thread's table, the rest while tables grow and are summed. With a limit, at most that limit, or 2 MiB if that is more.
+/// In addition, a few batches, and the longest section of a document (with [`Boundary::Join`](super::Boundary::Join), of
+/// a source) without a safe split point.
 ///
 /// # Errors
 /// - Reading or splitting fails.

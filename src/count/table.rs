@@ -27,8 +27,7 @@ const PREFETCH_DISTANCE: usize = 64;
 ///
 /// **Memory:** that of the [slots](HashTable) and of the [arena](KeyArena). It is 59 to 101 bytes for each pre-token,
 /// in addition to its own bytes. A pre-token takes more while the table has few, since the slots take at least
-/// 512 KiB, and while it has 196 609 to 393 216, since the number of slots was then multiplied by four. While the
-/// slots grow by copying, the old ones are allocated as well.
+/// 512 KiB. While the slots grow by copying, the old ones are allocated as well.
 pub(super) struct PretokenTable {
     /// The counts, found by pre-token.
     pub(super) index: HashTable,
@@ -397,6 +396,10 @@ impl CountSlot {
 /// Ratio of the reserved capacity to the initial number of slots. Most growth then happens in place.
 const CAPACITY_FACTOR: usize = 8;
 
+/// Slots (32 MiB) that are reserved at least. A thread of many mostly has fewer pre-tokens than fit there, so it touches
+/// no memory but that of its last size.
+const RESERVED_SLOTS: usize = if cfg!(test) { 1 } else { 1 << 20 };
+
 /// Minimum number of slots (8 MiB) of a table that is treated as too large for the CPU caches of one core.
 pub(super) const MIN_UNCACHED_SLOTS: usize = 1 << 18;
 
@@ -407,8 +410,7 @@ pub(super) const MIN_UNCACHED_SLOTS: usize = 1 << 18;
 /// relies on that when threads sum tables of different sizes, each thread its own range of hashes.
 ///
 /// **Memory:** 32 bytes per slot, so 43 bytes per entry when three quarters of the slots are taken, and 85 after the
-/// number of slots was doubled. A table of [`MIN_UNCACHED_SLOTS`] slots grows to four times as many. An entry then takes up to
-/// 171 bytes, and more than 85 until the table has 393 216 entries.
+/// number of slots was doubled.
 pub(super) struct HashTable {
     /// The slots: a power of two, at most three quarters of them in use.
     pub(super) slots: Vec<CountSlot>,
@@ -425,7 +427,7 @@ impl HashTable {
     pub(super) fn new(length: usize) -> HashTable {
         let mut slots = Vec::new();
         // Reserved memory takes no physical memory until it is touched. If reserving fails, the table grows by copying.
-        if slots.try_reserve_exact(length * CAPACITY_FACTOR).is_ok() {
+        if slots.try_reserve_exact((length * CAPACITY_FACTOR).max(RESERVED_SLOTS)).is_ok() {
             huge_pages::advise(&mut slots);
         }
         slots.resize_with(length, CountSlot::default);
@@ -500,10 +502,9 @@ impl HashTable {
         entries
     }
 
-    /// Returns the number of slots after growing: twice as many, or four times as many at [`MIN_UNCACHED_SLOTS`]. A table that
-    /// outgrows the caches mostly outgrows the next size as well, and moving all entries is slow then.
+    /// Returns the number of slots after growing.
     fn grown(&self) -> usize {
-        self.slots.len() * if self.slots.len() == MIN_UNCACHED_SLOTS { 4 } else { 2 }
+        self.slots.len() * 2
     }
 
     /// Grows the table, in place if the reserved capacity suffices.
@@ -521,7 +522,7 @@ impl HashTable {
 
     /// Grows the table within its capacity.
     ///
-    /// It moves the entries one by one, beginning with the last. The new home of an entry is two or four times as far
+    /// It moves the entries one by one, beginning with the last. The new home of an entry is twice as far
     /// from the front as the old one, or a few slots more. So it is usually at or after the entry's old slot. From
     /// there on, all entries have been moved already, and the entry goes to the first free slot. The other entries
     /// are put aside, and inserted when all others have been moved.

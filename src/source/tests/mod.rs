@@ -362,10 +362,27 @@ fn words_are_as_many_as_asked_for() {
     assert_eq!(words("demo:words?distinct=100&lines=1000"), 100);
 }
 
+/// Pages have new rare words wherever they are read, and ever more of them.
+#[test]
+fn pages_are_verse_with_new_rare_words() {
+    let pages = lines("demo:pages?pages=1500&seed=2", ReadConfig::default());
+    assert_eq!(pages, lines("demo:pages?pages=1500&seed=2", SMALL));
+    let pages: Vec<String> =
+        pages.into_iter().flatten().map(|page| String::from_utf8(page).expect("UTF-8")).collect();
+    assert!(pages.iter().all(|page| page.lines().count() == 64));
+    assert!(pages.iter().flat_map(|page| page.lines()).all(|line| line.starts_with(char::is_uppercase)));
+    let words = |pages: &[String]| {
+        let words = pages.iter().flat_map(|page| page.split(|c: char| !c.is_alphabetic()));
+        crate::base::int::to_u64(words.map(str::to_lowercase).collect::<HashSet<_>>().len())
+    };
+    let growth = crate::base::int::ratio(words(&pages), words(&pages[..750]));
+    assert!((1.35..1.65).contains(&growth), "{growth}");
+}
+
 /// The estimate of a unit's text is close to its actual size.
 #[test]
 fn the_estimate_of_a_unit_is_about_its_text() {
-    for uri in ["demo:verse?lines=20_000", "demo:words?distinct=60_000"] {
+    for uri in ["demo:verse?lines=20_000", "demo:words?distinct=60_000", "demo:pages?pages=2_000"] {
         let source = opened(&demo(uri), ReadConfig::default()).expect("generated");
         let told: u64 = source.units().iter().filter_map(|unit| unit.text_bytes).sum();
         let bytes: usize = lines(uri, ReadConfig::default()).iter().flatten().map(Vec::len).sum();
