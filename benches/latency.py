@@ -1,32 +1,35 @@
 #!/usr/bin/env python3
 """Latency, decoding and loading of the Python package beside other packages, on one core.
 
-Each measurement is a process of its own, and the packages take turns. All ids and texts are checked to be equal before
-anything is timed. The tables have medians of processor time, on which other work on the machine has less influence.
+Each measurement is a process of its own, and the packages take turns. All ids and texts are checked to be equal; a
+package with others is named, and not shown. The tables have medians of processor time, on which other work on the
+machine has less influence.
 
-- call: nanoseconds of encoding and of counting a text of 1, 20, 200 or 2 000 bytes, in a loop over 1 000 different texts
-  from the given one. A package that cannot count encodes.
-- decode: megabytes of text per second in one call with the ids of all texts, as lists of `int`, or in one call for each
-  text if the package has no such call.
+- call: nanoseconds of encoding and of counting a text of 1, 20, 200 or 2 000 bytes, in a loop over 1 000 different
+  texts from the given one. A package that cannot count encodes.
+- decode: megabytes of text per second in one call with the ids of all documents, as lists of `int`, or in one call for
+  each if the package has no such call.
 - load: seconds from a file to the first id, and megabytes of memory afterwards and at the highest, above those of the
   process before.
 
-A vocabulary is a `.tiktoken` file of OpenAI with its own name; the program converts it to a `tokenizer.json`. A text is a
-UTF-8 file; its documents are what lies between two empty lines.
+A vocabulary is a `.tiktoken` file of OpenAI with its own name, `cl100k_base` or `o200k_base`. The program converts it
+to a `tokenizer.json` without special tokens, and with a pattern that all packages know. A text is a UTF-8 file; its
+documents are what lies between two empty lines.
 
     benches/latency.py books.txt --vocabulary cl100k_base.tiktoken --vocabulary o200k_base.tiktoken
                        --python venv/bin/python [--peers peers/bin/python] [--rc rc/bin/python]
                        [--program target/release/tokenmill] [--only call,decode,load] [--rounds 5] [--limit-mb 20]
                        [--scratch DIR]
 
-`--python` is the interpreter with tokenmill, `--peers` one with fastokens, gigatoken, tiktoken and tokie, and `--rc` one
-with tokenizers 1.0-rc.
+`--python` is the interpreter with tokenmill, `--peers` one with fastokens, gigatoken, tiktoken and tokie, and `--rc`
+one with tokenizers 1.0-rc.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,6 +42,9 @@ SIZES = [1, 20, 200, 2000]
 TEXTS = 1000
 # Seconds for which the calls of one size are repeated.
 LONG_ENOUGH = 0.3
+
+# For each vocabulary the split that its `tokenizer.json` gets. Files of Hugging Face's hub have the same.
+SPLITS = {"cl100k_base": "gpt4", "o200k_base": "o200k"}
 
 # Each package with the option that names its environment, tokenmill's first.
 PACKAGES = {
@@ -75,8 +81,9 @@ def fastokens(path):
     """Fastokens, which decodes a list of lists."""
     from fastokens import Tokenizer
 
-    loaded = Tokenizer.from_file(path) if path.endswith(".json") else Tokenizer.from_tiktoken(path, encoding=Path(path).stem)
-    encode = loaded.encode_ordinary
+    is_json = path.endswith(".json")
+    loaded = Tokenizer.from_file(path) if is_json else Tokenizer.from_tiktoken(path, encoding=Path(path).stem)
+    encode = lambda text: loaded.encode_ordinary(text).ids
     return encode, lambda text: len(encode(text)), loaded.decode_batch
 
 
@@ -91,13 +98,13 @@ def gigatoken(path):
 
 
 def tiktoken(path):
-    """Tiktoken, with OpenAI's pattern and special tokens."""
+    """Tiktoken, with the pattern of the `tokenizer.json` beside the file."""
     import tiktoken
-    import tiktoken_ext.openai_public as openai
     from tiktoken.load import load_tiktoken_bpe
 
-    openai.load_tiktoken_bpe = lambda url, **_: load_tiktoken_bpe(path)
-    encoding = tiktoken.Encoding(**getattr(openai, Path(path).stem)())
+    pattern = Path(path).with_suffix(".pattern").read_text()
+    ranks = load_tiktoken_bpe(path)
+    encoding = tiktoken.Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     encode = encoding.encode_ordinary
     return encode, lambda text: len(encode(text)), lambda rows: encoding.decode_batch(rows, num_threads=1)
 
@@ -176,17 +183,29 @@ def nanoseconds(function, texts):
     return statistics.median(passes)
 
 
+def encode(package, path, text):
+    """Writes the ids of all documents for `decode`."""
+    encode, *_ = load(package, path)
+    rows = [encode(one) for one in documents(text)]
+    Path(text).with_suffix(".ids").write_text(json.dumps(rows))
+
+
+def documents(text):
+    """The documents of a text."""
+    return Path(text).read_text(encoding="utf-8").split("\n\n")
+
+
 def decode(package, path, text):
-    """Megabytes per second of decoding; all ids were made before."""
-    encode, _, decode_batch = load(package, path)
-    texts = Path(text).read_text(encoding="utf-8").split("\n\n")
-    rows = [list(encode(one)) for one in texts]
+    """Megabytes per second of decoding."""
+    *_, decode_batch = load(package, path)
+    rows = json.loads(Path(text).with_suffix(".ids").read_text())
     decode_batch(rows[:1])
     start = time.process_time()
     decoded = decode_batch(rows)
     seconds = time.process_time() - start
     decoded = [one if isinstance(one, bytes) else one.encode() for one in decoded]
-    return {"decode": sum(map(len, decoded)) / MB / seconds}, [digest(decoded), ids_digest(rows)]
+    assert decoded == [one.encode() for one in documents(text)], "other texts"
+    return {"MB/s": sum(map(len, decoded)) / MB / seconds}, None
 
 
 def memory(field):
@@ -200,7 +219,7 @@ def loading(package, path, _text):
     # What a package imports is not counted: an environment may have more than another.
     __import__(package.partition(" ")[0])
     if package == "tiktoken":
-        import tiktoken_ext.openai_public  # noqa: F401
+        import tiktoken.load  # noqa: F401
     before = memory("VmRSS")
     start = time.process_time()
     encode, *_ = functions = load(package, path)
@@ -211,7 +230,7 @@ def loading(package, path, _text):
     return figures, [ids_digest(rows)]
 
 
-KINDS = {"call": call, "decode": decode, "load": loading}
+KINDS = {"call": call, "encode": encode, "decode": decode, "load": loading}
 
 
 # --- the driver ------------------------------------------------------------------------------------------------------
@@ -224,7 +243,8 @@ def run(options, kind, package, path, text, scratch):
     command = [interpreter, __file__, "--worker", kind, package, path, text, report]
     pin = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
     environment = {**os.environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run([*pin, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    done = subprocess.run([*pin, *command], env=environment, text=True, **pipes)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["it failed"]
         return None, last[0][:100]
@@ -240,6 +260,8 @@ def measure(options, kind, vocabulary, files, text, scratch):
         if getattr(options, where)
         for form in (FORMATS[package] if kind == "load" else FORMATS[package][-1:])
     ]
+    if kind == "decode":
+        run(options, "encode", "tokenmill", files["json"], text, scratch)
     for _ in range(options.rounds):
         for cell in cells:
             if cell in left_out:
@@ -247,7 +269,7 @@ def measure(options, kind, vocabulary, files, text, scratch):
             figures, result = run(options, kind, cell[0], files[cell[1]], text, scratch)
             first = first or result
             if figures is None or result != first:
-                left_out[cell] = "other results" if figures else result
+                left_out[cell] = "other ids" if figures else result
                 continue
             runs.setdefault(cell, []).append(figures)
     names = list(next(iter(runs.values()))[0])
@@ -262,6 +284,21 @@ def measure(options, kind, vocabulary, files, text, scratch):
     sys.stdout.flush()
 
 
+def convert(program, vocabulary, folder):
+    """The files of a vocabulary, each with its format."""
+    # A file with OpenAI's name has OpenAI's pattern and special tokens.
+    unnamed, ranks = folder / "ranks.tiktoken", folder / vocabulary.name
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(vocabulary, unnamed)
+    shutil.copyfile(vocabulary, ranks)
+    out = folder / vocabulary.stem
+    command = [program, "convert", unnamed, "--split", SPLITS[vocabulary.stem], "--to", "hf", "-o", out, "--quiet"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    pattern = json.loads((out / "tokenizer.json").read_text())["pre_tokenizer"]["pretokenizers"][0]["pattern"]
+    ranks.with_suffix(".pattern").write_text(pattern["Regex"])
+    return {"tiktoken": ranks, "json": out / "tokenizer.json"}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
@@ -270,7 +307,7 @@ def main():
     parser.add_argument("--peers", help="the interpreter with fastokens, gigatoken, tiktoken and tokie")
     parser.add_argument("--rc", help="the interpreter with tokenizers 1.0-rc")
     parser.add_argument("--program", type=Path, default=Path("target/release/tokenmill"))
-    parser.add_argument("--only", default=",".join(KINDS), type=lambda given: given.split(","))
+    parser.add_argument("--only", default="call,decode,load", type=lambda given: given.split(","))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit-mb", type=float, default=20)
     parser.add_argument("--scratch", type=Path)
@@ -283,10 +320,7 @@ def main():
         text.write_text(beginning.decode(errors="ignore"), encoding="utf-8", newline="")
         del beginning
         for vocabulary in options.vocabulary:
-            out = scratch / vocabulary.stem
-            convert = [options.program, "convert", vocabulary, "-o", out, "--to", "hf", "--quiet"]
-            subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
-            files = {"tiktoken": vocabulary, "json": out / "tokenizer.json"}
+            files = convert(options.program, vocabulary, scratch / "vocabulary")
             for kind in options.only:
                 measure(options, kind, vocabulary.stem, files, text, scratch)
 
