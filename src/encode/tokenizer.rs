@@ -77,7 +77,8 @@ struct TokenizerInner {
     /// The encoder that all calls share. A call may build its backtracking tables.
     encoder: Encoder,
     /// Memory of workers that no call is using.
-    unused: Mutex<Vec<WorkerMemory>>,
+    #[expect(clippy::vec_box, reason = "each call moves a pointer out and in, not a kilobyte")]
+    unused: Mutex<Vec<Box<WorkerMemory>>>,
     /// What the files of the tokenizer say apart from the vocabulary. An example is the token that ends a document.
     settings: Arc<WriteOptions>,
     /// The ids in the order of their tokens' bytes, then by number. Built by the first look-up.
