@@ -1,4 +1,5 @@
-//! Encoding on one thread: Proust with and without a split pattern, and texts that are hard to merge.
+//! Encoding on one thread: Proust with and without a split pattern, texts that are hard to merge, single calls with short
+//! texts, and decoding.
 
 mod support;
 
@@ -13,7 +14,7 @@ use tokenmill::observer::Silent;
 use tokenmill::split::{NamedPattern, SplitPattern, splitter};
 use tokenmill::train::{TrainConfig, learn_merges};
 use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
-use tokenmill::{Count, TokenId};
+use tokenmill::{Count, TokenId, Tokenizer};
 
 fn main() {
     divan::main();
@@ -103,6 +104,33 @@ fn megabyte_unlike_proust(bencher: Bencher, of: &str) {
     assert!(decoded == text, "it decodes to something else");
     let bencher = bencher.counter(BytesCount::new(SIZE));
     bencher.bench_local(|| worker.encode(&text).expect("any bytes encode").len());
+}
+
+/// A tokenizer that was learned from Proust.
+fn tokenizer() -> Tokenizer {
+    let (vocabulary, _) = trained(&support::proust().bytes, SplitPattern::Named(NamedPattern::Gpt2), 7_936);
+    Tokenizer::new(vocabulary, EncodeConfig::default()).expect("no special tokens")
+}
+
+/// 1 000 calls that count the ids of a short text each, after the first.
+#[divan::bench(args = [1, 20, 200, 2_000])]
+fn thousand_calls(bencher: Bencher, bytes: usize) {
+    let (tokenizer, proust) = (tokenizer(), support::proust());
+    let step = (proust.bytes.len() - bytes) / 1_000;
+    let texts: Vec<&[u8]> = (0..1_000).map(|at| &proust.bytes[at * step..][..bytes]).collect();
+    let count = || texts.iter().map(|text| tokenizer.count(text).expect("any bytes encode")).sum::<usize>();
+    let ids = texts.iter().map(|text| tokenizer.encode(text).expect("any bytes encode").len());
+    assert_eq!(ids.sum::<usize>(), count());
+    bencher.bench_local(count);
+}
+
+#[divan::bench]
+fn proust_decoded(bencher: Bencher) {
+    let (tokenizer, proust) = (tokenizer(), support::proust());
+    let ids = tokenizer.encode(&proust.bytes).expect("any bytes encode");
+    assert!(tokenizer.decode(&ids).expect("its own ids") == proust.bytes, "it decodes to something else");
+    let bencher = bencher.counter(BytesCount::new(proust.bytes.len()));
+    bencher.bench_local(|| tokenizer.decode(&ids).expect("its own ids").len());
 }
 
 /// A megabyte of one letter, of letters in turn, and of random letters, without a split pattern.

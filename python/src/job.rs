@@ -1,5 +1,6 @@
 //! Long work on a thread of its own, while the calling thread looks after signals and reports progress.
 
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -7,7 +8,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{mem, process};
 
 use pyo3::prelude::*;
 use tokenmill::source::Stop;
@@ -15,6 +15,7 @@ use tokenmill::{Error, Observer, Result, Stage};
 
 use crate::errors::{OrRaise, usage};
 use crate::pool::{lock, pool_of_job};
+use crate::process;
 
 /// Time between two looks at signals and two reports of progress (100 ms).
 const WHILE: Duration = Duration::from_millis(100);

@@ -14,6 +14,7 @@ mod learn;
 mod loading;
 mod ordered;
 mod pool;
+mod process;
 mod recipes;
 mod shared;
 mod text;
@@ -51,6 +52,7 @@ mod _core {
     /// Adds the version, and notes which process imports the module.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        process::keep_id();
         pool::note_first_process();
         module.add("__version__", tokenmill::VERSION)
     }

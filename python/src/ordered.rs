@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use std::{mem, process, thread};
+use std::{mem, thread};
 
 use pyo3::prelude::*;
 use rayon::ThreadPool;
 
 use crate::job::{Watcher, left_behind};
 use crate::pool::{lock, pool};
+use crate::process;
 
 /// Results for each thread that may wait to be taken, so that no thread waits for the next item.
 const AHEAD: usize = 4;

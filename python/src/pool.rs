@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::process;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +16,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokenmill::Error;
 
 use crate::errors::{OrRaise, usage};
+use crate::process;
 
 /// The most threads that a call may ask for.
 const MAX_THREADS: usize = 1024;

@@ -1,7 +1,6 @@
 //! A tokenizer of the library that threads and forked processes share.
 
 use std::mem;
-use std::process;
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
@@ -9,6 +8,7 @@ use tokenmill::Tokenizer;
 
 use crate::errors::OrRaise;
 use crate::pool::{lock, on_threads};
+use crate::process;
 
 /// A tokenizer, and who uses it.
 ///
@@ -47,8 +47,11 @@ impl Shared {
     pub(crate) fn to_encode(&self, py: Python<'_>) -> PyResult<Use<'_>> {
         let process = process::id();
         let left = {
-            let state = lock(&self.0);
-            state.is_left_in_use(process).then(|| state.tokenizer.clone())
+            let mut state = lock(&self.0);
+            if state.process == process {
+                return Ok(self.begin(&mut state));
+            }
+            (state.uses > 0).then(|| state.tokenizer.clone())
         };
         let prepared = left.map(|tokenizer| prepared_again(py, &tokenizer)).transpose()?;
         let mut state = lock(&self.0);
@@ -59,15 +62,13 @@ impl Shared {
             }
             (state.process, state.uses) = (process, 0);
         }
-        state.uses += 1;
-        Ok(Use { shared: self, process, tokenizer: state.tokenizer.clone() })
+        Ok(self.begin(&mut state))
     }
-}
 
-impl State {
-    /// Whether another process was using the tokenizer when this one was forked.
-    fn is_left_in_use(&self, process: u32) -> bool {
-        self.process != process && self.uses > 0
+    /// Begins a use by the process that used the tokenizer last.
+    fn begin(&self, state: &mut State) -> Use<'_> {
+        state.uses += 1;
+        Use { shared: self, process: state.process, tokenizer: state.tokenizer.clone() }
     }
 }
 

@@ -12,11 +12,11 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use tokenmill::encode::{EncodeConfig, FlatIds};
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{self, Format, LoadOptions, SpecialToken, WriteOptions};
-use tokenmill::{Error, Result};
+use tokenmill::{Error, Result, TokenId};
 
 use crate::arrow::{self, ArrowStream};
 use crate::errors::{OrRaise, usage};
-use crate::ids::{Collector, Ids, Ints, array};
+use crate::ids::{self, Collector, Ints, array};
 use crate::job::{self, Watcher};
 use crate::loading::{
     Loaded, from_json, from_name, from_path, from_ranks, settings_to_json, special_policy, split_pattern,
@@ -25,8 +25,8 @@ use crate::pool::on_threads;
 use crate::shared::Shared;
 use crate::text::Text;
 
-/// Bytes of a text (2 KiB) below which it is encoded without releasing Python's global lock: to get the lock back from
-/// another thread can take much longer.
+/// Bytes of a text or of ids (2 KiB) below which they are encoded or decoded without releasing Python's global lock: to
+/// get the lock back from another thread can take much longer.
 const SHORT: usize = 2 << 10;
 
 /// Bytes of a text (2 MiB) from which it is encoded on several threads. Signals are looked at meanwhile.
@@ -195,34 +195,53 @@ impl Tokenizer {
             .ok_or_else(|| Error::failed("no tokenizer.json was made"))
     }
 
-    /// The bytes of tokens as text. Special tokens are left out if that is wanted.
-    fn decoded<'py>(
-        &self,
-        py: Python<'py>,
-        ids: &[u32],
-        errors: &str,
-        skip_special_tokens: bool,
-    ) -> PyResult<Bound<'py, PyString>> {
-        let bytes = self.bytes_of(py, ids, skip_special_tokens)?;
-        if let Ok(text) = str::from_utf8(&bytes) {
-            return Ok(PyString::new(py, text));
+    /// Decodes ids of this tokenizer.
+    fn decoder(&self, skip_special_tokens: bool) -> Decoder {
+        let (tokenizer, ids, bytes) = (self.shared.to_read(), Vec::new(), Vec::new());
+        Decoder { tokenizer, skip_special_tokens, ids, bytes }
+    }
+}
+
+/// Decodes rows of ids, one after the other, in memory that the next row reuses.
+struct Decoder {
+    /// Has the vocabulary.
+    tokenizer: tokenmill::Tokenizer,
+    /// Whether special tokens are left out.
+    skip_special_tokens: bool,
+    /// The ids of the last row.
+    ids: Vec<TokenId>,
+    /// The bytes of its tokens.
+    bytes: Vec<u8>,
+}
+
+impl Decoder {
+    /// The bytes of tokens.
+    fn bytes(&mut self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
+        self.ids.clear();
+        self.bytes.clear();
+        ids::extend(&mut self.ids, ids)?;
+        let vocabulary = self.tokenizer.vocabulary();
+        if self.skip_special_tokens {
+            self.ids.retain(|&id| vocabulary.special(id).is_none());
         }
-        let text = PyBytes::new(py, &bytes).call_method1("decode", ("utf-8", errors));
-        text.map_err(|error| not_text(py, error))?.cast_into().map_err(PyErr::from)
+        let mut decode = || vocabulary.decode(&self.ids, &mut self.bytes);
+        if size_of_val(&*self.ids) < SHORT { decode() } else { py.detach(decode) }.or_raise(py)?;
+        Ok(&self.bytes)
     }
 
-    /// The bytes of tokens.
-    fn bytes_of(&self, py: Python<'_>, ids: &[u32], skip_special_tokens: bool) -> PyResult<Vec<u8>> {
-        let tokenizer = self.shared.to_read();
-        py.detach(|| {
-            if !skip_special_tokens {
-                return tokenizer.decode(ids);
-            }
-            let is_special =
-                |&id: &u32| tokenizer.vocabulary().special(tokenmill::TokenId::new(id)).is_some();
-            tokenizer.decode(&ids.iter().copied().filter(|id| !is_special(id)).collect::<Vec<_>>())
-        })
-        .or_raise(py)
+    /// The bytes of tokens as text.
+    fn text<'py>(
+        &mut self,
+        py: Python<'py>,
+        ids: &Bound<'_, PyAny>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyString>> {
+        let bytes = self.bytes(py, ids)?;
+        if let Ok(text) = str::from_utf8(bytes) {
+            return Ok(PyString::new(py, text));
+        }
+        let text = PyBytes::new(py, bytes).call_method1("decode", ("utf-8", errors));
+        text.map_err(|error| not_text(py, error))?.cast_into().map_err(PyErr::from)
     }
 }
 
@@ -269,7 +288,7 @@ impl Tokenizer {
         special_tokens: Option<Pairs<String>>,
         special: &str,
     ) -> PyResult<Tokenizer> {
-        let named = |(text, id)| SpecialToken { text, id: Some(tokenmill::TokenId::new(id)) };
+        let named = |(text, id)| SpecialToken { text, id: Some(TokenId::new(id)) };
         let options = LoadOptions {
             format: None,
             split: split.map(split_pattern).transpose().or_raise(py)?,
@@ -623,7 +642,8 @@ impl Tokenizer {
         }
         let using = self.shared.to_encode(py)?;
         let tokenizer = &using.tokenizer;
-        py.detach(|| tokenizer.count(&text)).or_raise(py)
+        let count = || tokenizer.count(&text);
+        if text.as_ref().len() < SHORT { count() } else { py.detach(count) }.or_raise(py)
     }
 
     /// Counts the ids of each text, on several threads.
@@ -682,11 +702,11 @@ impl Tokenizer {
     fn decode<'py>(
         &self,
         py: Python<'py>,
-        ids: Ids,
+        ids: &Bound<'_, PyAny>,
         errors: &str,
         skip_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyString>> {
-        self.decoded(py, &ids.0, errors, skip_special_tokens)
+        self.decoder(skip_special_tokens).text(py, ids, errors)
     }
 
     /// Decodes ids to bytes, which need not be UTF-8.
@@ -709,10 +729,10 @@ impl Tokenizer {
     fn decode_bytes<'py>(
         &self,
         py: Python<'py>,
-        ids: Ids,
+        ids: &Bound<'_, PyAny>,
         skip_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.bytes_of(py, &ids.0, skip_special_tokens)?))
+        Ok(PyBytes::new(py, self.decoder(skip_special_tokens).bytes(py, ids)?))
     }
 
     /// Decodes rows of ids to texts.
@@ -740,9 +760,9 @@ impl Tokenizer {
         errors: &str,
         skip_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let decoded = PyList::empty(py);
+        let (mut decoder, decoded) = (self.decoder(skip_special_tokens), PyList::empty(py));
         for row in rows.try_iter()? {
-            decoded.append(self.decoded(py, &row?.extract::<Ids>()?.0, errors, skip_special_tokens)?)?;
+            decoded.append(decoder.text(py, &row?, errors)?)?;
         }
         Ok(decoded)
     }

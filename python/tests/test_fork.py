@@ -57,6 +57,21 @@ def run(code: str, folder: Path) -> None:
     run_program(BEGIN + code, folder)
 
 
+def test_a_fork_by_a_library_that_does_not_tell_python(folder: Path) -> None:
+    """The C library renews the id of the process, whoever forks it."""
+    run(
+        """
+import ctypes
+child = ctypes.PyDLL(None).fork()
+if child == 0:
+    check(tokenizer)
+    os._exit(0)
+ended(child)
+""",
+        folder,
+    )
+
+
 def test_a_fork_after_the_pool_was_used(folder: Path) -> None:
     run("ended(forked(lambda: check(tokenizer))); check(tokenizer)", folder)
 

@@ -20,6 +20,9 @@ use crate::observer::{Observer, Silent};
 use crate::vocab::Format;
 use crate::vocab::{self, LoadOptions, Vocabulary, WriteOptions};
 
+/// Bytes of text for each id that memory is first reserved for when ids are decoded.
+const BYTES_PER_TOKEN: usize = 4;
+
 /// Encodes texts to token ids and decodes ids to text: a vocabulary with everything that encoding needs.
 ///
 /// Any number of threads can use one tokenizer at the same time. Cloning it only copies a reference. Texts are
@@ -74,7 +77,7 @@ struct TokenizerInner {
     /// The encoder that all calls share. A call may build its backtracking tables.
     encoder: Encoder,
     /// Memory of workers that no call is using.
-    unused: Mutex<Vec<WorkerMemory>>,
+    unused: Mutex<Vec<Box<WorkerMemory>>>,
     /// What the files of the tokenizer say apart from the vocabulary. An example is the token that ends a document.
     settings: Arc<WriteOptions>,
     /// The ids in the order of their tokens' bytes, then by number. Built by the first look-up.
@@ -262,9 +265,10 @@ impl Tokenizer {
     /// # Errors
     /// An id is not in the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>> {
-        let mut text = Vec::new();
+        let vocabulary = self.vocabulary();
+        let mut text = Vec::with_capacity(BYTES_PER_TOKEN * ids.len());
         for &id in ids {
-            self.vocabulary().decode(&[TokenId::new(id)], &mut text)?;
+            vocabulary.decode_one(TokenId::new(id), &mut text)?;
         }
         Ok(text)
     }
@@ -536,7 +540,7 @@ impl DecodeStream {
     /// # Errors
     /// The id is not in the vocabulary; the stream is then unchanged.
     pub fn push(&mut self, id: u32) -> Result<&str> {
-        self.vocabulary.decode(&[TokenId::new(id)], &mut self.open)?;
+        self.vocabulary.decode_one(TokenId::new(id), &mut self.open)?;
         self.text.clear();
         let mut rest = self.open.as_slice();
         while let Err(error) = from_utf8(rest) {

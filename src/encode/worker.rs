@@ -107,7 +107,7 @@ pub struct Worker<'e> {
     /// Asked, also within a long document, whether to stop.
     observer: &'e dyn Observer,
     /// Everything that later documents, or a later worker, reuse.
-    memory: WorkerMemory,
+    memory: Box<WorkerMemory>,
     /// Number of special tokens that were found in texts so far, including documents that failed.
     specials: u64,
 }
@@ -230,20 +230,20 @@ impl<'e> Worker<'e> {
         let backtracking = BacktrackScratch::expecting(encoder.expected);
         let encoders = PretokenEncoders { merger, backtracking, batched, lockstep, bytes: 0 };
         let memory = WorkerMemory { cache, miss_rate, encoders, pending, buffers, ids_per_kib: IDS_PER_KIB };
-        Worker::with_memory(encoder, &Silent, memory)
+        Worker::with_memory(encoder, &Silent, Box::new(memory))
     }
 
     /// Creates a worker with the memory of an earlier worker of the same encoder.
     pub(super) fn with_memory(
         encoder: &'e Encoder,
         observer: &'e dyn Observer,
-        memory: WorkerMemory,
+        memory: Box<WorkerMemory>,
     ) -> Worker<'e> {
         Worker { encoder, observer, memory, specials: 0 }
     }
 
     /// Returns the memory, for a later worker.
-    pub(super) fn into_memory(mut self) -> WorkerMemory {
+    pub(super) fn into_memory(mut self) -> Box<WorkerMemory> {
         let Buffers { tokens, ids, .. } = &mut self.memory.buffers;
         shrink(tokens);
         shrink(ids);
@@ -458,7 +458,7 @@ impl<'e> Worker<'e> {
         ids: &mut TokenIds,
     ) -> Result<()> {
         let (encoder, pretoken) = (self.encoder, &text[range.clone()]);
-        let WorkerMemory { encoders, buffers: Buffers { tokens, .. }, .. } = &mut self.memory;
+        let WorkerMemory { encoders, buffers: Buffers { tokens, .. }, .. } = &mut *self.memory;
         tokens.clear();
         if let Some(at) = missing.first_in(pretoken) {
             if let Some(id) = encoder.whole_token(pretoken) {
@@ -529,7 +529,7 @@ impl<'e> Worker<'e> {
     /// prefetches these lines. They arrive from memory at the same time, before
     /// [`encode_looked_up`](Worker::encode_looked_up) reads the first one.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
-        let WorkerMemory { cache, miss_rate, .. } = &mut self.memory;
+        let WorkerMemory { cache, miss_rate, .. } = &mut *self.memory;
         cache.make_room(self.encoder.seeds());
         miss_rate.count(ends.len());
         cache.look_up(text, start, ends, lookups);
@@ -616,7 +616,7 @@ impl<'e> Worker<'e> {
                 return self.encode_by_chunks(tables, pretoken, &mut output.ids);
             }
         }
-        let WorkerMemory { cache, encoders, buffers: Buffers { tokens, .. }, .. } = &mut self.memory;
+        let WorkerMemory { cache, encoders, buffers: Buffers { tokens, .. }, .. } = &mut *self.memory;
         tokens.clear();
         encoders.encode(self.encoder, pretoken, tokens, self.observer)?;
         if short != ShortPretoken::NONE {
@@ -670,7 +670,7 @@ impl<'e> Worker<'e> {
 
     /// Encodes the pre-tokens, or the unsplit texts, that have holes in pending output, and fills the holes.
     fn fill(&mut self, output: &mut PendingOutput<'_>) {
-        let WorkerMemory { cache, encoders, miss_rate, .. } = &mut self.memory;
+        let WorkerMemory { cache, encoders, miss_rate, .. } = &mut *self.memory;
         let PretokenEncoders { batched, lockstep, backtracking, .. } = encoders;
         let pretokens = &output.new_pretokens[..];
         match self.encoder.tables() {

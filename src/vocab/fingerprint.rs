@@ -22,12 +22,12 @@ impl Vocabulary {
         let mut hash = Sha256::new();
         hash.update(SCHEME);
         number(&mut hash, to_u64(self.tokens.len()));
-        for token in &self.tokens {
+        for token in self.tokens.iter() {
             match token {
                 // A hole is hashed as 0 and a token without bytes as `u64::MAX`. Neither is the length of another
                 // token.
                 None => number(&mut hash, 0),
-                Some(bytes) if bytes.is_empty() => number(&mut hash, u64::MAX),
+                Some([]) => number(&mut hash, u64::MAX),
                 Some(bytes) => text(&mut hash, bytes),
             }
         }

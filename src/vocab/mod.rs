@@ -79,6 +79,7 @@ mod other_files;
 #[cfg(feature = "data")]
 mod record;
 mod text_rules;
+mod token_bytes;
 mod vocabulary;
 
 pub use derivation::{Checks, check};

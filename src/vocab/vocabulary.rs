@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format::{Format, id_twice, only_hf_holds, unknown_id};
 use super::text_rules::{AddedToken, BosEosTemplate, Normalizer, TextRules};
+use super::token_bytes::TokenBytes;
 use crate::base::hash::Map;
 use crate::base::int::{TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result, excerpt};
@@ -48,7 +49,7 @@ pub struct RankedMerge {
 /// encoded. A token may have no bytes, as one of Whisper's does: no text is encoded into it, and it decodes to
 /// nothing.
 ///
-/// **Memory:** about 40 bytes per token, plus the token's own bytes.
+/// **Memory:** about 24 bytes per token, plus the token's own bytes.
 ///
 /// ```
 /// use tokenmill::TokenId;
@@ -68,9 +69,8 @@ pub struct RankedMerge {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Bytes by id; `None` is a hole. A token that is only an added one, and not also an ordinary one, has the bytes of
-    /// its text.
-    pub(super) tokens: Vec<Option<Box<[u8]>>>,
+    /// Bytes by id. A token that is only an added one, and not also an ordinary one, has the bytes of its text.
+    pub(super) tokens: TokenBytes,
     /// The token of each byte. Each byte without a token has a placeholder: an id of [`id_limit`](Vocabulary::id_limit)
     /// or above, which no token has.
     pub(super) byte_ids: [TokenId; 256],
@@ -130,7 +130,7 @@ impl Vocabulary {
     /// Returns the bytes of a token, for a special token those of its text. `None` if the id is not in use. An id
     /// beyond the limit gives `None`, too. A token without bytes gives an empty slice.
     pub fn bytes(&self, id: TokenId) -> Option<&[u8]> {
-        self.tokens.get(id.index())?.as_deref()
+        self.tokens.get(id)
     }
 
     /// Returns the lowest id with these bytes, of an ordinary or an added token.
@@ -144,7 +144,7 @@ impl Vocabulary {
     /// the bytes of its text.
     pub fn tokens(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
         let tokens = self.tokens.iter().enumerate();
-        tokens.filter_map(|(id, bytes)| Some((TokenId::from_index(id), bytes.as_deref()?)))
+        tokens.filter_map(|(id, bytes)| Some((TokenId::from_index(id), bytes?)))
     }
 
     /// Returns the tokens that byte-pair encoding produces, by ascending id: all except those that are only added
@@ -178,13 +178,16 @@ impl Vocabulary {
     /// # Errors
     /// An id is not in use. The bytes of the ids before it have been appended.
     pub fn decode(&self, ids: &[TokenId], text: &mut Vec<u8>) -> Result<()> {
-        for &id in ids {
-            match self.bytes(id) {
-                Some(bytes) => text.extend_from_slice(bytes),
-                None => return Err(unknown_id(id, self.id_limit())),
-            }
+        ids.iter().try_for_each(|&id| self.decode_one(id, text))
+    }
+
+    /// Appends the bytes of one token to `text`; see [`decode`](Vocabulary::decode).
+    #[inline]
+    pub(crate) fn decode_one(&self, id: TokenId, text: &mut Vec<u8>) -> Result<()> {
+        match self.tokens.append(id, text) {
+            true => Ok(()),
+            false => Err(unknown_id(id, self.id_limit())),
         }
-        Ok(())
     }
 
     /// Returns the token of a byte, or `None` if it is [missing](Vocabulary::missing_bytes).
@@ -221,16 +224,13 @@ impl Vocabulary {
     /// The new tokens have the ids that [`byte_ids`](Vocabulary::byte_ids) holds for missing bytes, so an encoder
     /// needs no second case for them. The result is borrowed if nothing has to change, and a changed copy otherwise.
     pub(crate) fn completed(&self) -> Cow<'_, Vocabulary> {
-        let is_empty = |token: &Option<Box<[u8]>>| token.as_ref().is_some_and(|bytes| bytes.is_empty());
+        let is_empty = |token: Option<&[u8]>| token.is_some_and(<[u8]>::is_empty);
         if self.missing_bytes.is_empty() && !self.tokens.iter().any(is_empty) {
             return Cow::Borrowed(self);
         }
-        let mut completed = self.clone();
-        completed.tokens.iter_mut().filter(|token| is_empty(token)).for_each(|token| *token = None);
-        completed.tokens.extend(self.missing_bytes.iter().map(|&byte| Some(Box::from([byte]))));
-        completed.missing_bytes.clear();
-        completed.unknown = None;
-        Cow::Owned(completed)
+        let tokens = self.tokens.iter().map(|token| token.filter(|bytes| !bytes.is_empty()));
+        let tokens = tokens.chain(self.missing_bytes.chunks(1).map(Some)).collect();
+        Cow::Owned(Vocabulary { tokens, missing_bytes: Vec::new(), unknown: None, ..self.clone() })
     }
 
     /// Returns the merges by ascending rank. Merges of equal rank are adjacent.
@@ -520,7 +520,7 @@ impl VocabularyParts {
         match named.find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
             Some(id) => Err(unknown_id(id, tokens.len())),
             None => Ok(Vocabulary {
-                tokens,
+                tokens: tokens.into_iter().collect(),
                 byte_ids,
                 missing_bytes,
                 unknown,

@@ -69,7 +69,8 @@ const ROOT_NAMES: [&str; 9] =
 const CASTS: [&str; 3] = ["src/base/int.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
 
 /// Files that may contain `unsafe`.
-const UNSAFE: [&str; 5] = [
+const UNSAFE: [&str; 6] = [
+    "python/src/process.rs",
     "src/cli/environment.rs",
     "src/base/huge_pages.rs",
     "src/split/scanner/avx512.rs",
