@@ -69,10 +69,11 @@ const ROOT_NAMES: [&str; 9] =
 const CASTS: [&str; 3] = ["src/base/int.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
 
 /// Files that may contain `unsafe`.
-const UNSAFE: [&str; 6] = [
+const UNSAFE: [&str; 7] = [
     "python/src/process.rs",
     "src/cli/environment.rs",
     "src/base/huge_pages.rs",
+    "src/encode/backtrack/lockstep.rs",
     "src/split/scanner/avx512.rs",
     "src/split/scanner/avx2.rs",
     "src/train/scan/simd.rs",
