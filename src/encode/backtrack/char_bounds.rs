@@ -14,8 +14,8 @@ const ID_BITS: usize = 20;
 /// character is [open](CharBounds::open).
 const IDS_AT: usize = 4;
 
-/// Bits of the hash of a pair of characters.
-const PAIR_BITS: u32 = 18;
+/// Bits of the hash of a pair of characters that number a word of the [filter](PairFilter) (64 KiB).
+const WORD_BITS: u32 = 13;
 
 /// A character of at most [`MAX_BYTES`] bytes, as its code point, which is below [`CHARACTERS`]. In text that is
 /// not UTF-8, surrogates and other bytes of the same form count as characters too.
@@ -149,12 +149,11 @@ fn low(byte: u8, bits: usize) -> usize {
 /// Whatever the merges make of the bytes around a position is a token. So if no token spans the position, the
 /// text before it and the text after it are encoded independently.
 ///
-/// **Memory:** 48 KiB.
+/// **Memory:** 80 KiB.
 #[derive(Debug)]
 pub(super) struct CharBounds {
-    /// A bit for each hash of two parts: whether a token spans a border with these parts beside it. Hashes can
-    /// collide, so a set bit means "maybe".
-    spanned: Box<[u64]>,
+    /// The pairs of parts with a border that some token spans.
+    spanned: PairFilter,
     /// The characters that can be before, and those that can be after, a border that some token spans with a
     /// proper part of a character.
     open: [Box<[u64]>; 2],
@@ -165,7 +164,7 @@ impl CharBounds {
     pub(super) fn new(vocabulary: &Vocabulary) -> CharBounds {
         let none = |bits: usize| vec![0; bits / 64].into_boxed_slice();
         let mut borders =
-            CharBounds { spanned: none(1 << PAIR_BITS), open: [none(CHARACTERS), none(CHARACTERS)] };
+            CharBounds { spanned: PairFilter::new(), open: [none(CHARACTERS), none(CHARACTERS)] };
         for merge in vocabulary.merges() {
             let bytes = vocabulary.bytes(merge.result).unwrap_or_default();
             for (before, behind) in (1..bytes.len()).map(|at| bytes.split_at(at)) {
@@ -181,7 +180,7 @@ impl CharBounds {
     fn span(&mut self, left: CharPart, right: CharPart) {
         // Two ASCII characters are always treated as spanned.
         if left.0.max(right.0) >= 0x80 {
-            set(&mut self.spanned, pair(left, right));
+            self.spanned.add(left, right);
         }
         let [lefts, rights] = &mut self.open;
         match (left.is_whole(), right.is_whole()) {
@@ -196,14 +195,14 @@ impl CharBounds {
     #[inline(always)]
     fn may_be_spanned(&self, left: (Character, CharFacts), right: (Character, CharFacts)) -> bool {
         left.0.0.max(right.0.0) < 0x80
-            || has(&self.spanned, pair(CharPart::whole(left.0), CharPart::whole(right.0)))
+            || self.spanned.may_have(CharPart::whole(left.0), CharPart::whole(right.0))
             || left.1.is_open_to(right.1) && self.by_parts(left.0, right.0)
     }
 
     /// Whether some token may span the border with a part of either character.
     #[inline(never)]
     fn by_parts(&self, left: Character, right: Character) -> bool {
-        let spanned = |end| right.beginnings().any(|beginning| has(&self.spanned, pair(end, beginning)));
+        let spanned = |end| right.beginnings().any(|beginning| self.spanned.may_have(end, beginning));
         left.ends().any(spanned)
     }
 }
@@ -219,11 +218,39 @@ fn has(bits: &[u64], at: usize) -> bool {
     bits[at / 64] >> (at % 64) & 1 == 1
 }
 
-/// The hash of a pair of parts.
-#[inline(always)]
-fn pair(left: CharPart, right: CharPart) -> usize {
-    let hash = to_u64(left.0 << PAIR_BITS | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    u64_to_usize(hash >> (u64::BITS - PAIR_BITS))
+/// A set of pairs of parts: a Bloom filter with two bits per pair, both in one word.
+///
+/// Two bits, because a border is looked up in up to ten forms, and each of them can be mistaken for a pair of the set.
+#[derive(Debug)]
+struct PairFilter(Box<[u64]>);
+
+impl PairFilter {
+    /// An empty set.
+    fn new() -> PairFilter {
+        PairFilter(vec![0; 1 << WORD_BITS].into())
+    }
+
+    /// Adds a pair.
+    fn add(&mut self, left: CharPart, right: CharPart) {
+        let (word, bits) = PairFilter::place(left, right);
+        self.0[word] |= bits;
+    }
+
+    /// Whether the set may have a pair. If not, it does not have it.
+    #[inline(always)]
+    fn may_have(&self, left: CharPart, right: CharPart) -> bool {
+        let (word, bits) = PairFilter::place(left, right);
+        self.0[word] & bits == bits
+    }
+
+    /// The word and the bits of a pair.
+    #[inline(always)]
+    fn place(left: CharPart, right: CharPart) -> (usize, u64) {
+        // A part has at most 18 bits.
+        let hash = to_u64(left.0 << 18 | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bits = 1 << (hash >> 32 & 63) | 1 << (hash >> 38 & 63);
+        (u64_to_usize(hash >> (u64::BITS - WORD_BITS)), bits)
+    }
 }
 
 /// Cached facts about a character: the tokens that it encodes to by itself, and the sides on which it is
