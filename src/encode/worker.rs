@@ -38,14 +38,10 @@ const LONGEST_BATCHED: usize = 256;
 /// are its own ids. With [`Worker::append`], the ids that the caller's list had before count as well.
 const LONG: usize = 4 << 20;
 
-/// New pre-tokens are rare if fewer than one pre-token in this many is new. Rare ones wait for a batch, so that their
-/// cache misses overlap. While they are neither rare nor [`FREQUENT`], each is encoded as soon as it is met: the backtracking tables are then in the CPU caches
-/// and branches are predicted well, so a batch would save little.
+/// New pre-tokens are rare if fewer than one pre-token in this many is new. Rare ones wait for a batch that is encoded by
+/// backtracking, so that its cache misses overlap. If they are not rare, the time goes to branches that are predicted
+/// wrong, so short ones wait for a batch that is merged in lockstep, and others are encoded as soon as they are met.
 const RARE: u32 = 16;
-
-/// New pre-tokens are frequent if more than one pre-token in this many is new. Short ones then wait for a batch that is
-/// merged in lockstep, since the time goes to branches that are predicted wrong.
-const FREQUENT: u32 = 4;
 
 /// Number of pre-tokens above which [`MissRate`] halves its two counts, of all pre-tokens and of new ones. So recent
 /// pre-tokens weigh most.
@@ -210,11 +206,6 @@ impl MissRate {
     /// False at first, when nothing was counted yet.
     fn is_rare(&self) -> bool {
         self.new * RARE < self.of
-    }
-
-    /// Whether more than one in [`FREQUENT`] was new.
-    fn is_frequent(&self) -> bool {
-        self.new * FREQUENT > self.of
     }
 }
 
@@ -561,9 +552,9 @@ impl<'e> Worker<'e> {
 
     /// Appends the tokens of a pre-token that the fast lookup did not find.
     ///
-    /// The cache may still have them in packed form. Otherwise the pre-token is new. If new pre-tokens are [`RARE`] or
-    /// [`FREQUENT`], it leaves a hole and is encoded in a batch. It is encoded now if they are neither, if it is too long
-    /// for such a batch or is to be cut into characters, or if there are no backtracking tables.
+    /// The cache may still have them in packed form. Otherwise the pre-token is new: it leaves a hole and is encoded in a
+    /// batch. It is encoded now if it is too long for a batch, which depends on whether new pre-tokens are [`RARE`], if it
+    /// is to be cut into characters, or if there are no backtracking tables.
     #[inline(never)]
     fn new_pretoken<'t>(
         &mut self,
@@ -576,11 +567,7 @@ impl<'e> Worker<'e> {
             return Ok(());
         }
         let miss_rate = &mut self.memory.miss_rate;
-        let longest = match (miss_rate.is_rare(), miss_rate.is_frequent()) {
-            (true, _) => LONGEST_BATCHED,
-            (_, true) => SHORT,
-            _ => 0,
-        };
+        let longest = if miss_rate.is_rare() { LONGEST_BATCHED } else { SHORT };
         let waits = |tables: &BacktrackTables| pretoken.len() <= longest && !tables.by_characters(pretoken);
         if self.encoder.tables().is_some_and(waits) {
             miss_rate.new += u32::from(output.leave_hole(pretoken, lookup.0));
@@ -681,7 +668,7 @@ impl<'e> Worker<'e> {
             Some(tables) => {
                 let all_short = !output.short.contains(&ShortPretoken::NONE);
                 let in_lockstep =
-                    all_short && miss_rate.is_frequent() && tables.merge_in_lockstep(lockstep, pretokens);
+                    all_short && !miss_rate.is_rare() && tables.merge_in_lockstep(lockstep, pretokens);
                 if !in_lockstep {
                     batched.encode(tables, pretokens);
                 }
