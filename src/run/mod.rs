@@ -48,6 +48,7 @@ mod facts;
 mod job;
 mod in_memory;
 mod compare;
+mod explore;
 mod disk;
 mod preview;
 mod cluster;
@@ -62,6 +63,7 @@ pub use cluster::{
     Cluster, ClusterCost, ClusterText, CostRates, MeasuredRate, cluster_assumptions, cluster_cost,
 };
 pub use compare::{Compared, compare};
+pub use explore::explore;
 pub use counting::{
     CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,
 };
