@@ -40,47 +40,77 @@ const button = (properties, ...children) => element("button", { type: "button", 
 const grouped = number => String(number).replace(/\B(?=(?:\d{3})+$)/g, "\u202f");
 const counted = (number, unit) => `${grouped(number)} ${unit}${number === 1 ? "" : "s"}`;
 
-/// Characters that cannot be seen, or that hide or reorder the text around them.
-const INVISIBLE = new RegExp(
-  "[\\p{Cc}\\u00ad\\u034f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff" +
-    "\\u{e0000}-\\u{e0fff}\\p{Cn}\\p{Co}]", "u");
-const WIDE = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/// Ranges of characters that cannot be seen, or that hide or reorder the text around them.
+const INVISIBLE = [
+  [0x00, 0x1f], [0x7f, 0x9f], [0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x180e, 0x180e], [0x200b, 0x200f],
+  [0x2028, 0x202e], [0x2060, 0x206f], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xe0000, 0xe0fff],
+];
+const isInvisible = code => INVISIBLE.some(([first, last]) => code >= first && code <= last);
 
-/// Calls `take` for each character of bytes, and for each byte that is not part of one, then with its number.
-function eachCharacter(bytes, take) {
-  for (let at = 0; at < bytes.length; ) {
-    const byte = bytes[at];
-    const length = byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-    let character = null;
-    try {
-      if (byte < 0x80 || byte >= 0xc2) character = WIDE.decode(bytes.subarray(at, at + length));
-    } catch {
-      // The bytes are not UTF-8.
-    }
-    if (character === null || at + length > bytes.length) {
-      take(null, byte);
-      at++;
-    } else {
-      take(character, byte);
-      at += length;
-    }
+/// The code point of the UTF-8 character that starts at a place, or -1 if none does.
+function codeAt(bytes, at) {
+  const first = bytes[at];
+  if (first < 0x80) return first;
+  const length = first < 0xc2 || first > 0xf4 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (length === 0 || at + length > bytes.length) return -1;
+  let code = first & (0xff >> (length + 1));
+  for (let next = at + 1; next < at + length; next++) {
+    if ((bytes[next] & 0xc0) !== 0x80) return -1;
+    code = (code << 6) | (bytes[next] & 0x3f);
+  }
+  const isShortest = code >= [0x80, 0x800, 0x10000][length - 2];
+  return isShortest && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? code : -1;
+}
+
+/// The text of one byte that is not part of a character, or of a character.
+function visibleCharacter(code, byte, space) {
+  if (code < 0) return `\\x${byte.toString(16).padStart(2, "0")}`;
+  if (code > 0x20 && code < 0x7f && code !== 0x5c) return String.fromCharCode(code);
+  const character = String.fromCodePoint(code);
+  switch (character) {
+    case " ": return space;
+    case "\n": return "\u23ce";
+    case "\t": return "\u21e5";
+    case "\\": return space === " " ? "\\" : "\\\\";
+    default: return isInvisible(code) ? `\\u{${code.toString(16)}}` : character;
   }
 }
 
-/// The text of bytes. What could not be seen is escaped: `space`, line breaks and tabs by signs, bytes as \xE2.
+/// The text of the first `most` bytes. What could not be seen is escaped: spaces as `space`, line breaks and tabs by
+/// signs, bytes as \xE2. A backslash is doubled where spaces are not spaces.
 function visible(bytes, space = "\u2423", most = Infinity) {
   let text = "";
-  eachCharacter(bytes.subarray(0, Math.min(bytes.length, most)), (character, byte) => {
-    if (character === null) text += `\\x${byte.toString(16).padStart(2, "0")}`;
-    else if (character === " ") text += space;
-    else if (character === "\n") text += "\u23ce";
-    else if (character === "\t") text += "\u21e5";
-    else if (character === "\\" && space !== " ") text += "\\\\";
-    else if (INVISIBLE.test(character)) text += `\\u{${character.codePointAt(0).toString(16)}}`;
-    else text += character;
-  });
+  for (let at = 0; at < Math.min(bytes.length, most); ) {
+    const code = codeAt(bytes, at);
+    text += visibleCharacter(code, bytes[at], space);
+    at += widthOf(code);
+  }
   return bytes.length > most ? `${text}\u2026` : text;
 }
+
+/// The text of bytes as nodes, for a box in which spaces and line breaks have their own form. A line break is shown by
+/// its sign, and breaks the line. A byte that is not part of a character is a small number.
+function drawn(bytes) {
+  const nodes = [];
+  let plain = "";
+  const sign = (className, text) => {
+    nodes.push(plain, element("span", { className }, text));
+    plain = "";
+  };
+  for (let at = 0; at < bytes.length; ) {
+    const code = codeAt(bytes, at);
+    if (code < 0) sign("byte", bytes[at].toString(16).padStart(2, "0"));
+    else if (code === 0x0a) {
+      sign("sign", "\u23ce");
+      plain = "\n";
+    } else plain += visibleCharacter(code, bytes[at], " ");
+    at += widthOf(code);
+  }
+  return [...nodes, plain].filter(node => node !== "");
+}
+
+/// The number of bytes of a code point in UTF-8; 1 for a byte without one.
+const widthOf = code => (code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4);
 
 /// The tokenizers, their last encoded texts, and what is chosen.
 const tokenizers = [];
@@ -90,6 +120,13 @@ const state = { view: "text", chosen: 0, sort: "id", isDown: false, ids: [], act
 const bytesOf = (tokenizer, id) => tokenizer.vocabulary.bytesOf(id);
 const isSpecial = (tokenizer, id) => tokenizer.added.get(id)?.special === true;
 const key = number => element("span", { className: `key k${number}` }, facts.length > 1 ? String(number + 1) : "");
+
+/// The names of the tokenizers: the last parts of their paths if these differ.
+const labels = (() => {
+  const names = facts.map(({ name }) => name);
+  const last = names.map(name => name.split("/").filter(part => part !== "").pop() ?? name);
+  return (new Set(last).size === last.length ? last : names).map(name => visible(UTF8.encode(name), " "));
+})();
 
 /// Reads the tables and shows everything.
 function start() {
@@ -157,13 +194,13 @@ class Panel {
     this.ends = [];
     this.problem = tokenizer.encodes ? "" : tokenizer.facts.notice;
     this.count = element("strong");
-    this.figures = element("span", { className: "soft" });
+    this.figures = element("span", { className: "soft rates" });
     this.notice = element("p", { className: "notice" });
     this.tokens = element("div", {
       className: "tokens cut-text", tabIndex: 0, role: "group",
       "aria-label": `Tokens of ${tokenizer.facts.name}; arrow keys move, Enter shows a token`,
     });
-    const name = element("h3", {}, key(number), element("span", { className: "name", title: tokenizer.facts.name }, visible(UTF8.encode(tokenizer.facts.name), " ")));
+    const name = element("h3", {}, key(number), element("span", { className: "name", title: tokenizer.facts.name }, labels[number]));
     this.box = element("section", { className: "panel" }, name, element("p", { className: "figures" }, this.count, " ", this.figures), this.notice, this.tokens);
     this.more = new IntersectionObserver(seen => { if (seen.some(one => one.isIntersecting)) this.append(); }, { root: this.tokens, rootMargin: "200px" });
     this.listen(number);
@@ -231,7 +268,8 @@ class Panel {
     this.more.disconnect();
     this.tokens.replaceChildren();
     this.tokens.classList.toggle("ids", state.view === "ids");
-    this.tokens.scrollTop = 0;
+    // Not at once, which would lay the whole page out in between.
+    requestAnimationFrame(() => { this.tokens.scrollTop = 0; });
     this.shown = 0;
     this.append();
   }
@@ -262,11 +300,7 @@ class Panel {
       chip.textContent = id;
       return chip;
     }
-    // A line break is shown by its sign, and breaks the line.
-    visible(bytes, " ").split("\u23ce").forEach((line, number) => {
-      if (number > 0) chip.append(element("span", { className: "sign" }, "\u23ce"), "\n");
-      chip.append(line);
-    });
+    chip.append(...drawn(bytes));
     return chip;
   }
 
@@ -356,9 +390,8 @@ function openToken(number, id, from) {
   const title = element("h2", {}, key(number), tokenChip(tokenizer, id, SHORT_TEXT), ` id ${id}`);
   const close = button({ className: "close", "aria-label": "Close", title: "Close (Esc)" }, "\u00d7");
   close.addEventListener("click", closeSheet);
-  const isExactlyText = bytes.length <= SHORT_TEXT;
   const figures = [
-    ["bytes", `${bytes.length}: ${Array.from(bytes.subarray(0, 32), byte => byte.toString(16).padStart(2, "0")).join(" ")}${bytes.length > 32 ? " \u2026" : ""}`],
+    [counted(bytes.length, "byte"), `${Array.from(bytes.subarray(0, 32), byte => byte.toString(16).padStart(2, "0")).join(" ")}${bytes.length > 32 ? " \u2026" : ""}`],
     ["rank", merge >= 0 ? grouped(vocabulary.ranks[merge]) : "none: no merge makes it"],
     ["script", shared.scripts[vocabulary.scripts[id]]],
   ];
@@ -368,13 +401,13 @@ function openToken(number, id, from) {
     figures.push(["added token", flags.join(", ") || "not special"]);
   }
   if (vocabulary.counts && merge >= 0) {
-    figures.push(["count of its merge", grouped(vocabulary.counts[merge])]);
+    figures.push(["count", grouped(vocabulary.counts[merge])]);
     const use = finalUses(tokenizer)?.[id];
-    figures.push(["left after all merges", use >= 0 ? grouped(use) : "unknown"]);
+    figures.push(["final use", use >= 0 ? grouped(use) : "unknown"]);
   }
   const list = element("dl", {}, ...figures.map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value))));
   const parts = [element("div", { className: "sheet-head" }, title, close), list];
-  if (merge >= 0 && isExactlyText) parts.push(element("h3", {}, "Merges"), mergeTree(number, id));
+  if (merge >= 0 && bytes.length <= SHORT_TEXT) parts.push(element("h3", {}, "Merges"), mergeTree(number, id));
   const made = madeOf(vocabulary, id);
   if (made.length > 0) {
     const shown = made.slice(0, LISTED).map(other => tokenButton(number, other));
@@ -447,7 +480,11 @@ function mergeTree(number, id) {
   place(id, 0, 0);
   for (const [brick, depth] of bricks) brick.style.gridRow = depth + 1;
   const tree = element("div", { className: "tree" }, ...bricks.map(([brick]) => brick));
-  tree.style.gridTemplateColumns = `repeat(${Math.max(1, vocabulary.lengths[id])}, minmax(2.1rem, 4.5rem))`;
+  const columns = vocabulary.lengths[id];
+  // A byte that is not a character alone has a longer text.
+  const least = vocabulary.bytesOf(id).some(byte => byte > 127) ? 2.3 : 1.4;
+  tree.style.gridTemplateColumns = `repeat(${columns}, minmax(${least}rem, 1fr))`;
+  tree.style.maxWidth = `${4.5 * columns}rem`;
   return element("div", { className: "scroll" }, tree);
 }
 
@@ -473,7 +510,7 @@ function prepareVocabulary() {
   const chosen = byId("chosen");
   chosen.hidden = facts.length < 2;
   facts.forEach((of, number) => {
-    const choice = button({ "aria-pressed": number === 0, title: of.name }, key(number), visible(UTF8.encode(shortName(of.name)), " "));
+    const choice = button({ "aria-pressed": number === 0, title: of.name }, key(number), labels[number]);
     choice.addEventListener("click", () => choose(number));
     chosen.append(choice);
   });
@@ -493,9 +530,6 @@ function prepareVocabulary() {
   addEventListener("resize", drawRows);
   choose(0);
 }
-
-/// The last part of a path.
-const shortName = name => name.split("/").filter(part => part !== "").pop() ?? name;
 
 /// Shows the vocabulary of a tokenizer.
 function choose(number) {
@@ -640,7 +674,7 @@ function showScripts() {
   const most = Math.max(...sums.flat().map(({ tokens }) => tokens));
   const all = script => sums.reduce((sum, of) => sum + of[script].tokens, 0);
   const order = shared.scripts.map((_, script) => script).filter(script => all(script) > 0).sort((one, other) => all(other) - all(one));
-  const heads = facts.map((of, number) => element("th", { scope: "col", colSpan: 3 }, key(number), shortName(of.name)));
+  const heads = facts.map((of, number) => element("th", { scope: "col", colSpan: 3 }, key(number), labels[number]));
   const below = facts.flatMap(() => ["tokens", "share", "bytes each"].map(label => element("th", { scope: "col", className: "number soft" }, label)));
   const rows = order.map(script => {
     const name = button({ className: "link" }, shared.scripts[script]);
@@ -654,6 +688,7 @@ function showScripts() {
       const share = tokens / of.reduce((sum, one) => sum + one.tokens, 0);
       const bar = element("span", { className: `bar k${number}` });
       bar.style.width = `${100 * tokens / most}%`;
+      bar.hidden = tokens === 0;
       return [
         element("td", { className: "number" }, grouped(tokens), bar), element("td", { className: "number" }, `${(100 * share).toFixed(1)}\u202f%`),
         element("td", { className: "number" }, tokens > 0 ? (bytes / tokens).toFixed(1) : ""),

@@ -31,8 +31,11 @@ pub struct ExploredTokenizer {
 }
 
 /// The script of the page: the encoder, and then what shows its results.
-const SCRIPTS: &str =
-    concat!("\"use strict\";\n", include_str!("../../templates/explorer-encoder.js"), include_str!("../../templates/explorer.js"));
+const SCRIPTS: &str = concat!(
+    "\"use strict\";\n",
+    include_str!("../../templates/explorer-encoder.js"),
+    include_str!("../../templates/explorer.js")
+);
 
 /// The data that the template lays out.
 #[derive(Template)]
@@ -94,12 +97,15 @@ mod tests {
         let facts = json!({ "scripts": ["Latin", HOSTILE] });
         let page = explorer_to_html(&Explorer { facts, tokenizers: vec![tokenizer.clone(), tokenizer] });
         assert_eq!(page.matches("<script").count(), 4, "{page}");
-        assert!(!page.contains("<!--") && page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)));
+        assert!(
+            !page.contains("<!--") && page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c))
+        );
         let after = page.split_once("id=\"facts\">").expect("the facts").1;
         let facts: Value = serde_json::from_str(after.split_once('<').expect("its end").0).expect("JSON");
         assert_eq!(facts["tokenizers"][1]["name"], HOSTILE);
         assert_eq!(facts["shared"]["scripts"][1], HOSTILE);
-        let table = page.split_once("id=\"table-1\">").expect("a table").1.split_once('<').expect("its end").0;
+        let table =
+            page.split_once("id=\"table-1\">").expect("a table").1.split_once('<').expect("its end").0;
         assert_eq!(STANDARD.decode(table).expect("Base64"), HOSTILE.as_bytes());
     }
 
@@ -108,7 +114,8 @@ mod tests {
     fn the_page_allows_its_own_script_alone() {
         assert!(!SCRIPTS.contains("</script") && !SCRIPTS.contains("<!--") && SCRIPTS.is_ascii());
         let page = explorer_to_html(&Explorer { facts: json!({}), tokenizers: Vec::new() });
-        let script = page.split_once("<script>").expect("the script").1.split_once("</script>").expect("its end").0;
+        let script =
+            page.split_once("<script>").expect("the script").1.split_once("</script>").expect("its end").0;
         let hash = format!("script-src 'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
         assert!(page.contains(&hash) && page.contains("default-src 'none'"), "{hash}");
     }

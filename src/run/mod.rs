@@ -63,7 +63,6 @@ pub use cluster::{
     Cluster, ClusterCost, ClusterText, CostRates, MeasuredRate, cluster_assumptions, cluster_cost,
 };
 pub use compare::{Compared, compare};
-pub use explore::explore;
 pub use counting::{
     CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,
 };
@@ -72,6 +71,7 @@ pub use counting::{complete_from_counts, complete_from_counts_in_memory};
 pub use disk::DiskNeed;
 #[doc(hidden)]
 pub use encoding::shown_token;
+pub use explore::explore;
 #[doc(hidden)]
 pub use extend::complete_from_tokenizer;
 pub use in_memory::{

@@ -141,7 +141,8 @@ impl JavascriptTranslator {
     /// Returns the index of the class of these ranges of code points, which ascend.
     pub(crate) fn class_with(&mut self, ranges: impl Iterator<Item = (u32, u32)>) -> usize {
         let mut before = 0;
-        let distances = ranges.flat_map(|(start, end)| [start - std::mem::replace(&mut before, end), end - start]);
+        let distances =
+            ranges.flat_map(|(start, end)| [start - std::mem::replace(&mut before, end), end - start]);
         let class: Vec<u32> = distances.collect();
         *self.known.entry(class).or_insert_with_key(|class| {
             self.classes.push(class.clone());
@@ -384,7 +385,10 @@ mod tests {
             ("ab|c.", r"ab|c[^\n]"),
             ("(?s:.)[^\n]", "[^][0-9 11-1114111]"),
             (r"'(?i:s|ll)", r"\u{27}(?:[83-83 115-115 383-383]|[76-76 108-108][76-76 108-108])"),
-            (r"[\r\n]*+\s++$", r"(?:(?=((?:[10-10 13-13]){0,}))\1)(?:(?=((?:[9-13 32-32 133-133 160-160 5760-5760 8192-8202 8232-8233 8239-8239 8287-8287 12288-12288]){1,}))\2)$"),
+            (
+                r"[\r\n]*+\s++$",
+                r"(?:(?=((?:[10-10 13-13]){0,}))\1)(?:(?=((?:[9-13 32-32 133-133 160-160 5760-5760 8192-8202 8232-8233 8239-8239 8287-8287 12288-12288]){1,}))\2)$",
+            ),
             (r" ?a{1,3}?b{2}", r"(?:(?:\u{20})|)(?:a){1,3}?(?:b){2,2}"),
             (r"a??(?:b*)?", r"(?:|(?:a))(?:(?:(?:(?:b){0,}))|)"),
             (r"(?<=^|a)(?!b)(c)", r"(?<=^|a)(?!b)(?:c)"),

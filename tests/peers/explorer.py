@@ -2,8 +2,10 @@
 kinds of tokenizers. It logs no complaint, makes no request, runs nothing that a tokenizer contains, is painted within a
 second with 200 000 tokens, fits phones and wide windows, and is used by keyboard."""
 
+import itertools
 import json
 import random
+from collections import Counter
 
 import browser
 import families
@@ -11,14 +13,28 @@ import strings
 from ids import equal, training_strings
 
 TYPED = 1_000
-STRINGS = 400
+STRINGS = 300
 # Families of tokenizers that are compared on all code points: each has other splits or changes of text.
-EVERY_CODE_POINT = ["gpt2", "o200k", "deepseek v3", "every flag", "decomposed", "compatible", "compatible, decomposed", "every behavior"]
+EVERY_CODE_POINT = [
+    "gpt2",
+    "o200k",
+    "deepseek v3",
+    "every flag",
+    "decomposed",
+    "compatible",
+    "compatible, decomposed",
+    "every behavior",
+]
 ON_A_PAGE = 4
 LARGE = 200_000
 # Width and height in pixels.
 WINDOWS = [(1280, 900), (390, 844)]
-HOSTILE = ["</script><script>hacked = 1</script>", '"><img src=x onerror="hacked = 1">', "<!--<script>", "\u202e\u0007\u2028'\\"]
+HOSTILE = [
+    "</script><script>hacked = 1</script>",
+    '"><img src=x onerror="hacked = 1">',
+    "<!--<script>",
+    "\u202e\u0007\u2028'\\",
+]
 
 
 def check(setting):
@@ -31,6 +47,7 @@ def check(setting):
         yield typed(setting, window, own)
         yield from kinds(setting, window, own)
         yield hostile(setting, window, own)
+        yield final_uses(setting, window)
         yield used_by_keyboard(setting, window, own)
         yield large(setting, window)
 
@@ -105,7 +122,10 @@ def compare(setting, window, number, name, family, folder):
     texts = strings.TRAPS + strings.mixtures(chance, STRINGS)
     texts += strings.code_points() if name in EVERY_CODE_POINT else chance.sample(strings.code_points(), STRINGS)
     contents = [token["content"] for token in family["added"]]
-    texts = [text if chance.random() < 0.5 else text[: len(text) // 2] + chance.choice(contents) + text[len(text) // 2 :] for text in texts]
+    texts = [
+        text if chance.random() < 0.5 else text[: len(text) // 2] + chance.choice(contents) + text[len(text) // 2 :]
+        for text in texts
+    ]
     missing = ["--missing-bytes", "hf"] if family.get("lacks") else []
     for policy in ("text", "allow"):
         ours = setting.encode(f"{folder.name}-{policy}", texts, folder, "--special", policy, *missing)
@@ -144,9 +164,24 @@ def hostile(setting, window, own):
     return f"{len(HOSTILE)} hostile tokens are only shown"
 
 
+def final_uses(setting, window):
+    """The final use of a token is how often it occurs in the text of the training."""
+    text = setting.texts[0]
+    folder = setting.train("explorer-uses", *text.arguments(), "--vocab-size", "900")
+    ids = setting.encode("explorer-used", text.documents(), folder)
+    occurs = Counter(itertools.chain.from_iterable(ids))
+    opened(window, explore(setting, "uses", folder))
+    uses = window.run("Array.from(tokenizers[0].vocabulary.finalUses(), use => Number.isNaN(use) ? null : use)")
+    known = {id: use for id, use in enumerate(uses) if use is not None}
+    different = {id: (use, occurs[id]) for id, use in known.items() if use != occurs[id]}
+    assert not different, different
+    assert len(known) > 500, len(known)
+    return f"{len(known)} final uses as in the encoded text"
+
+
 def used_by_keyboard(setting, window, own):
     """Keys reach tokens, the sheet and the vocabulary. Every window is filled and nothing is cut off."""
-    other = setting.train("explorer-other", setting.texts[0].path, *setting.texts[0].arguments()[1:], "--vocab-size", "700")
+    other = setting.train("explorer-other", *setting.texts[0].arguments(), "--vocab-size", "700")
     opened(window, explore(setting, "keyboard", own, other))
     window.run("panels[0].tokens.focus()")
     for key in ("ArrowRight", "ArrowRight", "Enter"):
@@ -163,11 +198,16 @@ def used_by_keyboard(setting, window, own):
     window.press("End")
     assert window.run("state.active === state.ids.length - 1 && !!byId(`row-${state.active}`)")
     for column in ("token", "bytes", "rank", "count", "final use", "script"):
-        window.run("Array.from(byId('columns').children).find(cell => cell.dataset.column === %s).firstChild.click()" % json.dumps(column))
+        window.run(
+            "Array.from(byId('columns').children).find(cell => cell.dataset.column === %s).firstChild.click()"
+            % json.dumps(column)
+        )
     for width, height in WINDOWS:
         for dark in (False, True):
             window.window(width, height, dark)
-            fits, paper = window.run("[document.documentElement.scrollWidth <= innerWidth, getComputedStyle(document.body).backgroundColor]")
+            fits, paper = window.run(
+                "[document.documentElement.scrollWidth <= innerWidth, getComputedStyle(document.body).backgroundColor]"
+            )
             assert fits, f"{width} pixels"
             assert (paper == "rgb(255, 255, 255)") != dark, paper
             window.screenshot(setting.scratch / f"explorer-{width}-{'dark' if dark else 'light'}.png")
@@ -189,7 +229,10 @@ def large(setting, window):
         readies.append(int(window.run("document.body.dataset.ready")))
     assert min(paints) < 1_000, paints
     text = " ".join(strings.mixtures(random.Random(3), 4_000))[:100_000]
-    took = window.run("(() => { const before = performance.now(); byId('text').value = %s; encodeAll(); return performance.now() - before; })()" % json.dumps(text))
+    took = window.run(
+        "(() => { const before = performance.now(); byId('text').value = %s; encodeAll(); return performance.now() - before; })()"
+        % json.dumps(text)
+    )
     assert took < 1_000, took
     assert not window.complaints, window.complaints
     return f"{LARGE} tokens: first paint after {min(paints):.0f} ms, ready after {min(readies):.0f} ms, 100 kB encoded and shown in {took:.0f} ms"
