@@ -164,6 +164,7 @@ function listenToText() {
     else encodeAll();
   });
   byId("special").addEventListener("change", encodeAll);
+  byId("special").parentElement.hidden = !facts.some(({ added }) => added.some(({ special }) => special));
   for (const view of ["text", "ids"]) {
     byId(`show-${view}`).addEventListener("click", () => {
       state.view = view;
@@ -278,7 +279,7 @@ class Panel {
   append() {
     const end = Math.min(this.ids.length, this.shown + SHOWN_AT_ONCE);
     const added = document.createDocumentFragment();
-    for (; this.shown < end; this.shown++) added.append(this.chip(this.shown));
+    for (; this.shown < end; this.shown++) added.append(this.chip(this.shown), state.view === "ids" ? " " : "");
     this.end?.remove();
     this.tokens.append(added);
     this.more.disconnect();
@@ -671,7 +672,8 @@ function showScripts() {
     }
     return sum;
   });
-  const most = Math.max(...sums.flat().map(({ tokens }) => tokens));
+  const sizes = sums.map(of => of.reduce((sum, { tokens }) => sum + tokens, 0));
+  const most = Math.max(...sums.flatMap((of, number) => of.map(({ tokens }) => tokens / sizes[number])));
   const all = script => sums.reduce((sum, of) => sum + of[script].tokens, 0);
   const order = shared.scripts.map((_, script) => script).filter(script => all(script) > 0).sort((one, other) => all(other) - all(one));
   const heads = facts.map((of, number) => element("th", { scope: "col", colSpan: 3 }, key(number), labels[number]));
@@ -685,12 +687,12 @@ function showScripts() {
     });
     const cells = sums.flatMap((of, number) => {
       const { tokens, bytes } = of[script];
-      const share = tokens / of.reduce((sum, one) => sum + one.tokens, 0);
+      const share = tokens / sizes[number];
       const bar = element("span", { className: `bar k${number}` });
-      bar.style.width = `${100 * tokens / most}%`;
+      bar.style.width = `${100 * share / most}%`;
       bar.hidden = tokens === 0;
       return [
-        element("td", { className: "number" }, grouped(tokens), bar), element("td", { className: "number" }, `${(100 * share).toFixed(1)}\u202f%`),
+        element("td", { className: "number" }, grouped(tokens), bar), element("td", { className: "number" }, tokens > 0 ? `${(100 * share).toFixed(1)}\u202f%` : ""),
         element("td", { className: "number" }, tokens > 0 ? (bytes / tokens).toFixed(1) : ""),
       ];
     });

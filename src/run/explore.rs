@@ -29,6 +29,23 @@ const MOST: usize = 4;
 ///
 /// **Memory:** the tokenizers, and about 6 bytes per merge.
 ///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::report::explorer_to_html;
+/// use tokenmill::run::{LearnConfig, explore, learn};
+/// use tokenmill::source::{self, HubSettings};
+/// use tokenmill::vocab::{self, Format, LoadOptions, WriteOptions};
+///
+/// let (vocabulary, _) = learn(source::texts(["how much wood"]), &LearnConfig::new(260, &[]), &Silent)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// vocab::write(&vocabulary, Format::Hf, folder, &WriteOptions::default())?;
+/// let hub = HubSettings::from_variables(&|_| None, None);
+/// let explorer = explore(&[folder.to_owned()], &LoadOptions::default(), &hub, &Silent)?;
+/// assert!(explorer_to_html(&explorer).starts_with("<!doctype html>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// There are more than four tokenizers, or one cannot be found or read.
 pub fn explore(

@@ -105,7 +105,7 @@ impl JavascriptTranslator {
         let tree = Expr::parse_tree(regex).map_err(|cause| {
             Error::caused(ErrorKind::Usage, format!("{} is not a regular expression", excerpt(regex)), cause)
         })?;
-        let mut writer = Writer { translator: self, parts: Vec::new(), groups: 0, behind: false };
+        let mut writer = ExpressionWriter { translator: self, parts: Vec::new(), groups: 0, behind: false };
         writer.expression(&tree.expr)?;
         Ok(writer.parts)
     }
@@ -157,7 +157,7 @@ fn refused(construct: &str) -> Error {
 }
 
 /// Writes one expression.
-struct Writer<'t> {
+struct ExpressionWriter<'t> {
     translator: &'t mut JavascriptTranslator,
     parts: Vec<RegexPart>,
     /// Number of capture groups that were written.
@@ -166,7 +166,7 @@ struct Writer<'t> {
     behind: bool,
 }
 
-impl Writer<'_> {
+impl ExpressionWriter<'_> {
     /// Writes a part of the expression's syntax.
     fn text(&mut self, text: &str) {
         match self.parts.last_mut() {

@@ -44,7 +44,7 @@ fn what_is_no_page_is_refused() {
     explore(&["a.txt", "-o", "new.html"], 1, &["a.txt"]);
     explore(&["one"], 2, &["--output <FILE.html>"]);
     explore(&["one", "-o", "-"], 2, &["write a path"]);
-    explore(&["one", "-o", "a.txt"], 1, &["a.txt", "page"]);
+    explore(&["one", "-o", "a.txt"], 2, &["a.txt exists and is not a page"]);
     explore(&["one", "-o", "no/such/page.html"], 1, &["no/such"]);
     assert!(!folder.path().join("new.html").exists());
     assert_eq!(fs::read_to_string(folder.path().join("a.txt")).expect("it stays"), TEXT);
