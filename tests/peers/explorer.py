@@ -10,21 +10,13 @@ from collections import Counter
 import browser
 import families
 import strings
-from ids import equal, training_strings
+from ids import SPLITS, equal, training_strings
+from program import SPECIAL
 
 TYPED = 1_000
 STRINGS = 300
-# Families of tokenizers that are compared on all code points: each has other splits or changes of text.
-EVERY_CODE_POINT = [
-    "gpt2",
-    "o200k",
-    "deepseek v3",
-    "every flag",
-    "decomposed",
-    "compatible",
-    "compatible, decomposed",
-    "every behavior",
-]
+# Families that are compared on all code points, as the named splits are: each has other changes of text.
+EVERY_CODE_POINT = ["every flag", "decomposed", "compatible", "compatible, decomposed", "every behavior"]
 ON_A_PAGE = 4
 LARGE = 200_000
 # Width and height in pixels.
@@ -96,11 +88,15 @@ def typed(setting, window, own):
 
 
 def kinds(setting, window, own):
-    """Tokenizers with the structures of known models, several on a page."""
+    """Tokenizers with each named split, and with the structures of known models, several on a page."""
     trained = json.loads((own / "tokenizer.json").read_text(encoding="utf-8"))
     trained["added_tokens"] = []
     trained["model"]["vocab"].pop("<|endoftext|>", None)
+    corpus = setting.scratch / "explorer.jsonl"
     folders = []
+    for split in SPLITS:
+        folder = setting.train(f"explorer-split-{split}", corpus, "--vocab-size", "1000", "--split", split)
+        folders.append((f"split {split}", {"added": []}, folder))
     for name, family in families.families():
         folder = setting.scratch / f"explorer-{name.replace(' ', '-')}"
         folder.mkdir()
@@ -120,8 +116,12 @@ def compare(setting, window, number, name, family, folder):
     assert notice is None, (name, notice)
     chance = random.Random(name)
     texts = strings.TRAPS + strings.mixtures(chance, STRINGS)
-    texts += strings.code_points() if name in EVERY_CODE_POINT else chance.sample(strings.code_points(), STRINGS)
-    contents = [token["content"] for token in family["added"]]
+    texts += (
+        strings.code_points()
+        if name in EVERY_CODE_POINT or name.startswith("split")
+        else chance.sample(strings.code_points(), STRINGS)
+    )
+    contents = [token["content"] for token in family["added"]] or [SPECIAL]
     texts = [
         text if chance.random() < 0.5 else text[: len(text) // 2] + chance.choice(contents) + text[len(text) // 2 :]
         for text in texts
