@@ -274,9 +274,11 @@ mod tests {
         }
     }
 
+    /// The bytes of tokens by id.
+    type Tokens = Vec<Option<Vec<u8>>>;
+
     /// The tokens and merges of a table, and its counts.
-    #[expect(clippy::type_complexity, reason = "read once")]
-    fn read(mut table: &[u8]) -> (Vec<Option<Vec<u8>>>, Vec<RankedMerge>, Vec<u64>) {
+    fn read(mut table: &[u8]) -> (Tokens, Vec<RankedMerge>, Vec<u64>) {
         let table = &mut table;
         let mut tokens = vec![None; u64_to_usize(take(table))];
         let mut id = 0;
@@ -340,7 +342,7 @@ mod tests {
             }).expect("a vocabulary");
             let counts = &counts[..vocabulary.merges().len()];
             let (tokens, merges, counted) = read(&table(&vocabulary, counts));
-            let own: Vec<Option<Vec<u8>>> = (0..vocabulary.id_limit())
+            let own: Tokens = (0..vocabulary.id_limit())
                 .map(|id| vocabulary.bytes(TokenId::from_index(id)).map(<[u8]>::to_vec))
                 .collect();
             prop_assert_eq!(tokens, own);
