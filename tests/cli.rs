@@ -10,6 +10,8 @@ mod changed_bits;
 mod cluster;
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/explore.rs"]
+mod explore;
 #[path = "cli/foreign.rs"]
 mod foreign;
 #[path = "cli/extending.rs"]

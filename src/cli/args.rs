@@ -129,6 +129,8 @@ pub(super) enum Command {
     Plan(PlanArgs),
     /// Show what a tokenizer or an output folder holds
     Inspect(InspectArgs),
+    /// Write a page to try tokenizers in a browser
+    Explore(ExploreArgs),
     /// Compare tokenizers on the same text
     Compare(CompareArgs),
     /// Write a tokenizer in another format
@@ -166,7 +168,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday commands", &["run", "train", "encode", "decode", "tokens"]),
     (
         "Commands that look, compare and check",
-        &["plan", "inspect", "compare", "convert", "verify", "push", "verify-merges", "bench"],
+        &["plan", "inspect", "explore", "compare", "convert", "verify", "push", "verify-merges", "bench"],
     ),
     ("Other commands", &["count", "merge-counts", "merge", "completions", "schema", "man", "help"]),
 ];
@@ -175,7 +177,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
 fn without_effect(command: &str) -> &'static [&'static str] {
     match command {
         "completions" | "schema" | "man" => &["json", "quiet", "verbose", "log_format", "threads", "memory"],
-        "tokens" | "inspect" | "convert" => &["verbose", "threads", "memory"],
+        "tokens" | "inspect" | "explore" | "convert" => &["verbose", "threads", "memory"],
         "verify" | "push" => &["verbose", "memory"],
         "merge-counts" => &["verbose", "threads"],
         "merge" => &["verbose", "threads", "memory"],
@@ -659,6 +661,23 @@ pub(super) struct CompareArgs {
     pub(super) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
     pub(super) read: ReadFlags,
+}
+
+/// Arguments of `explore`. `split` applies to all `tokenizers` without a recorded split.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tokenmill explore my-tokenizer -o new.html
+  tokenmill explore my-tokenizer other-tokenizer -o new.html")]
+pub(super) struct ExploreArgs {
+    /// One to four tokenizers: files, their folders, hf://NAMESPACE/NAME, or names like gpt2
+    #[arg(required = true, value_name = "TOKENIZER", long_help = tokenizer_help!("One to four tokenizers, each"))]
+    pub(super) tokenizers: Vec<String>,
+    #[command(flatten)]
+    pub(super) split: TokenizerSplit,
+    /// The page
+    #[arg(long, short, value_name = "FILE.html", value_parser = writable)]
+    pub(super) output: String,
 }
 
 /// Arguments of `bench`. All the text that these flags select is held in memory at the same time.

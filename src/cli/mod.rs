@@ -24,6 +24,7 @@ mod cluster;
 mod jobs;
 mod inspect;
 mod convert;
+mod explore;
 mod push;
 
 use std::ffi::OsString;
@@ -173,6 +174,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
         Command::Push(args) => push::push(args, session),
+        Command::Explore(args) => explore::explore(args, session),
         Command::Compare(args) => evaluate::compare(args, session),
         Command::Verify(args) => evaluate::verify(args, session),
         Command::VerifyMerges(args) => evaluate::verify_merges(args, session),

@@ -17,6 +17,7 @@ mod charts;
 mod html;
 mod comparison;
 mod comparison_page;
+mod explorer_page;
 
 use std::io;
 use std::path::Path;
@@ -33,6 +34,7 @@ pub use comparison::{
     comparison_to_markdown, percent_of_change,
 };
 pub use comparison_page::comparison_to_html;
+pub use explorer_page::{ExploredTokenizer, Explorer, explorer_to_html};
 pub use figures::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios,
     RecipeFacts, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost, TokenizerFacts,

@@ -48,6 +48,7 @@ mod facts;
 mod job;
 mod in_memory;
 mod compare;
+mod explore;
 mod disk;
 mod preview;
 mod cluster;
@@ -70,6 +71,7 @@ pub use counting::{complete_from_counts, complete_from_counts_in_memory};
 pub use disk::DiskNeed;
 #[doc(hidden)]
 pub use encoding::shown_token;
+pub use explore::explore;
 #[doc(hidden)]
 pub use extend::complete_from_tokenizer;
 pub use in_memory::{

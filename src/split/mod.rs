@@ -35,9 +35,11 @@ mod short_pretoken;
 mod classes;
 mod scanner;
 mod regex;
+mod javascript;
 pub(crate) mod byte_alphabet;
 
 pub(crate) use classes::class_ranges;
+pub(crate) use javascript::JavascriptTranslator;
 pub use named::NamedPattern;
 pub use pattern::{SplitBehavior, SplitPattern, SplitStep};
 pub(crate) use regex::Matcher;

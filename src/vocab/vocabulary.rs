@@ -154,7 +154,7 @@ impl Vocabulary {
     }
 
     /// Returns whether a token is only an added one, which byte-pair encoding does not produce. O(log n).
-    pub(super) fn is_added_only(&self, id: TokenId) -> bool {
+    pub(crate) fn is_added_only(&self, id: TokenId) -> bool {
         self.added_only.binary_search(&id).is_ok()
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "run",
     "train",
     "encode",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 19] = [
     "tokens",
     "plan",
     "inspect",
+    "explore",
     "compare",
     "convert",
     "verify",

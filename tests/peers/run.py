@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 CHECKS = [
-    "vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk",
+    "vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "explorer", "walk",
     "python_package",
 ]
 
