@@ -881,18 +881,21 @@ pub(super) struct PretokenFlags {
     ///
     /// The table shows the pre-tokens of four texts, with spaces between
     /// them; in a text, · is a space and ⏎ a line break. llama3 is another
-    /// name of gpt4. cl100k, the present pattern of tiktoken, differs from
-    /// gpt4 only in white space at the end of a text.
+    /// name of gpt4, and gpt4-digit of qwen2. cl100k, the present pattern of
+    /// tiktoken, differs from gpt4 only in white space at the end of a text.
     ///
-    ///   split        a·12345          It's·DON'T      a.⏎⏎b       a⏎·
-    ///   none         a·12345          It's·DON'T      a.⏎⏎b       a⏎·
-    ///   gpt2         a ·12345         It 's ·DON ' T  a . ⏎ ⏎ b   a ⏎·
-    ///   gpt4         a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   cl100k       a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎·
-    ///   o200k        a · 123 45       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
-    ///   nanochat     a · 12 34 5      It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   qwen2        a · 1 2 3 4 5    It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   deepseek-v3  a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   split             a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   none              a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   gpt2              a ·12345         It 's ·DON ' T  a . ⏎ ⏎ b   a ⏎·
+    ///   gpt4              a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   cl100k            a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎·
+    ///   o200k             a · 123 45       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   nanochat          a · 12 34 5      It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   qwen2             a · 1 2 3 4 5    It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   deepseek-v3       a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   gpt4-digits-rtl   a · 12 345       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   o200k-digits-rtl  a · 12 345       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   o200k-digit       a · 1 2 3 4 5    It's ·DON'T     a .⏎⏎ b     a ⏎ ·
     #[arg(
         long,
         value_name = "PATTERN",

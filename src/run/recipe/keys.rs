@@ -290,7 +290,11 @@ choices! {
         "nanochat" => SplitPattern::Named(NamedPattern::Nanochat),
         "llama3" => SplitPattern::Named(NamedPattern::Gpt4),
         "qwen2" => SplitPattern::Named(NamedPattern::Qwen2),
-        "deepseek-v3" => SplitPattern::Named(NamedPattern::DeepSeekV3);
+        "deepseek-v3" => SplitPattern::Named(NamedPattern::DeepSeekV3),
+        "gpt4-digit" => SplitPattern::Named(NamedPattern::Qwen2),
+        "gpt4-digits-rtl" => SplitPattern::Named(NamedPattern::Gpt4DigitsRtl),
+        "o200k-digit" => SplitPattern::Named(NamedPattern::O200kDigit),
+        "o200k-digits-rtl" => SplitPattern::Named(NamedPattern::O200kDigitsRtl);
         unnamed SplitPattern::Custom(_) | SplitPattern::Steps(_)
     }
     Boundary { "document" => Boundary::Document, "join" => Boundary::Join }
