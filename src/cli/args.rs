@@ -16,7 +16,7 @@ use clap::{Arg, Args, ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tokenmill::base::int::{ByteCount, parse_count};
 use tokenmill::count::Boundary;
-use tokenmill::encode::{MissingBytes, SpecialPolicy};
+use tokenmill::encode::{MissingBytes, Probability, SpecialPolicy};
 use tokenmill::run::MAX_THREADS;
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
@@ -1024,6 +1024,12 @@ pub(super) struct EncodeFlags {
     /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
+    /// Leave out each merge with this probability (BPE-dropout), such as 0.1 [default: 0]
+    #[arg(long, value_name = "PROBABILITY", hide_short_help = true)]
+    pub(super) dropout: Option<Probability>,
+    /// Seed of the dropout; another one cuts the same documents differently [default: 0]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub(super) dropout_seed: Option<u64>,
     /// The special token put before every document
     #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) bos: Option<String>,

@@ -269,6 +269,7 @@ mod tests {
             eos: Some(ShownToken::special(TokenId::new(4_577), "<|endoftext|>")),
             special: "text".to_owned(),
             missing_bytes: None,
+            dropout: None,
             packing: Some(PackingFacts {
                 rule: "best-fit".to_owned(),
                 length: 2_048,

@@ -301,6 +301,11 @@ impl<'a> Inputs<'a> {
         self.part.as_ref()
     }
 
+    /// For each source, the number of its first unit that is read: how many come before it in other shards.
+    pub(super) fn first_units(&self) -> Vec<u64> {
+        self.part.as_ref().map_or_else(Vec::new, |part| part.first_units.clone())
+    }
+
     /// What identifies the shard; `None` if all units are read.
     pub(super) fn shard(&self) -> Option<ShardState> {
         self.part.as_ref().map(InputPart::state)
