@@ -344,6 +344,10 @@ impl HeapMerger {
     pub(super) fn next(&mut self, pairs: &MergeTable) -> Option<(Reverse<u64>, PairMerge, usize)> {
         loop {
             let entry = self.heap.pop()?;
+            // If several pairs have one rank, an entry may stand for an earlier pair at this position, too.
+            while self.heap.peek() == Some(&entry) {
+                self.heap.pop();
+            }
             let (rank, at) = (entry.0 >> 32, u64_to_usize(entry.0 & u64::from(u32::MAX)));
             let step = self.step(pairs, at);
             if u64::from(step.rank) == rank {
