@@ -645,6 +645,15 @@ pub(super) struct CompareArgs {
     /// Measure the number of tokens against this tokenizer; it is compared, too, if it is not among the others
     #[arg(long, value_name = "TOKENIZER")]
     pub(super) baseline: Option<String>,
+    /// The inputs are the same texts in several languages; this column has the id of a text
+    ///
+    /// Each input must have each id once. The numbers of tokens are then
+    /// measured against those of --base.
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) parallel: Option<String>,
+    /// The input that parallel texts are measured against [default: the first]
+    #[arg(long, value_name = "INPUT", requires = "parallel")]
+    pub(super) base: Option<String>,
     /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(super) html: Option<String>,

@@ -30,8 +30,8 @@ use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM, check_format_version}
 use super::error::{Error, ErrorKind, Result, json_problem_at};
 
 pub use comparison::{
-    ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_csv, comparison_to_json,
-    comparison_to_markdown, percent_of_change,
+    ComparedIntervals, ComparedText, ComparedTokenizer, ComparedWord, Comparison, Interval,
+    comparison_to_csv, comparison_to_json, comparison_to_markdown, percent_of_change,
 };
 pub use comparison_page::comparison_to_html;
 pub use figures::{

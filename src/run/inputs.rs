@@ -103,6 +103,20 @@ impl<'a> Inputs<'a> {
         Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
     }
 
+    /// Opens the sources as [`open`](Inputs::open) does, and reads these columns beside the text.
+    ///
+    /// # Errors
+    /// A source cannot be opened, or lacks a column.
+    pub(super) fn open_with_columns(
+        plan: &Plan,
+        columns: &[String],
+        context: &OpenContext<'a>,
+    ) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |spec, number| {
+            source::open(&SourceSpec { columns: columns.to_vec(), ..spec.clone() }, number, context)
+        })
+    }
+
     /// Takes sources that a program has opened, in place of those that the plan names: one for each.
     ///
     /// The observer gets the notes that [`open`](Inputs::open) gives.
