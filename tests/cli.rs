@@ -24,6 +24,8 @@ mod incomplete;
 mod instead;
 #[path = "cli/learning.rs"]
 mod learning;
+#[path = "cli/dropout.rs"]
+mod dropout;
 #[path = "cli/packing.rs"]
 mod packing;
 #[path = "cli/compare.rs"]

@@ -14,7 +14,6 @@ pub(crate) mod lazy;
 pub(crate) mod pools;
 #[cfg(feature = "data")]
 pub(crate) mod process;
-#[cfg(feature = "data")]
 pub(crate) mod random;
 #[cfg(feature = "data")]
 pub(crate) mod secrets;

@@ -1,5 +1,7 @@
 //! Random numbers from a seed, the same on every machine: SplitMix64.
 
+use super::int::to_f64;
+#[cfg(feature = "data")]
 use super::int::{to_u64, u64_to_usize};
 
 /// Increment of the state from number to number.
@@ -21,7 +23,14 @@ impl SeededRandom {
         drawn
     }
 
+    /// A number from 0 to below 1, a multiple of 2⁻⁵³. All are equally likely.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        const STEPS: u64 = 1 << 53;
+        to_f64(self.next() >> 11) / to_f64(STEPS)
+    }
+
     /// A number below `length`. All are equally likely, up to a deviation of `length` / 2⁶⁴.
+    #[cfg(feature = "data")]
     pub(crate) fn below(&mut self, length: usize) -> usize {
         let scaled = (u128::from(self.next()) * u128::from(to_u64(length))) >> 64;
         u64_to_usize(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))

@@ -16,7 +16,7 @@ use clap::{Arg, Args, ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tokenmill::base::int::{ByteCount, parse_count};
 use tokenmill::count::Boundary;
-use tokenmill::encode::{MissingBytes, SpecialPolicy};
+use tokenmill::encode::{MissingBytes, Probability, SpecialPolicy};
 use tokenmill::run::MAX_THREADS;
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
@@ -647,6 +647,15 @@ pub(super) struct CompareArgs {
     /// Measure the number of tokens against this tokenizer; it is compared, too, if it is not among the others
     #[arg(long, value_name = "TOKENIZER")]
     pub(super) baseline: Option<String>,
+    /// The inputs are the same texts in several languages; this column has the id of a text
+    ///
+    /// Each input must have each id once. The numbers of tokens are then
+    /// measured against those of --base.
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) parallel: Option<String>,
+    /// The input that parallel texts are measured against [default: the first]
+    #[arg(long, value_name = "INPUT", requires = "parallel")]
+    pub(super) base: Option<String>,
     /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(super) html: Option<String>,
@@ -900,18 +909,21 @@ pub(super) struct PretokenFlags {
     ///
     /// The table shows the pre-tokens of four texts, with spaces between
     /// them; in a text, · is a space and ⏎ a line break. llama3 is another
-    /// name of gpt4. cl100k, the present pattern of tiktoken, differs from
-    /// gpt4 only in white space at the end of a text.
+    /// name of gpt4, and gpt4-digit of qwen2. cl100k, the present pattern of
+    /// tiktoken, differs from gpt4 only in white space at the end of a text.
     ///
-    ///   split        a·12345          It's·DON'T      a.⏎⏎b       a⏎·
-    ///   none         a·12345          It's·DON'T      a.⏎⏎b       a⏎·
-    ///   gpt2         a ·12345         It 's ·DON ' T  a . ⏎ ⏎ b   a ⏎·
-    ///   gpt4         a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   cl100k       a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎·
-    ///   o200k        a · 123 45       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
-    ///   nanochat     a · 12 34 5      It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   qwen2        a · 1 2 3 4 5    It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
-    ///   deepseek-v3  a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   split             a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   none              a·12345          It's·DON'T      a.⏎⏎b       a⏎·
+    ///   gpt2              a ·12345         It 's ·DON ' T  a . ⏎ ⏎ b   a ⏎·
+    ///   gpt4              a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   cl100k            a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎·
+    ///   o200k             a · 123 45       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   nanochat          a · 12 34 5      It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   qwen2             a · 1 2 3 4 5    It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   deepseek-v3       a · 123 45       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   gpt4-digits-rtl   a · 12 345       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
+    ///   o200k-digits-rtl  a · 12 345       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   o200k-digit       a · 1 2 3 4 5    It's ·DON'T     a .⏎⏎ b     a ⏎ ·
     #[arg(
         long,
         value_name = "PATTERN",
@@ -1040,6 +1052,12 @@ pub(super) struct EncodeFlags {
     /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
+    /// Leave out each merge with this probability (BPE-dropout), such as 0.1 [default: 0]
+    #[arg(long, value_name = "PROBABILITY", hide_short_help = true)]
+    pub(super) dropout: Option<Probability>,
+    /// Seed of the dropout; another one cuts the same documents differently [default: 0]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub(super) dropout_seed: Option<u64>,
     /// The special token put before every document
     #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) bos: Option<String>,

@@ -18,8 +18,8 @@ use tokenmill::report::{
 };
 use tokenmill::run::recipe::Command;
 use tokenmill::run::{
-    self, CheckedMerges, Inputs, Plan, Verification, Verified, complete_from_training, peak_memory,
-    verify_list, verify_output, with_threads,
+    self, CheckedMerges, Inputs, ParallelTexts, Plan, Verification, Verified, complete_from_training,
+    peak_memory, verify_list, verify_output, with_threads,
 };
 use tokenmill::source::Batch;
 use tokenmill::train::{Deviation, Score, TrainConfig};
@@ -237,8 +237,9 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     let (tokenizers, baseline) = with_baseline(args);
     let progress = session.progress();
     let (missing_bytes, options) = (args.missing_bytes.unwrap_or_default(), args.split.options());
+    let (parallel, context) = (parallel_texts(args)?, open_context(&plan, &progress));
     let mut compared =
-        run::compare(&plan, &tokenizers, &options, missing_bytes, &open_context(&plan, &progress))?;
+        run::compare(&plan, &tokenizers, &options, missing_bytes, parallel.as_ref(), &context)?;
     drop(progress);
     compared.comparison.baseline = baseline;
     let comparison = &compared.comparison;
@@ -283,6 +284,52 @@ fn with_baseline(args: &CompareArgs) -> (Vec<PathBuf>, Option<usize>) {
     (tokenizers, Some(found.unwrap_or(0)))
 }
 
+/// Returns how the inputs are parallel; `None` if they are not said to be.
+///
+/// # Errors
+/// There is a single input, or the base is none of the inputs.
+fn parallel_texts(args: &CompareArgs) -> Result<Option<ParallelTexts>> {
+    let Some(column) = args.parallel.clone() else { return Ok(None) };
+    if args.on.len() < 2 {
+        return Err(Error::usage("`--parallel` needs at least two inputs, one for each language")
+            .with_help("name them with --on, each a file or a folder"));
+    }
+    let base = match &args.base {
+        None => 0,
+        Some(base) => args.on.iter().position(|input| input == base).ok_or_else(|| {
+            let help = format!("the inputs are {}", args.on.join(", "));
+            Error::usage(format!("`--base` is {base}, which is none of the inputs")).with_help(help)
+        })?,
+    };
+    Ok(Some(ParallelTexts { column, base }))
+}
+
+/// Writes the intervals of all text and of each source, and for parallel texts the tokens against the base.
+fn write_intervals(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let paths = paths(comparison);
+    let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0);
+    writeln!(out, "\n95 % confidence intervals of bytes and characters per token")?;
+    for (part, intervals) in comparison.with_intervals() {
+        writeln!(out, "  {}", on_one_line(&part.name))?;
+        for (number, path) in paths.iter().enumerate() {
+            let [bytes, characters] = intervals.shown(number);
+            writeln!(out, "    {path:width$}  {bytes}  {characters}")?;
+        }
+    }
+    let Some(base) = comparison.base.and_then(|base| comparison.sources.get(base)) else { return Ok(()) };
+    writeln!(out, "\ntokens of the same texts against {}: {}", on_one_line(&base.name), paths.join(", "))?;
+    for (source, part) in comparison.sources.iter().enumerate() {
+        let premiums = (0..paths.len()).map(|number| comparison.shown_premium(source, number));
+        writeln!(out, "  {}  {}", on_one_line(&part.name), premiums.collect::<Vec<_>>().join("  "))?;
+    }
+    for (number, path) in paths.iter().enumerate() {
+        let figure = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.3}"));
+        let (gini, ratio) = (figure(comparison.gini(number)), figure(comparison.worst_to_best(number)));
+        writeln!(out, "  {path:width$}  Gini coefficient {gini}, worst to best {ratio}")?;
+    }
+    Ok(())
+}
+
 /// Writes the comparison for people.
 ///
 /// The text consists of a line of totals, a table with a row per tokenizer, tables by source and by main script if
@@ -302,19 +349,20 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         |cell: &str| if comparison.baseline.is_some() { format!("  {cell:>10}") } else { String::new() };
     writeln!(
         out,
-        "\n{:width$}  {:>12}{}  {:>11}  {:>11}  {:>11}  {:>18}",
+        "\n{:width$}  {:>12}{}  {:>11}  {:>11}  {:>11}  {:>18}  {:>11}",
         "tokenizer",
         "tokens",
         against("against"),
         "bytes/token",
         "chars/token",
         "tokens/word",
-        "vocabulary used"
+        "vocabulary used",
+        "unreachable"
     )?;
     for (number, tokenizer) in tokenizers.iter().enumerate() {
         writeln!(
             out,
-            "{:width$}  {:>12}{}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
+            "{:width$}  {:>12}{}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)  {:>11}",
             on_one_line(&tokenizer.path),
             text.tokens[number],
             against(&comparison.shown_against_baseline(text, number)),
@@ -323,8 +371,10 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             text.tokens_per_word(number),
             tokenizer.used,
             100.0 * tokenizer.share_used(),
+            tokenizer.unreachable,
         )?;
     }
+    write_intervals(comparison, out)?;
     for (title, parts) in comparison.groups() {
         let bytes_per_token = |part: &ComparedText, number| format!("{:>8.3}", part.bytes_per_token(number));
         write_parts(&format!("bytes per token by {title}"), parts, comparison, bytes_per_token, out)?;

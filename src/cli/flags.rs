@@ -217,6 +217,8 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> Encode
         columns: flags.columns.iter().map(|name| Given::flag(name.trim().to_owned())).collect(),
         special: field(&flags.special),
         missing_bytes: field(&flags.missing_bytes),
+        dropout: field(&flags.dropout),
+        dropout_seed: field(&flags.dropout_seed),
         bos: field(&flags.bos.clone().map(Some)),
         eos: field(&flags.eos.clone().map(Some)),
         pack: field(&flags.pack),

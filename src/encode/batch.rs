@@ -247,6 +247,7 @@ pub(super) fn encode_in_chunks(
                 EncodedItem::Batch(batch, facts)
             }
             WorkItem::Chunk(chunk) => {
+                worker.set_document(chunk.batch.source, chunk.batch.unit, chunk.batch.first_row);
                 let encoded =
                     worker.chunk(chunk.text(), chunk.range.clone()).map_err(|error| in_row(error, &chunk))?;
                 EncodedItem::Chunk(chunk, encoded)
@@ -339,6 +340,7 @@ fn encode_documents(
         match document {
             Some(text) => {
                 let in_row = |error: Error| error.at(row_name(unit_name, &batch, row));
+                worker.set_document(batch.source, batch.unit, row);
                 worker
                     .document(text, &mut output)
                     .and_then(|()| check_long_document(worker, text, &output))

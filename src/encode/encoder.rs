@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::backtrack::{BacktrackTables, Stitcher};
 use super::cache::{self, Seed};
+use super::dropout::Dropout;
 use super::ids::TokenIds;
 use super::merge::{self, MergeTable};
 use super::missing_bytes::{MissingByteTable, MissingBytes};
 use super::preprocess::{Preprocessor, SpecialPolicy};
 use crate::base::hash::{HashIndex, SeededHash};
-use crate::base::int::{ByteCount, TokenId, to_usize, u64_to_usize};
+use crate::base::int::{ByteCount, TokenId, to_u64, to_usize, u64_to_usize};
 use crate::base::pools;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::{self, SplitPattern, Splitter};
@@ -42,6 +43,10 @@ pub struct EncodeConfig {
     /// What to do with text that contains a byte without a token.
     #[serde(skip_serializing_if = "MissingBytes::is_default")]
     pub missing_bytes: MissingBytes,
+    /// How merges are left out at random, if at all. If texts are encoded one by one, each is document 0; those of a
+    /// batch are numbered in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<Dropout>,
 }
 
 /// Bytes per chunk of a long text (1 MiB). Each chunk is encoded as if the text began there. A text of less than two
@@ -113,6 +118,8 @@ pub struct Encoder {
     pub(super) limits: DocumentLimits,
     /// Lines that the cache of each worker may grow to.
     pub(super) cache_lines: usize,
+    /// For each source, the number of its first unit; see [`numbering_units_from`](Encoder::numbering_units_from).
+    first_units: Vec<u64>,
 }
 
 /// Limits that the memory limit implies.
@@ -211,6 +218,9 @@ impl Encoder {
             Cow::Owned(completed) => Arc::new(completed),
         };
         check(&vocabulary, completed.id_limit(), &config)?;
+        // Probability 0 is plain encoding, which is faster.
+        let dropout = config.dropout.filter(|dropout| dropout.probability.get() > 0.0);
+        let config = EncodeConfig { dropout, ..config };
         Ok(Encoder {
             missing: MissingByteTable::new(&vocabulary, config.missing_bytes)?,
             pairs: MergeTable::new(&completed),
@@ -227,6 +237,7 @@ impl Encoder {
             completed,
             limits: DocumentLimits::ENDLESS,
             cache_lines: cache::MAX_LINES,
+            first_units: Vec::new(),
             vocabulary,
         })
     }
@@ -235,16 +246,31 @@ impl Encoder {
     /// has. Work that pays only for much text is then done now. The ids do not change.
     #[must_use]
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
+        if self.config.dropout.is_some() {
+            return self;
+        }
         let expected = u64_to_usize(text_bytes.0) / rayon::current_num_threads();
         let new = if self.splitter.is_some() { expected / NEW } else { expected };
         self.tables_for(new);
         Encoder { expected, ..self }
     }
 
+    /// Says which number the first unit of each source has, where a batch counts units from 0; if left out, 0. Only
+    /// [`Dropout`] depends on these numbers: a shard of an input then gives the ids of the whole input.
+    #[must_use]
+    pub fn numbering_units_from(self, first_units: Vec<u64>) -> Encoder {
+        Encoder { first_units, ..self }
+    }
+
+    /// The number of a unit in its source, which counts all shards.
+    pub(super) fn unit_number(&self, source: usize, unit: usize) -> u64 {
+        self.first_units.get(source).copied().unwrap_or(0) + to_u64(unit)
+    }
+
     /// Limits the memory that one document takes. The ids do not change.
     ///
     /// An error of [`ErrorKind::Memory`] is then returned for a pre-token that would exceed `memory` while it is
-    /// encoded and written, at 17 bytes of memory per byte of text, and for a document with ids that would take
+    /// encoded and written, at 17 bytes of memory per byte of text, 25 with dropout, and for a document with ids that would take
     /// more than an eleventh of `memory`, at 4 bytes each, since several documents are in progress at a time.
     /// Pre-tokens of 1 MiB and documents of 2 million tokens are always accepted. The first limit does not apply
     /// to vocabularies without a split. The caches of pre-tokens of all threads together take an eighth of `memory`, or
@@ -253,7 +279,8 @@ impl Encoder {
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PRETOKEN: u64 = 1 << 20;
         const MAX_TOKENS: u64 = 2 << 20;
-        let max_pretoken_bytes = u64_to_usize((memory.0 / 17).max(LONGEST_PRETOKEN));
+        let per_byte = if self.config.dropout.is_some() { 25 } else { 17 };
+        let max_pretoken_bytes = u64_to_usize((memory.0 / per_byte).max(LONGEST_PRETOKEN));
         let max_tokens = u64_to_usize((memory.0 / (11 * 4)).max(MAX_TOKENS));
         let cache_lines = cache::lines_within(u64_to_usize(memory.0) / 8 / self.threads);
         Encoder { limits: DocumentLimits { max_pretoken_bytes, max_tokens }, cache_lines, ..self }
@@ -337,7 +364,8 @@ impl Encoder {
     /// text is long enough to repay them.
     fn can_be_cut(&self, text: &[u8], size: usize) -> bool {
         let plain = || self.preparation.as_ref().is_none_or(|preparation| preparation.leaves_unchanged(text));
-        let independent = || self.splitter.is_some() || self.tables_for(text.len()).is_some();
+        let can_stitch = || self.config.dropout.is_none() && self.tables_for(text.len()).is_some();
+        let independent = || self.splitter.is_some() || can_stitch();
         let complete = || self.missing.as_ref().is_none_or(|missing| missing.first_in(text).is_none());
         text.len() >= 2 * size && plain() && complete() && independent()
     }

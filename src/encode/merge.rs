@@ -274,19 +274,24 @@ impl HeapMerger {
             observer.checkpoint()?;
             tokens -= self.merge_some(pairs);
         }
+        self.append_tokens(tokens, ids);
+        Ok(())
+    }
+
+    /// Appends the tokens of the part, of which there are `tokens`, to `ids`. Frees the memory of a long part.
+    pub(super) fn append_tokens(&mut self, tokens: usize, ids: &mut Vec<TokenId>) {
         if self.heap.capacity() > KEPT {
             self.heap = BinaryHeap::new();
         }
         ids.reserve(tokens);
         let mut at = 0;
-        while at < part.len() {
+        while at + 1 < self.slots.len() {
             ids.push(TokenId::new(self.slots[at]));
             at = self.end(at);
         }
         if self.slots.capacity() > KEPT {
             self.slots = Vec::new();
         }
-        Ok(())
     }
 
     /// Handles the next [`ENTRIES_A_CHECK`] heap entries and returns the number of merges carried out.
@@ -306,10 +311,7 @@ impl HeapMerger {
 
     /// Sets up slots and heap for the bytes of a part.
     fn fill(&mut self, pairs: &MergeTable, byte_ids: &[TokenId; 256], part: &[u8]) {
-        self.slots.clear();
-        self.slots.reserve_exact(part.len() + 1);
-        self.slots.extend(part.iter().map(|&byte| byte_ids[usize::from(byte)].get()));
-        self.slots.push(0);
+        self.fill_slots(byte_ids, part);
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         // A part that was abandoned on an error may have left entries.
         entries.clear();
@@ -317,6 +319,59 @@ impl HeapMerger {
         entries.reserve_exact(lowest_of_three(pairs, part).count());
         entries.extend(lowest_of_three(pairs, part).map(Reverse));
         self.heap = BinaryHeap::from(entries);
+    }
+
+    /// Sets up the slots for the bytes of a part.
+    fn fill_slots(&mut self, byte_ids: &[TokenId; 256], part: &[u8]) {
+        self.slots.clear();
+        self.slots.reserve_exact(part.len() + 1);
+        self.slots.extend(part.iter().map(|&byte| byte_ids[usize::from(byte)].get()));
+        self.slots.push(0);
+    }
+
+    /// Sets up slots for the bytes of a part, and a heap of all its possible merges.
+    pub(super) fn fill_with_all(&mut self, pairs: &MergeTable, byte_ids: &[TokenId; 256], part: &[u8]) {
+        self.fill_slots(byte_ids, part);
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        entries.clear();
+        entries.extend((0..part.len()).filter_map(|at| self.entry_at(pairs, at)));
+        self.heap = BinaryHeap::from(entries);
+    }
+
+    /// Takes the first possible merge of a heap of [all](HeapMerger::fill_with_all) off it. `None` if none is left.
+    ///
+    /// Returns its entry, the merge, and the position of its first token.
+    pub(super) fn next(&mut self, pairs: &MergeTable) -> Option<(Reverse<u64>, PairMerge, usize)> {
+        loop {
+            let entry = self.heap.pop()?;
+            // If several pairs have one rank, an entry may stand for an earlier pair at this position, too.
+            while self.heap.peek() == Some(&entry) {
+                self.heap.pop();
+            }
+            let (rank, at) = (entry.0 >> 32, u64_to_usize(entry.0 & u64::from(u32::MAX)));
+            let step = self.step(pairs, at);
+            if u64::from(step.rank) == rank {
+                return Some((entry, step, at));
+            }
+        }
+    }
+
+    /// Pushes the two possible merges of the token at `at`, and `others`.
+    pub(super) fn push_around(
+        &mut self,
+        pairs: &MergeTable,
+        at: usize,
+        others: impl Iterator<Item = Reverse<u64>>,
+    ) {
+        let left = self.before(at).and_then(|left| self.entry_at(pairs, left));
+        let right = self.entry_at(pairs, at);
+        self.heap.extend(others.chain(left).chain(right));
+    }
+
+    /// The heap entry of the token at `at` and the next one, if they merge.
+    fn entry_at(&self, pairs: &MergeTable, at: usize) -> Option<Reverse<u64>> {
+        let step = self.step(pairs, at);
+        (!step.is_none()).then(|| Reverse(entry(step.rank, at)))
     }
 
     /// The merge of the token at `at` with the next one; none if no token begins there.
@@ -349,18 +404,23 @@ impl HeapMerger {
         Some(if slot & INSIDE == 0 { last } else { at - to_usize(slot & !INSIDE) })
     }
 
-    /// Replaces the token at `at` and the next one by `result`, and pushes those pairs near it that now come
-    /// before their neighbours.
-    fn replace(&mut self, pairs: &MergeTable, at: usize, result: u32) {
+    /// Replaces the token at `at` and the next one by `result`, and returns these two tokens.
+    pub(super) fn join(&mut self, at: usize, result: u32) -> [u32; 2] {
         let middle = self.end(at);
         let end = self.end(middle);
-        let (old_left, old_right) = (self.slots[at], self.slots[middle]);
+        let joined = [self.slots[at], self.slots[middle]];
         let length = INSIDE | truncate_to_u32(end - at);
         self.slots[at] = result;
         self.slots[middle] = INSIDE;
         self.slots[at + 1] = length;
         self.slots[end - 1] = length;
+        joined
+    }
 
+    /// Replaces the token at `at` and the next one by `result`, and pushes those pairs near it that now come
+    /// before their neighbours.
+    fn replace(&mut self, pairs: &MergeTable, at: usize, result: u32) {
+        let [old_left, old_right] = self.join(at, result);
         let rank = |at: Option<usize>| at.map_or(u32::MAX, |at| self.step(pairs, at).rank);
         let old_rank = |left, right| pairs.find(left, right).rank;
         let (left, right) = (self.before(at), self.after(at));

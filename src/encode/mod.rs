@@ -16,7 +16,8 @@
 //!
 //! **Definition.** To encode a pre-token: while any adjacent pair of tokens is in the merge list, merge the pair
 //! of lowest rank, and the leftmost one if several have that rank. [`mod@reference`] implements exactly this.
-//! Everything else here produces the same ids faster, for every text and every merge list.
+//! Everything else here produces the same ids faster, for every text and every merge list. The exception is
+//! [`Dropout`], which leaves merges out at random; it has a definition of its own.
 
 mod backtrack;
 mod pending;
@@ -26,6 +27,7 @@ mod ids;
 #[cfg(feature = "data")]
 mod batch;
 mod merge;
+mod dropout;
 mod cache;
 mod encoder;
 mod worker;
@@ -39,6 +41,7 @@ mod tests;
 
 #[cfg(feature = "data")]
 pub use batch::{EncodeFacts, TokenBatch, encode_batches};
+pub use dropout::{Dropout, Probability};
 pub use encoder::{EncodeConfig, Encoder, Method};
 pub use ids::TokenIds;
 pub use missing_bytes::MissingBytes;

@@ -28,6 +28,32 @@ pub fn merge_pretoken(vocabulary: &Vocabulary, pretoken: &[u8]) -> Vec<TokenId> 
     ids
 }
 
+/// Merges as [`merge_pretoken`] does, but at each step leaves each possible merge out if `leaves_out` says so: the
+/// definition of [`Dropout`](super::Dropout). It is asked in the order of the merges, until one stays.
+pub fn merge_with_dropout(
+    vocabulary: &Vocabulary,
+    pretoken: &[u8],
+    mut leaves_out: impl FnMut() -> bool,
+) -> Vec<TokenId> {
+    let merges = merges_by_pair(vocabulary);
+    let mut ids = byte_tokens(vocabulary, pretoken);
+    loop {
+        let mut possible = possible_merges(&merges, &ids);
+        possible.sort_unstable();
+        let Some((_, at, result)) = possible.into_iter().find(|_| !leaves_out()) else { return ids };
+        ids.splice(at..at + 2, [result]);
+    }
+}
+
+/// The possible merges of a list of tokens: the rank of each, the index of its first token, and its result.
+fn possible_merges(merges: &MergesByPair<'_>, ids: &[TokenId]) -> Vec<(u32, usize, TokenId)> {
+    let candidates = ids.array_windows().enumerate().filter_map(|(at, &[left, right])| {
+        let merge = merges.get(&(left, right))?;
+        Some((merge.rank, at, merge.result))
+    });
+    candidates.collect()
+}
+
 /// The merge of each pair of tokens.
 type MergesByPair<'v> = FxHashMap<(TokenId, TokenId), &'v RankedMerge>;
 
@@ -43,11 +69,7 @@ fn merges_by_pair(vocabulary: &Vocabulary) -> MergesByPair<'_> {
 /// Carries out one merge: that of the pair of lowest rank, the leftmost if several have it. Returns `false` if no
 /// adjacent pair is in the merge list.
 fn merge_next(merges: &MergesByPair<'_>, ids: &mut Vec<TokenId>) -> bool {
-    let candidates = ids.array_windows().enumerate().filter_map(|(at, &[left, right])| {
-        let merge = merges.get(&(left, right))?;
-        Some((merge.rank, at, merge.result))
-    });
-    let Some((_, at, result)) = candidates.min() else { return false };
+    let Some((_, at, result)) = possible_merges(merges, ids).into_iter().min() else { return false };
     ids.splice(at..at + 2, [result]);
     true
 }

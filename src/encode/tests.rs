@@ -98,7 +98,7 @@ fn add_merge(
 }
 
 /// Any valid vocabulary, or one learned from a text.
-fn vocabulary() -> impl Strategy<Value = Vocabulary> {
+pub(super) fn vocabulary() -> impl Strategy<Value = Vocabulary> {
     prop_oneof![
         arbitrary().prop_map(|parts| Vocabulary::new(parts).expect("a valid merge list")),
         text().prop_map(|text| trained(&text, SplitPattern::None)),
@@ -1498,6 +1498,53 @@ fn chunks_of_long_documents_change_nothing() {
             prop_assert_eq!(rows(&cut), rows(&taken));
             check_places(&cut);
         }
+        Ok(())
+    });
+}
+
+/// With dropout, the ids of a document depend on its number and not on threads, batches and chunks.
+#[test]
+fn dropout_depends_on_the_number_of_the_document() {
+    let inputs = (
+        vec(proptest::option::weighted(0.9, text()), 1..12),
+        1..40usize,
+        proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(NamedPattern::Gpt2)]),
+    );
+    one_case_in(4, &inputs, |(texts, chunk_bytes, split)| {
+        let learned_from = texts.iter().flatten().flatten().copied().collect::<Vec<u8>>();
+        let vocabulary = trained(&learned_from, split);
+        let dropout = Dropout { probability: Probability::try_from(0.3).expect("a probability"), seed: 9 };
+        let config = EncodeConfig { dropout: Some(dropout), ..EncodeConfig::default() };
+        let encoder = prepared(&vocabulary, config);
+        // Units 0 to 2 of source 3 are in other shards.
+        let whole = Encoder::new(vocabulary.clone(), config).expect("it encodes");
+        let encoder = encoder.numbering_units_from(vec![0, 0, 0, 3]);
+        let mut worker = whole.worker();
+        let mut alone = Vec::new();
+        for (text, row) in texts.iter().zip(0..) {
+            worker.set_document(3, 8, row);
+            let ids = text.as_ref().map(|text| worker.encode(text).expect("any bytes encode").to_vec());
+            alone.push(ids);
+        }
+        for (threads, size) in [(1, 1), (3, 2), (2, texts.len())] {
+            let (_, taken) = encode(threads, documents(&texts, size), &encoder, &Silent).expect("encodes");
+            prop_assert_eq!(&rows(&taken), &alone);
+            let mut cut = Vec::new();
+            let facts = with_threads(threads, || {
+                let documents = Box::new(documents(&texts, 1).into_iter().map(Ok));
+                let name = |_, _| String::new();
+                encode_in_chunks(documents, &encoder, chunk_bytes, name, &Silent, |batch| {
+                    cut.push(batch);
+                    Ok(())
+                })
+            });
+            facts.expect("encodes");
+            prop_assert_eq!(&rows(&cut), &alone);
+        }
+        let tokenizer = Tokenizer::new(vocabulary, config).expect("it encodes");
+        let texts: Vec<Vec<u8>> = texts.into_iter().flatten().collect();
+        let of_batch = tokenizer.encode_batch(&texts).expect("any bytes encode");
+        prop_assert_eq!(tokenizer.encode_in_chunks(&texts, chunk_bytes).expect("any bytes encode"), of_batch);
         Ok(())
     });
 }

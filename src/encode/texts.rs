@@ -10,7 +10,7 @@ use super::ids::TokenIds;
 use super::tokenizer::Tokenizer;
 use super::worker::Worker;
 use crate::base::huge_pages;
-use crate::base::int::TokenId;
+use crate::base::int::{TokenId, to_u64};
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
 
@@ -136,7 +136,7 @@ impl Tokenizer {
                 ids = encoded.0;
                 ends.extend(encoded.1);
             } else {
-                let long = self.encode_long(text, &chunks, observer);
+                let long = self.encode_long(text, row, &chunks, observer);
                 ids.join(long.map_err(|error| error.at(format_args!("the batch: row {row}")))?);
                 ends.push(ids.len());
             }
@@ -144,12 +144,21 @@ impl Tokenizer {
         Ok(FlatIds { ids: ids.into_wide().into_iter().map(TokenId::get).collect(), ends })
     }
 
-    /// Encodes the chunks of one long text on all threads.
-    fn encode_long(&self, text: &[u8], chunks: &[Range<usize>], observer: &dyn Observer) -> Result<TokenIds> {
+    /// Encodes the chunks of one long text on all threads. `row` is its number in the batch.
+    fn encode_long(
+        &self,
+        text: &[u8],
+        row: usize,
+        chunks: &[Range<usize>],
+        observer: &dyn Observer,
+    ) -> Result<TokenIds> {
         let encoder = self.encoder();
         let encode = |range: &Range<usize>| {
             observer.checkpoint()?;
-            self.work(observer, |worker| worker.chunk(text, range.clone()))
+            self.work(observer, |worker| {
+                worker.set_document(0, 0, to_u64(row));
+                worker.chunk(text, range.clone())
+            })
         };
         let encoded: Vec<Result<EncodedChunk>> = chunks.par_iter().map(encode).collect();
         let mut stitcher = encoder.stitcher();
@@ -173,6 +182,7 @@ fn encode_run<T: AsRef<[u8]>>(
     // With four bytes for each id from the beginning, the caller need not widen them.
     let mut output = worker.output(if before == 0 { wide(room).into() } else { ids });
     for (text, row) in texts.iter().zip(first_row..) {
+        worker.set_document(0, 0, to_u64(row));
         let outcome = worker.document(text.as_ref(), &mut output);
         outcome.map_err(|error| error.at(format_args!("the batch: row {row}")))?;
     }

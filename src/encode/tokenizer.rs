@@ -9,6 +9,7 @@ use std::str::from_utf8;
 use std::string::FromUtf8Error;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use super::dropout::Dropout;
 use super::encoder::{EncodeConfig, Encoder};
 use super::preprocess::SpecialPolicy;
 use super::worker::{Worker, WorkerMemory};
@@ -204,6 +205,18 @@ impl Tokenizer {
     /// Those of [`Worker::encode`].
     pub fn encode(&self, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
         self.work(&Silent, |worker| Ok(worker.encode(text.as_ref())?.iter().map(|id| id.get()).collect()))
+    }
+
+    /// Encodes a text as document 0 and leaves merges out at random: see [`Dropout`]. Another seed for each call gives
+    /// other ids. To encode a batch with one seed, set [`EncodeConfig::dropout`].
+    ///
+    /// # Errors
+    /// Those of [`Worker::encode`].
+    pub fn encode_with_dropout(&self, text: impl AsRef<[u8]>, dropout: Dropout) -> Result<Vec<u32>> {
+        self.work(&Silent, |worker| {
+            worker.set_dropout(dropout);
+            Ok(worker.encode(text.as_ref())?.iter().map(|id| id.get()).collect())
+        })
     }
 
     /// Number of token ids of a text. Cheaper than [`encode`](Tokenizer::encode), which copies the ids.

@@ -11,6 +11,7 @@ use super::backtrack::{
     Stitcher,
 };
 use super::cache::{Lookup, NOT_SHORT, PretokenCache};
+use super::dropout::{DocumentDropout, Dropout, DropoutMerger};
 use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
 use super::merge;
@@ -18,7 +19,7 @@ use super::merge::Merger;
 use super::missing_bytes::MissingByteTable;
 use super::pending::{PRETOKENS_PER_CHECK, PendingBuffers, PendingOutput};
 use super::preprocess::TextOrToken;
-use crate::base::int::{TokenId, to_usize, truncate_to_u32};
+use crate::base::int::{TokenId, to_u64, to_usize, truncate_to_u32};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPretoken};
@@ -95,6 +96,7 @@ impl Encoder {
 /// - while a long pre-token is merged, 7 bytes for each of its bytes, 12 at worst. Of the memory for long pre-tokens
 ///   up to 52 MiB stay allocated for the next one: 16 MiB for text in progress, 32 MiB for the queue of pairs, and
 ///   4 MiB for tokens;
+/// - with dropout, 20 bytes for each byte of the longest pre-token;
 /// - for texts that are not split, 5 MiB for short ones with their tokens. With much such text, a lazy DFA of up
 ///   to 160 MiB, which two workers share.
 pub struct Worker<'e> {
@@ -106,6 +108,10 @@ pub struct Worker<'e> {
     memory: Box<WorkerMemory>,
     /// Number of special tokens that were found in texts so far, including documents that failed.
     specials: u64,
+    /// The dropout of the next document; `None` for plain encoding.
+    dropout: Option<DocumentDropout>,
+    /// Bytes of the document, as it is split, that were encoded with dropout so far.
+    offset: usize,
 }
 
 impl fmt::Debug for Worker<'_> {
@@ -154,6 +160,8 @@ struct PretokenEncoders {
     batched: BatchedBacktrack,
     /// Used for such batches of short pre-tokens where new ones are frequent.
     lockstep: LockstepMerger,
+    /// Used for all pre-tokens if merges are left out at random.
+    dropout: DropoutMerger,
     /// Bytes of pre-tokens that were encoded one by one.
     bytes: usize,
 }
@@ -217,9 +225,9 @@ impl<'e> Worker<'e> {
 
     /// A worker that uses this cache and has no observer that could stop it.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: PretokenCache) -> Worker<'e> {
-        let (miss_rate, merger, batched, lockstep, pending, buffers) = Default::default();
+        let (miss_rate, merger, batched, lockstep, dropout, pending, buffers) = Default::default();
         let backtracking = BacktrackScratch::expecting(encoder.expected);
-        let encoders = PretokenEncoders { merger, backtracking, batched, lockstep, bytes: 0 };
+        let encoders = PretokenEncoders { merger, backtracking, batched, lockstep, dropout, bytes: 0 };
         let memory = WorkerMemory { cache, miss_rate, encoders, pending, buffers, ids_per_kib: IDS_PER_KIB };
         Worker::with_memory(encoder, &Silent, Box::new(memory))
     }
@@ -230,7 +238,23 @@ impl<'e> Worker<'e> {
         observer: &'e dyn Observer,
         memory: Box<WorkerMemory>,
     ) -> Worker<'e> {
-        Worker { encoder, observer, memory, specials: 0 }
+        let dropout = encoder.config.dropout.map(|dropout| dropout.document(0, 0, 0));
+        Worker { encoder, observer, memory, specials: 0, dropout, offset: 0 }
+    }
+
+    /// Encodes the next documents with this dropout, whatever the configuration of the encoder says.
+    pub(super) fn set_dropout(&mut self, dropout: Dropout) {
+        let is_any = dropout.probability.get() > 0.0;
+        self.dropout = is_any.then(|| dropout.document(0, 0, 0));
+    }
+
+    /// Numbers the next document, as dropout needs it: by the numbers of its source, of the unit in the source, and of
+    /// the row in the unit.
+    pub(super) fn set_document(&mut self, source: usize, unit: usize, row: u64) {
+        if let Some(dropout) = self.encoder.config.dropout {
+            let unit = self.encoder.unit_number(source, unit);
+            self.dropout = Some(dropout.document(to_u64(source), unit, row));
+        }
     }
 
     /// Returns the memory, for a later worker.
@@ -322,6 +346,7 @@ impl<'e> Worker<'e> {
     /// Those of [`encode`](Worker::encode). The output may then contain some of the document's tokens.
     pub(super) fn document<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
+        self.offset = 0;
         encoder.config.bos.into_iter().for_each(|bos| output.push(bos));
         match &encoder.preparation {
             Some(preparation) => {
@@ -380,6 +405,9 @@ impl<'e> Worker<'e> {
     fn encode_text<'t>(&mut self, text: &'t [u8], output: &mut PendingOutput<'t>) -> Result<()> {
         let encoder = self.encoder;
         let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
+        if let Some(dropout) = self.dropout {
+            return self.encode_with_dropout(dropout, missing, text, output);
+        }
         let Some(splitter) = encoder.splitter.as_deref() else {
             return match missing {
                 Some(missing) => self.encode_incomplete(missing, (text, 0), &[text.len()], output),
@@ -407,6 +435,80 @@ impl<'e> Worker<'e> {
             rest = &rest[length..];
         }
         self.memory.buffers.ends = ends;
+        Ok(())
+    }
+
+    /// Encodes a text and leaves merges out at random. Neither the cache nor batches are used, since equal pre-tokens
+    /// have different tokens.
+    ///
+    /// # Errors
+    /// Those of [`encode_text`](Worker::encode_text).
+    fn encode_with_dropout(
+        &mut self,
+        dropout: DocumentDropout,
+        missing: Option<&MissingByteTable>,
+        text: &[u8],
+        output: &mut PendingOutput<'_>,
+    ) -> Result<()> {
+        self.fill(output);
+        let Some(splitter) = self.encoder.splitter.as_deref() else {
+            return self.pretoken_with_dropout(dropout, missing, text, 0..text.len(), &mut output.ids);
+        };
+        let mut ends = std::mem::take(&mut self.memory.buffers.ends);
+        let mut start = 0;
+        while start < text.len() {
+            self.observer.checkpoint()?;
+            let window = &text[start..start + splitter.safe_prefix(&text[start..], WINDOW)];
+            ends.clear();
+            splitter.pretoken_ends_observed(window, &mut ends, self.observer)?;
+            self.encoder.limits.check_pretokens(window.len(), &ends)?;
+            let mut begin = start;
+            for end in ends.iter().map(|&end| start + to_usize(end)) {
+                self.pretoken_with_dropout(dropout, missing, text, begin..end, &mut output.ids)?;
+                begin = end;
+            }
+            if text.len() > LONG {
+                self.encoder.limits.check_tokens(output.ids.len())?;
+            }
+            start += window.len();
+        }
+        self.memory.buffers.ends = ends;
+        Ok(())
+    }
+
+    /// Encodes one pre-token of a text and leaves merges out at random. `missing` is given if the text has bytes
+    /// without a token.
+    fn pretoken_with_dropout(
+        &mut self,
+        dropout: DocumentDropout,
+        missing: Option<&MissingByteTable>,
+        text: &[u8],
+        range: Range<usize>,
+        ids: &mut TokenIds,
+    ) -> Result<()> {
+        let (encoder, pretoken) = (self.encoder, &text[range.clone()]);
+        if pretoken.len() >= merge::LIMIT {
+            return Err(too_long(pretoken.len()));
+        }
+        let draws = dropout.draws(to_u64(self.offset));
+        self.offset += pretoken.len();
+        let WorkerMemory { encoders, buffers: Buffers { tokens, .. }, .. } = &mut *self.memory;
+        tokens.clear();
+        let lacking = missing.and_then(|missing| Some((missing, missing.first_in(pretoken)?)));
+        match lacking {
+            None => {
+                let merger = &mut encoders.dropout;
+                merger.merge(&encoder.pairs, &encoder.byte_ids, pretoken, draws, tokens, self.observer)?;
+            }
+            Some((missing, at)) => {
+                let Some((left, byte_ids)) = missing.substituted(pretoken) else {
+                    return Err(missing.error(text, range.start + at, encoder.preparation.is_none()));
+                };
+                encoders.dropout.merge(&encoder.pairs, byte_ids, &left, draws, tokens, self.observer)?;
+            }
+        }
+        ids.extend_from_slice(tokens);
+        shrink(tokens);
         Ok(())
     }
 
@@ -486,6 +588,7 @@ impl<'e> Worker<'e> {
     /// or the text is one pre-token and the vocabulary allows backtracking.
     pub(super) fn chunk(&mut self, text: &[u8], range: Range<usize>) -> Result<EncodedChunk> {
         let encoder = self.encoder;
+        self.offset = range.start;
         match encoder.tables() {
             Some(tables) if encoder.splitter.is_none() => {
                 self.encode_chunk(tables, text, range).map(EncodedChunk::Overlapping)

@@ -3,14 +3,15 @@
 //! The figures are sums, so parts of the text can be counted apart and [added](ComparedText::add). Ratios are
 //! computed from the sums when they are shown.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ShownToken;
 use super::figures::plain;
-use crate::base::int::{ByteCount, bytes_per_token, ratio, with_unit};
+use super::inequality::{gini, worst_to_best};
+use crate::base::int::{ByteCount, bytes_per_token, ratio, to_f64, with_unit};
 
 /// Several tokenizers compared on the same text.
 ///
@@ -23,10 +24,20 @@ pub struct Comparison {
     /// The index of the tokenizer that the others are measured against.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub baseline: Option<usize>,
+    /// The index of the source that the others are measured against, if the sources are the same texts in several
+    /// languages.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub base: Option<usize>,
     /// The figures of all text.
     pub text: ComparedText,
+    /// Confidence intervals of the figures of all text.
+    #[serde(default)]
+    pub text_intervals: ComparedIntervals,
     /// The figures of each source.
     pub sources: Vec<ComparedText>,
+    /// Confidence intervals of the figures of each source.
+    #[serde(default)]
+    pub source_intervals: Vec<ComparedIntervals>,
     /// The figures of documents by main script, which is the script of most of their letters.
     pub scripts: Vec<ComparedText>,
     /// Words that the tokenizers cut most differently, sorted by the difference in tokens, the largest first.
@@ -42,6 +53,9 @@ pub struct ComparedTokenizer {
     pub vocabulary: u64,
     /// How many of these tokens occur in the text.
     pub used: u64,
+    /// How many of these tokens no text is encoded to.
+    #[serde(default)]
+    pub unreachable: u64,
     /// The longest tokens that occur, longest first.
     pub longest: Vec<ShownToken>,
 }
@@ -61,6 +75,28 @@ pub struct ComparedText {
     pub words: u64,
     /// Number of tokens by each tokenizer.
     pub tokens: Vec<u64>,
+}
+
+/// A range that holds a figure of all such text with 95 % confidence, as far as the documents are a random sample of
+/// it. It comes from resampling the documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// Confidence intervals of a part of the text, by tokenizer. `None` where there are too few documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComparedIntervals {
+    /// Of the bytes per token.
+    pub bytes_per_token: Vec<Option<Interval>>,
+    /// Of the characters per token.
+    pub characters_per_token: Vec<Option<Interval>>,
+    /// Of the [premium](Comparison::premium). Empty if the sources are not the same texts in several languages.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub premium: Vec<Option<Interval>>,
 }
 
 /// A word after a space, as each tokenizer cuts it.
@@ -98,9 +134,78 @@ impl Comparison {
         (tokens > 0).then(|| ratio(part.tokens_of(tokenizer), tokens) - 1.0)
     }
 
+    /// The tokens of the source with this index, divided by those of the [base](Comparison::base): 1.5 if the same
+    /// texts take half as many tokens more. `None` if there is no base, or if it has no tokens.
+    ///
+    /// ```
+    /// use tokenmill::report::{ComparedText, Comparison};
+    ///
+    /// let source = |tokens| ComparedText { tokens: vec![tokens], ..ComparedText::default() };
+    /// let sources = vec![source(100), source(150)];
+    /// let comparison = Comparison { base: Some(0), sources, ..Comparison::default() };
+    /// assert_eq!(comparison.premium(1, 0), Some(1.5));
+    /// assert_eq!(comparison.worst_to_best(0), Some(1.5));
+    /// assert_eq!(comparison.gini(0), Some(0.1));
+    /// ```
+    pub fn premium(&self, source: usize, tokenizer: usize) -> Option<f64> {
+        let base = self.sources.get(self.base?)?.tokens_of(tokenizer);
+        let tokens = self.sources.get(source)?.tokens_of(tokenizer);
+        (base > 0).then(|| ratio(tokens, base))
+    }
+
+    /// The [Gini coefficient](gini) of the tokens that the same texts take in each language. `None` if the sources are
+    /// not the same texts.
+    pub fn gini(&self, tokenizer: usize) -> Option<f64> {
+        self.base.map(|_| gini(&self.costs(tokenizer)))
+    }
+
+    /// The tokens of the language that takes most, divided by those of the one that takes fewest. `None` if the sources
+    /// are not the same texts in several languages.
+    pub fn worst_to_best(&self, tokenizer: usize) -> Option<f64> {
+        self.base.and_then(|_| worst_to_best(&self.costs(tokenizer)))
+    }
+
+    /// The tokens of each source.
+    fn costs(&self, tokenizer: usize) -> Vec<f64> {
+        self.sources.iter().map(|source| to_f64(source.tokens_of(tokenizer))).collect()
+    }
+
+    /// The premium of a source and its interval as text, such as `1.500 (1.480–1.522)`.
+    pub fn shown_premium(&self, source: usize, tokenizer: usize) -> String {
+        let premium =
+            self.premium(source, tokenizer).map_or("none".to_owned(), |premium| format!("{premium:.3}"));
+        let interval = self.source_intervals.get(source).and_then(|all| *all.premium.get(tokenizer)?);
+        match interval.filter(|_| self.base != Some(source)) {
+            Some(interval) => format!("{premium} ({interval})"),
+            None => premium,
+        }
+    }
+
+    /// All text and each source, with their intervals; only all text if there is a single source.
+    pub fn with_intervals(&self) -> impl Iterator<Item = (&ComparedText, &ComparedIntervals)> {
+        let sources = self.sources.iter().zip(&self.source_intervals).filter(|_| self.sources.len() > 1);
+        std::iter::once((&self.text, &self.text_intervals)).chain(sources)
+    }
+
     /// The text for [`against_baseline`](Comparison::against_baseline): a percentage, or `baseline` for `None`.
     pub fn shown_against_baseline(&self, part: &ComparedText, tokenizer: usize) -> String {
         self.against_baseline(part, tokenizer).map_or("baseline".to_owned(), percent_of_change)
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}\u{2013}{:.3}", self.low, self.high)
+    }
+}
+
+impl ComparedIntervals {
+    /// The intervals of bytes and of characters per token of a tokenizer as text; `none` where there is none.
+    pub fn shown(&self, tokenizer: usize) -> [String; 2] {
+        [&self.bytes_per_token, &self.characters_per_token].map(|intervals| {
+            let interval = intervals.get(tokenizer).copied().flatten();
+            interval.map_or("none".to_owned(), |interval| interval.to_string())
+        })
     }
 }
 
@@ -185,6 +290,15 @@ pub fn comparison_to_json(comparison: &Comparison) -> Value {
     for (tokenizer, object) in comparison.tokenizers.iter().zip(objects) {
         object["share_used"] = json!(tokenizer.share_used());
     }
+    if comparison.base.is_some() {
+        let by_tokenizer = |figure: &dyn Fn(usize) -> Option<f64>| -> Value {
+            (0..comparison.tokenizers.len()).map(|number| json!(figure(number))).collect()
+        };
+        value["gini"] = by_tokenizer(&|number| comparison.gini(number));
+        value["worst_to_best"] = by_tokenizer(&|number| comparison.worst_to_best(number));
+        let premiums = |source| by_tokenizer(&|number| comparison.premium(source, number));
+        value["premiums"] = (0..comparison.sources.len()).map(premiums).collect();
+    }
     value["text"] = with_ratios(&comparison.text);
     value["sources"] = comparison.sources.iter().map(with_ratios).collect();
     value["scripts"] = comparison.scripts.iter().map(with_ratios).collect();
@@ -193,25 +307,40 @@ pub fn comparison_to_json(comparison: &Comparison) -> Value {
 
 /// The columns of [`comparison_to_csv`].
 const COLUMNS: &str = "part,name,documents,text_bytes,characters,words,tokenizer,tokens,bytes_per_token,\
-                       characters_per_token,tokens_per_word,against_baseline,vocabulary,used";
+                       characters_per_token,tokens_per_word,against_baseline,vocabulary,used,unreachable,\
+                       bytes_per_token_low,bytes_per_token_high,characters_per_token_low,characters_per_token_high,\
+                       premium,premium_low,premium_high";
 
 /// The comparison as CSV: a line for each part of the text and each tokenizer. `part` is `all`, `source` or
-/// `main script`. `against_baseline` is empty for the baseline itself and without a baseline; `vocabulary` and `used`
-/// are those of all text. Words are left out.
+/// `main script`. `against_baseline` is empty for the baseline itself and without a baseline; `vocabulary`, `used`
+/// and `unreachable` are those of all text. Intervals are empty for main scripts, and premiums for all but sources that
+/// are the same texts in several languages. Words are left out.
 pub fn comparison_to_csv(comparison: &Comparison) -> String {
     let mut out = format!("{COLUMNS}\n");
     let all = std::iter::once(("all", std::slice::from_ref(&comparison.text)));
     for (kind, parts) in all.chain(comparison.groups()) {
-        for part in parts {
+        for (at, part) in parts.iter().enumerate() {
+            let none = ComparedIntervals::default();
+            let (intervals, source) = match kind {
+                "all" => (&comparison.text_intervals, None),
+                "source" => (comparison.source_intervals.get(at).unwrap_or(&none), Some(at)),
+                _ => (&none, None),
+            };
             for (number, tokenizer) in comparison.tokenizers.iter().enumerate() {
+                let ends = |intervals: &[Option<Interval>]| match intervals.get(number).copied().flatten() {
+                    Some(Interval { low, high }) => format!("{low},{high}"),
+                    None => ",".to_owned(),
+                };
+                let premium = source.and_then(|source| comparison.premium(source, number));
                 let against = comparison.against_baseline(part, number);
-                let [vocabulary, used] = [tokenizer.vocabulary, tokenizer.used]
-                    .map(|count| if kind == "all" { count.to_string() } else { String::new() });
+                let [vocabulary, used, unreachable] =
+                    [tokenizer.vocabulary, tokenizer.used, tokenizer.unreachable]
+                        .map(|count| if kind == "all" { count.to_string() } else { String::new() });
                 let ComparedText { name, documents, text_bytes, characters, words, .. } = part;
                 // Writing to a `String` never fails.
                 let _ = writeln!(
                     out,
-                    "{kind},{},{documents},{text_bytes},{characters},{words},{},{},{},{},{},{},{vocabulary},{used}",
+                    "{kind},{},{documents},{text_bytes},{characters},{words},{},{},{},{},{},{},{vocabulary},{used},{unreachable},{},{},{},{}",
                     csv_field(name),
                     csv_field(&tokenizer.path),
                     part.tokens_of(number),
@@ -219,6 +348,10 @@ pub fn comparison_to_csv(comparison: &Comparison) -> String {
                     part.characters_per_token(number),
                     part.tokens_per_word(number),
                     against.map_or(String::new(), |change| change.to_string()),
+                    ends(&intervals.bytes_per_token),
+                    ends(&intervals.characters_per_token),
+                    premium.map_or(String::new(), |premium| premium.to_string()),
+                    ends(&intervals.premium),
                 );
             }
         }
@@ -256,6 +389,7 @@ pub fn comparison_to_markdown(comparison: &Comparison) -> String {
         "tokens per word",
         "vocabulary",
         "vocabulary used",
+        "unreachable",
     ]);
     push_head(&mut out, &columns, 1);
     for (number, (tokenizer, name)) in tokenizers.iter().zip(&names).enumerate() {
@@ -267,9 +401,12 @@ pub fn comparison_to_markdown(comparison: &Comparison) -> String {
             format!("{:.3}", text.tokens_per_word(number)),
             tokenizer.vocabulary.to_string(),
             format!("{} ({:.1} %)", tokenizer.used, 100.0 * tokenizer.share_used()),
+            tokenizer.unreachable.to_string(),
         ]);
         push_row(&mut out, &cells);
     }
+    push_intervals(&mut out, comparison, &names);
+    push_premiums(&mut out, comparison, &names);
     for (kind, parts) in comparison.groups() {
         let and = baseline.map_or(String::new(), |name| format!(", and tokens against {name}"));
         let _ = write!(out, "\n## Bytes per token by {kind}{and}\n\n");
@@ -305,6 +442,40 @@ pub fn comparison_to_markdown(comparison: &Comparison) -> String {
         }
     }
     out
+}
+
+/// Appends the table of confidence intervals. `names` are those of the tokenizers, escaped.
+fn push_intervals(out: &mut String, comparison: &Comparison, names: &[String]) {
+    out.push_str("\n## 95 % confidence intervals\n\n");
+    push_head(out, &["text", "tokenizer", "bytes per token", "characters per token"], 2);
+    for (part, intervals) in comparison.with_intervals() {
+        for (number, name) in names.iter().enumerate() {
+            let [bytes, characters] = intervals.shown(number);
+            push_row(out, &[markdown(&part.name), name.clone(), bytes, characters]);
+        }
+    }
+}
+
+/// Appends the table of premiums, if the sources are the same texts in several languages.
+fn push_premiums(out: &mut String, comparison: &Comparison, names: &[String]) {
+    let Some(base) = comparison.base.and_then(|base| comparison.sources.get(base)) else { return };
+    let _ = write!(out, "\n## Tokens of the same texts against {}\n\n", markdown(&base.name));
+    let columns: Vec<&str> = ["source"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    push_head(out, &columns, 1);
+    for (source, part) in comparison.sources.iter().enumerate() {
+        let premiums = (0..names.len()).map(|number| comparison.shown_premium(source, number));
+        let cells: Vec<String> = [markdown(&part.name)].into_iter().chain(premiums).collect();
+        push_row(out, &cells);
+    }
+    let figure = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.3}"));
+    for (label, of) in [
+        ("Gini coefficient", &(|number| comparison.gini(number)) as &dyn Fn(usize) -> Option<f64>),
+        ("worst to best", &|number| comparison.worst_to_best(number)),
+    ] {
+        let cells: Vec<String> =
+            [label.to_owned()].into_iter().chain((0..names.len()).map(|number| figure(of(number)))).collect();
+        push_row(out, &cells);
+    }
 }
 
 /// Appends the head of a table. The first `left` columns have text, the others numbers.

@@ -36,7 +36,7 @@ struct Page<'a> {
     /// Bytes per token of all text, by tokenizer.
     bars: Vec<Bar>,
     /// The figures of all text: a label, and the figure of each tokenizer.
-    figures: Vec<(&'static str, Vec<Cell>)>,
+    figures: Vec<(String, Vec<Cell>)>,
     /// Tables of parts, with the name of a part.
     groups: Vec<(&'static str, Vec<Part>)>,
     axis: Axis,
@@ -215,12 +215,15 @@ fn bytes_per_token(comparison: &Comparison, part: &ComparedText, key: &str) -> V
 }
 
 /// The figures of all text besides bytes per token.
-fn figures(comparison: &Comparison) -> Vec<(&'static str, Vec<Cell>)> {
+fn figures(comparison: &Comparison) -> Vec<(String, Vec<Cell>)> {
     let Comparison { tokenizers, text, .. } = comparison;
-    let row = |label, cell: &dyn Fn(usize, &ComparedTokenizer) -> Cell| {
-        (label, tokenizers.iter().enumerate().map(|(number, tokenizer)| cell(number, tokenizer)).collect())
+    let row = |label: &str, cell: &dyn Fn(usize, &ComparedTokenizer) -> Cell| {
+        (
+            label.to_owned(),
+            tokenizers.iter().enumerate().map(|(number, tokenizer)| cell(number, tokenizer)).collect(),
+        )
     };
-    vec![
+    let mut rows = vec![
         row("tokens", &|number, _| {
             Cell::new(format!("text.tokens.{number}"), grouped(text.tokens_of(number)))
         }),
@@ -242,7 +245,26 @@ fn figures(comparison: &Comparison) -> Vec<(&'static str, Vec<Cell>)> {
             let value = format!("{:.1} %", 100.0 * tokenizer.share_used());
             Cell::new(format!("tokenizers.{number}.share_used"), value)
         }),
-    ]
+        row("of it unreachable", &|number, tokenizer| {
+            Cell::new(format!("tokenizers.{number}.unreachable"), grouped(tokenizer.unreachable))
+        }),
+    ];
+    let Some(base) = comparison.base.and_then(|base| comparison.sources.get(base)) else { return rows };
+    for (source, part) in comparison.sources.iter().enumerate() {
+        let label = format!("tokens of {} against {}", plain(&part.name), plain(&base.name));
+        rows.push(row(&label, &|number, _| {
+            let premium = comparison.premium(source, number).unwrap_or(0.0);
+            Cell::new(format!("premiums.{source}.{number}"), format!("{premium:.3}"))
+        }));
+    }
+    rows.push(row("Gini coefficient of the sources", &|number, _| {
+        Cell::new(format!("gini.{number}"), format!("{:.3}", comparison.gini(number).unwrap_or(0.0)))
+    }));
+    rows.push(row("worst to best source", &|number, _| {
+        let value = comparison.worst_to_best(number).unwrap_or(0.0);
+        Cell::new(format!("worst_to_best.{number}"), format!("{value:.3}"))
+    }));
+    rows
 }
 
 /// The length of a bar in percent of the longest; 0 if that has none.

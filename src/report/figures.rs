@@ -198,6 +198,9 @@ pub struct EncodingFacts {
     /// The policy for a byte that has no token: `hf`, or `None` if it was an error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub missing_bytes: Option<String>,
+    /// The probability with which merges were left out, and the seed; `None` if none were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dropout: Option<String>,
     /// How documents were packed into rows; `None` if they were not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packing: Option<PackingFacts>,

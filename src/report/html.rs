@@ -333,6 +333,10 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
     facts.extend(
         missing_bytes.map(|policy| Fact::text("bytes without a token", "encoding.missing_bytes", policy)),
     );
+    let dropout = encoding.dropout.as_deref();
+    facts.extend(
+        dropout.map(|dropout| Fact::text("probability to leave a merge out", "encoding.dropout", dropout)),
+    );
     facts
 }
 

@@ -13,6 +13,7 @@
 //! ```
 
 mod figures;
+mod inequality;
 mod charts;
 mod html;
 mod comparison;
@@ -30,8 +31,8 @@ use super::base::integrity::{HTML_CHECKSUM, JSON_CHECKSUM, check_format_version}
 use super::error::{Error, ErrorKind, Result, json_problem_at};
 
 pub use comparison::{
-    ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_csv, comparison_to_json,
-    comparison_to_markdown, percent_of_change,
+    ComparedIntervals, ComparedText, ComparedTokenizer, ComparedWord, Comparison, Interval,
+    comparison_to_csv, comparison_to_json, comparison_to_markdown, percent_of_change,
 };
 pub use comparison_page::comparison_to_html;
 pub use explorer_page::{ExploredTokenizer, Explorer, explorer_to_html};
@@ -43,6 +44,7 @@ pub use figures::{
 #[doc(hidden)]
 pub use figures::{beginning, is_invisible, push_escaped};
 pub use html::{to_html, tokens_to_html};
+pub use inequality::{gini, worst_to_best};
 
 /// Name of the file with the numbers, in an output's folder.
 pub const JSON_NAME: &str = "report.json";
@@ -269,6 +271,7 @@ mod tests {
             eos: Some(ShownToken::special(TokenId::new(4_577), "<|endoftext|>")),
             special: "text".to_owned(),
             missing_bytes: None,
+            dropout: None,
             packing: Some(PackingFacts {
                 rule: "best-fit".to_owned(),
                 length: 2_048,

@@ -2,22 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
+use arrow::array::{Array, ArrayRef};
+use arrow::util::display::array_value_to_string;
+
 use super::encoding::shown_token;
 use super::extend::load_as_needed;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::Plan;
-use crate::base::hash::Map;
+use super::resample::{Replicates, key_of_id, key_of_place};
+use crate::base::hash::{Map, Set};
 use crate::base::int::{to_u64, to_usize};
 use crate::base::lazy::Lazy;
 use crate::base::pools;
 use crate::count::count_characters;
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::Stage;
-use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
+use crate::report::{ComparedIntervals, ComparedText, ComparedTokenizer, ComparedWord, Comparison};
 use crate::source::{Batch, OpenContext, shown_uri, tokenizer_path};
 use crate::split::class_ranges;
-use crate::vocab::LoadOptions;
+use crate::vocab::{LoadOptions, unreachable_tokens};
 
 /// Number of words and tokens to list.
 const SHOWN: usize = 20;
@@ -25,6 +29,15 @@ const SHOWN: usize = 20;
 const WORDS: usize = 100_000;
 /// Bytes of the longest word to count. Longer ones are mostly addresses.
 const WORD_BYTES: usize = 64;
+
+/// Sources that are the same texts in several languages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParallelTexts {
+    /// The column with the id of a document. The versions of a text have the same id.
+    pub column: String,
+    /// The index of the source that the others are measured against.
+    pub base: usize,
+}
 
 /// The result of comparing tokenizers.
 #[derive(Clone, Debug)]
@@ -39,22 +52,28 @@ pub struct Compared {
 /// as [`tokenizer_path`] describes. `options` give settings that the files of some tokenizers lack, and
 /// `missing_bytes` says how bytes without a token are encoded. The comparison has no baseline; the caller may set one.
 ///
-/// **Memory:** the tokenizers, and two batches per thread. Words take about 10 MB, and up to 10 MB more per thread if
-/// there are many distinct ones.
+/// With `parallel`, the sources must be the same texts in several languages. Then the comparison also has the tokens of
+/// each source against the base.
+///
+/// **Memory:** the tokenizers, the ids of parallel texts, and two batches per thread. Words take about 10 MB, and up to
+/// 10 MB more per thread if there are many distinct ones.
 ///
 /// # Errors
 /// - A tokenizer or a document cannot be read or encoded.
 /// - A file changed while it was read.
+/// - Sources that should be parallel do not have the same ids, each once.
 /// - The observer asks to stop.
 pub fn compare(
     plan: &Plan,
     tokenizers: &[PathBuf],
     options: &LoadOptions,
     missing_bytes: MissingBytes,
+    parallel: Option<&ParallelTexts>,
     context: &OpenContext<'_>,
 ) -> Result<Compared> {
     super::with_threads(plan.threads, || {
-        let inputs = Inputs::open(plan, context)?;
+        let columns = parallel.map(|parallel| parallel.column.clone());
+        let inputs = Inputs::open_with_columns(plan, columns.as_slice(), context)?;
         let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
         let known = tokenizers.iter().map(|path| LoadedTokenizer::load(path, options, config, context));
         let known = known.collect::<Result<Vec<_>>>()?;
@@ -68,13 +87,15 @@ pub fn compare(
             |part| {
                 context.observer.advanced(Stage::Encode, part.text_bytes());
                 context.observer.checkpoint()?;
-                sums.add(part);
-                Ok(())
+                sums.add(part, parallel.map(|_| plan))
             },
         )?;
         context.observer.finished(Stage::Encode);
         inputs.check_stamps()?;
-        let comparison = sums.finish(plan, &known)?;
+        if parallel.is_some() {
+            sums.check_ids(plan)?;
+        }
+        let comparison = sums.finish(plan, parallel.map(|parallel| parallel.base), &known)?;
         Ok(Compared { comparison, skipped: inputs.skipped(context.observer) })
     })
 }
@@ -105,20 +126,24 @@ impl LoadedTokenizer {
     }
 
     /// The figures of a tokenizer. `used` says which of its tokens occurred.
-    fn compared(&self, used: &[bool]) -> ComparedTokenizer {
+    ///
+    /// # Errors
+    /// The split's regular expression is invalid.
+    fn compared(&self, used: &[bool]) -> Result<ComparedTokenizer> {
         let mut tokens: Vec<_> =
             self.encoder.vocabulary().ordinary().filter(|(id, _)| used[id.index()]).collect();
         tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
-        ComparedTokenizer {
+        Ok(ComparedTokenizer {
             path: self.path.display().to_string(),
             vocabulary: to_u64(self.encoder.vocabulary().ordinary().count()),
             used: to_u64(tokens.len()),
+            unreachable: to_u64(unreachable_tokens(self.encoder.vocabulary())?.len()),
             longest: tokens
                 .iter()
                 .take(SHOWN)
                 .map(|&(id, _)| shown_token(self.encoder.vocabulary(), id))
                 .collect(),
-        }
+        })
     }
 }
 
@@ -128,6 +153,10 @@ struct ComparedBatch {
     source: usize,
     /// Figures by main script, in the order of [`script_names`].
     scripts: Vec<ComparedText>,
+    /// Bytes, characters, and tokens by each tokenizer, of resampled documents.
+    replicates: Replicates,
+    /// The ids of the documents, if the sources are parallel.
+    ids: Vec<Box<str>>,
     /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
     /// Words with their counts, at most [`WORDS`].
@@ -148,35 +177,49 @@ impl ComparedBatch {
         let mut part = ComparedBatch {
             source: batch.source,
             scripts: vec![ComparedText::default(); script_names().count()],
+            replicates: Replicates::new(FIRST_TOKENS + known.len()),
+            ids: Vec::new(),
             used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         };
         for (row, text) in batch.iter().enumerate() {
             let Some(text) = text else { continue };
-            part.add(text, workers).map_err(|error| error.at(inputs.place(batch, row)))?;
+            let in_row = |error: Error| error.at(inputs.place(batch, row));
+            let key = match &batch.columns {
+                Some(columns) if columns.num_columns() > 0 => {
+                    let id = id_of(columns.column(0), row).map_err(in_row)?;
+                    let key = key_of_id(&id);
+                    part.ids.push(id);
+                    key
+                }
+                _ => key_of_place(batch.source, batch.unit, batch.first_row + to_u64(row)),
+            };
+            part.add(text, key, workers).map_err(in_row)?;
         }
         Ok(part)
     }
 
-    /// Adds a document.
+    /// Adds a document. `key` determines how often each replicate has it.
     ///
     /// # Errors
     /// A tokenizer cannot encode the text, for example if a byte has no token.
-    fn add(&mut self, text: &[u8], workers: &mut [Worker<'_>]) -> Result<()> {
-        let mut tokens = Vec::with_capacity(workers.len());
+    fn add(&mut self, text: &[u8], key: u64, workers: &mut [Worker<'_>]) -> Result<()> {
+        let characters = count_characters(text);
+        let mut figures = vec![to_u64(text.len()), characters];
         for (worker, used) in workers.iter_mut().zip(&mut self.used) {
             let ids = worker.encode(text)?;
             ids.iter().for_each(|id| used[id.index()] = true);
-            tokens.push(to_u64(ids.len()));
+            figures.push(to_u64(ids.len()));
         }
+        self.replicates.add(key, &figures);
         let words = self.count_words(text);
         self.scripts[main_script(text)].add(&ComparedText {
             name: String::new(),
             documents: 1,
             text_bytes: to_u64(text.len()),
-            characters: count_characters(text),
+            characters,
             words,
-            tokens,
+            tokens: figures.split_off(FIRST_TOKENS),
         });
         Ok(())
     }
@@ -200,6 +243,23 @@ impl ComparedBatch {
     }
 }
 
+/// The index of the first tokenizer among the figures of [`Replicates`]: bytes and characters come before.
+const FIRST_TOKENS: usize = 2;
+
+/// The id of a document, as text.
+///
+/// # Errors
+/// It is null.
+fn id_of(column: &ArrayRef, row: usize) -> Result<Box<str>> {
+    if column.is_null(row) {
+        return Err(
+            Error::failed("the document has no id").with_help("give each version of a text the same id")
+        );
+    }
+    let id = array_value_to_string(column, row);
+    id.map(String::into_boxed_str).map_err(|cause| Error::failed(format!("the id cannot be read: {cause}")))
+}
+
 /// Counts a word that is in the table, or that the table has room for.
 fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
     if let Some(sum) = words.get_mut(word) {
@@ -215,6 +275,10 @@ struct ComparisonSums {
     sources: Vec<ComparedText>,
     /// Figures by main script, in the order of [`script_names`].
     scripts: Vec<ComparedText>,
+    /// Resampled figures by source.
+    replicates: Vec<Replicates>,
+    /// The ids of the documents by source; empty if the sources are not parallel.
+    ids: Vec<Set<Box<str>>>,
     /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
     /// Words with their counts, at most [`WORDS`].
@@ -228,6 +292,8 @@ impl ComparisonSums {
         ComparisonSums {
             sources: vec![none.clone(); sources],
             scripts: vec![none; script_names().count()],
+            replicates: vec![Replicates::new(FIRST_TOKENS + known.len()); sources],
+            ids: vec![Set::default(); sources],
             used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         }
@@ -235,8 +301,21 @@ impl ComparisonSums {
 
     /// Adds the figures of a batch.
     ///
-    /// Batches must be added in the order of the input: it decides which words find room in the table.
-    fn add(&mut self, part: ComparedBatch) {
+    /// Batches must be added in the order of the input: it decides which words find room in the table. `parallel` is
+    /// the plan if the sources are parallel.
+    ///
+    /// # Errors
+    /// A source has an id twice.
+    fn add(&mut self, part: ComparedBatch, parallel: Option<&Plan>) -> Result<()> {
+        self.replicates[part.source].add_all(&part.replicates);
+        for id in part.ids {
+            if let Some(plan) = parallel.filter(|_| self.ids[part.source].contains(&id)) {
+                let name = shown_uri(&plan.sources[part.source].uri);
+                let problem = format!("{name} has the id {id:?} twice, so its documents cannot be matched");
+                return Err(Error::usage(problem).with_help("name a column with an id for each text"));
+            }
+            self.ids[part.source].insert(id);
+        }
         for (sum, script) in
             self.scripts.iter_mut().zip(&part.scripts).filter(|(_, script)| script.documents > 0)
         {
@@ -250,6 +329,46 @@ impl ComparisonSums {
         let mut words: Vec<_> = part.words.into_iter().collect();
         words.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
         words.into_iter().for_each(|(word, count)| count_word(&mut self.words, &word, count));
+        Ok(())
+    }
+
+    /// Checks that all sources have the same ids.
+    ///
+    /// # Errors
+    /// They have not: the first two sources that differ are named, with the smallest id that one of them lacks.
+    fn check_ids(&self, plan: &Plan) -> Result<()> {
+        let name = |source: usize| shown_uri(&plan.sources[source].uri);
+        for other in 1..self.ids.len() {
+            for (has, lacks) in [(0, other), (other, 0)] {
+                let missing = self.ids[has].difference(&self.ids[lacks]);
+                let (count, smallest) = (missing.clone().count(), missing.min());
+                if let Some(id) = smallest {
+                    let problem = format!(
+                        "{} lacks {count} of the {} ids of {}, such as {id:?}",
+                        name(lacks),
+                        self.ids[has].len(),
+                        name(has)
+                    );
+                    return Err(Error::usage(problem).with_help(
+                        "numbers of tokens can be compared for the same texts only: leave the others out",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The intervals of the figures in `replicates`. `base` has those of the base, if the sources are parallel.
+    fn intervals(replicates: &Replicates, base: Option<&Replicates>, tokenizers: usize) -> ComparedIntervals {
+        let tokens = FIRST_TOKENS..FIRST_TOKENS + tokenizers;
+        let per_token =
+            |figure| tokens.clone().map(|tokens| replicates.interval(figure, replicates, tokens)).collect();
+        let premium = |base| tokens.clone().map(|tokens| replicates.interval(tokens, base, tokens)).collect();
+        ComparedIntervals {
+            bytes_per_token: per_token(0),
+            characters_per_token: per_token(1),
+            premium: base.map_or_else(Vec::new, premium),
+        }
     }
 
     /// Builds the comparison. Scripts are in descending order of their bytes of text, and those without documents are
@@ -257,8 +376,14 @@ impl ComparisonSums {
     ///
     /// # Errors
     /// A word cannot be encoded.
-    fn finish(self, plan: &Plan, known: &[LoadedTokenizer]) -> Result<Comparison> {
-        let ComparisonSums { mut sources, mut scripts, used, words } = self;
+    fn finish(self, plan: &Plan, base: Option<usize>, known: &[LoadedTokenizer]) -> Result<Comparison> {
+        let ComparisonSums { mut sources, mut scripts, replicates, used, words, .. } = self;
+        let base_replicates = base.map(|base| &replicates[base]);
+        let intervals = |part, base| ComparisonSums::intervals(part, base, known.len());
+        let source_intervals = replicates.iter().map(|part| intervals(part, base_replicates)).collect();
+        let mut all = Replicates::new(FIRST_TOKENS + known.len());
+        replicates.iter().for_each(|part| all.add_all(part));
+        let text_intervals = intervals(&all, None);
         let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
         for (source, spec) in sources.iter_mut().zip(&plan.sources) {
             source.name = shown_uri(&spec.uri);
@@ -270,8 +395,18 @@ impl ComparisonSums {
         scripts.retain(|script| script.documents > 0);
         scripts.sort_by_key(|script| std::cmp::Reverse(script.text_bytes));
         "all".clone_into(&mut text.name);
-        let tokenizers = known.iter().zip(&used).map(|(known, used)| known.compared(used)).collect();
-        Ok(Comparison { tokenizers, baseline: None, text, sources, scripts, words: different(words, known)? })
+        let tokenizers = known.iter().zip(&used).map(|(known, used)| known.compared(used));
+        Ok(Comparison {
+            tokenizers: tokenizers.collect::<Result<_>>()?,
+            baseline: None,
+            base,
+            text,
+            text_intervals,
+            sources,
+            source_intervals,
+            scripts,
+            words: different(words, known)?,
+        })
     }
 }
 

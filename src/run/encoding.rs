@@ -91,7 +91,7 @@ fn encode_files(
     state: &JobState,
     observer: &dyn Observer,
 ) -> Result<Encoded> {
-    let encoder = encoder(encode, vocabulary)?;
+    let encoder = encoder(encode, vocabulary)?.numbering_units_from(inputs.first_units());
     let is_complete = encodes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
     note_columns(&config.columns, observer)?;
@@ -369,8 +369,8 @@ impl AddedTokens {
     /// The configuration of an encoder that adds these tokens and treats text as the plan says.
     fn config(&self, encode: &EncodePlan) -> EncodeConfig {
         let id = |token: &Option<DeclaredToken>| token.as_ref().map(|token| token.id);
-        let missing_bytes = encode.missing_bytes;
-        EncodeConfig { special: encode.special, bos: id(&self.bos), eos: id(&self.eos), missing_bytes }
+        let &EncodePlan { special, missing_bytes, dropout, .. } = encode;
+        EncodeConfig { special, bos: id(&self.bos), eos: id(&self.eos), missing_bytes, dropout }
     }
 }
 

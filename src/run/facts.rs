@@ -10,7 +10,7 @@ use super::resources::Costs;
 use super::training::Trained;
 use crate::base::int::{bytes_per_token, to_f64, to_u64};
 use crate::count::{Histogram, SourceFacts};
-use crate::encode::MissingBytes;
+use crate::encode::{Dropout, MissingBytes};
 use crate::error::Result;
 use crate::report::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
@@ -184,6 +184,9 @@ impl ReportParts<'_> {
             special: encode.special.name().to_owned(),
             missing_bytes: (encode.missing_bytes != MissingBytes::Error)
                 .then(|| encode.missing_bytes.name().to_owned()),
+            dropout: encode
+                .dropout
+                .map(|Dropout { probability, seed }| format!("{probability} (seed {seed})")),
             packing: encode.pack.map(|pack| packing_facts(&pack, facts)),
             sources: facts
                 .sources

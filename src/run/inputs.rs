@@ -103,6 +103,20 @@ impl<'a> Inputs<'a> {
         Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
     }
 
+    /// Opens the sources as [`open`](Inputs::open) does, and reads these columns beside the text.
+    ///
+    /// # Errors
+    /// A source cannot be opened, or lacks a column.
+    pub(super) fn open_with_columns(
+        plan: &Plan,
+        columns: &[String],
+        context: &OpenContext<'a>,
+    ) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |spec, number| {
+            source::open(&SourceSpec { columns: columns.to_vec(), ..spec.clone() }, number, context)
+        })
+    }
+
     /// Takes sources that a program has opened, in place of those that the plan names: one for each.
     ///
     /// The observer gets the notes that [`open`](Inputs::open) gives.
@@ -299,6 +313,11 @@ impl<'a> Inputs<'a> {
     /// The shard that is read; `None` for the whole input.
     pub(super) fn part(&self) -> Option<&InputPart> {
         self.part.as_ref()
+    }
+
+    /// For each source, the number of its first unit that is read: how many come before it in other shards.
+    pub(super) fn first_units(&self) -> Vec<u64> {
+        self.part.as_ref().map_or_else(Vec::new, |part| part.first_units.clone())
     }
 
     /// What identifies the shard; `None` if all units are read.

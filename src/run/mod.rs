@@ -47,6 +47,7 @@ mod state;
 mod facts;
 mod job;
 mod in_memory;
+mod resample;
 mod compare;
 mod explore;
 mod disk;
@@ -62,7 +63,7 @@ use super::error::{Error, ErrorKind, Result};
 pub use cluster::{
     Cluster, ClusterCost, ClusterText, CostRates, MeasuredRate, cluster_assumptions, cluster_cost,
 };
-pub use compare::{Compared, compare};
+pub use compare::{Compared, ParallelTexts, compare};
 pub use counting::{
     CountSummary, CountedUnit, count_only, counted_units, counts_files, merge_counts, read_counts_files,
 };

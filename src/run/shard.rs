@@ -18,6 +18,8 @@ pub(super) struct InputPart {
     pub(super) shard: InputShard,
     /// The files of all sources, in order, before the shard was cut out.
     pub(super) listing: Vec<ListedFile>,
+    /// For each source, how many of its units come before the shard.
+    pub(super) first_units: Vec<u64>,
 }
 
 /// What identifies a shard of an input: its number, and the listing of the whole input.
@@ -44,11 +46,12 @@ impl InputPart {
         let listing = sources.iter().enumerate().flat_map(|(number, source)| listed(number, &**source));
         let listing = listing.collect();
         let units = shard.units(&unit_bytes(sources));
-        let mut before = 0;
+        let (mut before, mut first_units) = (0, Vec::new());
         for (source, uri) in sources.iter_mut().zip(uris) {
             let count = source.units().len();
             let own = |bound: usize| bound.clamp(before, before + count) - before;
             let range = own(units.start)..own(units.end);
+            first_units.push(to_u64(range.start));
             before += count;
             let is_divisible = !source.is_stream()
                 && (range == (0..count)
@@ -58,7 +61,7 @@ impl InputPart {
                 return Err(Error::usage(problem).with_help("write it to files first"));
             }
         }
-        Ok(InputPart { shard, listing })
+        Ok(InputPart { shard, listing, first_units })
     }
 
     /// What identifies the shard.

@@ -11,7 +11,7 @@ use super::packing::Packing;
 use super::schema::{Declaration, DeclaredToken, OWN_COLUMNS, OutputFormat};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, bytes_per_token, with_unit};
-use crate::encode::MissingBytes;
+use crate::encode::{Dropout, MissingBytes};
 use crate::error::Result;
 
 /// The description of the column `seq_lengths`.
@@ -97,9 +97,12 @@ fn ending(declaration: &Declaration, code: &str) -> String {
         MissingBytes::Hf => "; bytes without a token: `hf`",
         _ => "",
     };
+    let dropout = declaration.dropout.map_or(String::new(), |Dropout { probability, seed }| {
+        format!(" Merges were left out with probability {probability} (BPE-dropout, seed {seed}).")
+    });
     format!(
         "Token before each document: {bos}; after it: {eos}. Special tokens within the text: \
-         `{special}`{missing}.\n\
+         `{special}`{missing}.{dropout}\n\
          The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes \
          and the\n\
          input that each holds.\n\

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::hf_features::HfFeatures;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::base::int::{TokenId, to_u64};
-use crate::encode::{Encoder, MissingBytes};
+use crate::encode::{Dropout, Encoder, MissingBytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{kept_annotations, lost_annotations};
 use crate::{FORMAT_VERSION, VERSION};
@@ -122,6 +122,9 @@ pub struct Declaration {
     /// How bytes without a token were encoded. Left out if they were an error.
     #[serde(skip_serializing_if = "MissingBytes::is_default", default)]
     pub missing_bytes: MissingBytes,
+    /// How merges were left out at random. Left out if none were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dropout: Option<Dropout>,
     /// The token before every document that is not null.
     pub bos: Option<DeclaredToken>,
     /// The token after every document that is not null.
@@ -148,6 +151,7 @@ impl Declaration {
             vocab_size: Some(to_u64(vocabulary.id_limit())),
             special: config.special.name().to_owned(),
             missing_bytes: config.missing_bytes,
+            dropout: config.dropout,
             bos: config.bos.map(declared),
             eos: config.eos.map(declared),
             ..Declaration::default()
@@ -171,6 +175,7 @@ impl Default for Declaration {
             recipe: String::new(),
             special: "text".to_owned(),
             missing_bytes: MissingBytes::default(),
+            dropout: None,
             bos: None,
             eos: None,
             pack: None,

@@ -1,6 +1,6 @@
 //! The named patterns: their regular expressions, and the spellings that are recognised as one of them.
 
-/// The named patterns. Each splits exactly like the regular expression that its origin publishes.
+/// The named patterns. Each splits exactly like its [regular expression](NamedPattern::regex).
 ///
 /// ```
 /// use tokenmill::split::{NamedPattern, SplitPattern, splitter};
@@ -14,6 +14,7 @@
 /// assert_eq!(pretokens(NamedPattern::Gpt4)?, 5); // It 's ␣ 202 4
 /// assert_eq!(pretokens(NamedPattern::O200k)?, 4); // It's ␣ 202 4
 /// assert_eq!(pretokens(NamedPattern::Qwen2)?, 7); // It 's ␣ 2 0 2 4
+/// assert_eq!(pretokens(NamedPattern::Gpt4DigitsRtl)?, 5); // It 's ␣ 2 024
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,10 +31,16 @@ pub enum NamedPattern {
     O200k,
     /// nanochat's pattern: GPT-4's with groups of at most two digits.
     Nanochat,
-    /// The pattern of Qwen 2 and 2.5: GPT-4's with single digits.
+    /// The pattern of Qwen 2 and 2.5: GPT-4's with single digits. Its other name is `gpt4-digit`.
     Qwen2,
     /// DeepSeek V3's pattern, three splits in a row: numbers, then Chinese and Japanese, then the rest.
     DeepSeekV3,
+    /// GPT-4's pattern with groups of three digits that are counted from the right: 1234567 is 1, 234, 567.
+    Gpt4DigitsRtl,
+    /// GPT-4o's pattern with groups of three digits that are counted from the right.
+    O200kDigitsRtl,
+    /// GPT-4o's pattern with single digits.
+    O200kDigit,
 }
 
 /// GPT-2's pattern in a shorter spelling.
@@ -42,7 +49,7 @@ const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\
 const GPT2_PUBLISHED: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// GPT-4's pattern with another expression for digits, in the spelling of Hugging Face.
 macro_rules! gpt4 {
-    ($digits:literal) => {
+    ($digits:expr) => {
         concat!(
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|",
             $digits,
@@ -52,6 +59,14 @@ macro_rules! gpt4 {
 }
 /// GPT-4's pattern.
 const GPT4: &str = gpt4!(r"\p{N}{1,3}");
+/// Groups of three digits from the right: after a group, the number of digits left is a multiple of three.
+macro_rules! digits_rtl {
+    () => {
+        r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
+    };
+}
+/// GPT-4's pattern with groups of digits from the right.
+const GPT4_DIGITS_RTL: &str = gpt4!(digits_rtl!());
 /// nanochat's pattern.
 const NANOCHAT: &str = gpt4!(r"\p{N}{1,2}");
 /// The pattern of Qwen 2.
@@ -66,12 +81,23 @@ const CL100K_ONIGURUMA: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
 );
+/// GPT-4o's pattern with another expression for digits.
+macro_rules! o200k {
+    ($digits:expr) => {
+        concat!(
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+            $digits,
+            r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        )
+    };
+}
 /// GPT-4o's pattern.
-const O200K: &str = concat!(
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
+const O200K: &str = o200k!(r"\p{N}{1,3}");
+/// GPT-4o's pattern with groups of digits from the right.
+const O200K_DIGITS_RTL: &str = o200k!(digits_rtl!());
+/// GPT-4o's pattern with single digits.
+const O200K_DIGIT: &str = o200k!(r"\p{N}");
 /// The expressions of DeepSeek's `tokenizer.json`. Each splits the pre-tokens of the previous one.
 const DEEPSEEK_V3: [&str; 3] = [
     r"\p{N}{1,3}",
@@ -102,7 +128,7 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
 
 impl NamedPattern {
     /// All named patterns.
-    pub const ALL: [NamedPattern; 7] = [
+    pub const ALL: [NamedPattern; 10] = [
         NamedPattern::Gpt2,
         NamedPattern::Gpt4,
         NamedPattern::Cl100k,
@@ -110,6 +136,9 @@ impl NamedPattern {
         NamedPattern::Nanochat,
         NamedPattern::Qwen2,
         NamedPattern::DeepSeekV3,
+        NamedPattern::Gpt4DigitsRtl,
+        NamedPattern::O200kDigitsRtl,
+        NamedPattern::O200kDigit,
     ];
 
     /// Returns the name, the expression, and the expressions of the origin's `tokenizer.json`.
@@ -122,6 +151,9 @@ impl NamedPattern {
             NamedPattern::Nanochat => ("nanochat", NANOCHAT, &[NANOCHAT]),
             NamedPattern::Qwen2 => ("qwen2", QWEN2, &[QWEN2]),
             NamedPattern::DeepSeekV3 => ("deepseek-v3", DEEPSEEK_V3_AT_ONCE, &DEEPSEEK_V3),
+            NamedPattern::Gpt4DigitsRtl => ("gpt4-digits-rtl", GPT4_DIGITS_RTL, &[GPT4_DIGITS_RTL]),
+            NamedPattern::O200kDigitsRtl => ("o200k-digits-rtl", O200K_DIGITS_RTL, &[O200K_DIGITS_RTL]),
+            NamedPattern::O200kDigit => ("o200k-digit", O200K_DIGIT, &[O200K_DIGIT]),
         }
     }
 
@@ -137,8 +169,8 @@ impl NamedPattern {
         self.published().0
     }
 
-    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. It is
-    /// in the dialect of fancy-regex, tiktoken and Python's `regex`, and it matches every text without a gap.
+    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. The
+    /// patterns with other groups of digits than GPT-4's and GPT-4o's have no origin. The expression is in the dialect of fancy-regex, tiktoken and Python's `regex`, and it matches every text without a gap.
     pub const fn regex(self) -> &'static str {
         self.published().1
     }
@@ -168,13 +200,16 @@ impl NamedPattern {
         if dialect == Dialect::Oniguruma && [",2}+", ",3}+", "$"].iter().any(|part| text.contains(part)) {
             return None;
         }
-        let known: [(NamedPattern, &[Spellings]); 6] = [
+        let known: [(NamedPattern, &[Spellings]); 9] = [
             (NamedPattern::O200k, &[&[O200K]]),
+            (NamedPattern::O200kDigitsRtl, &[&[O200K_DIGITS_RTL]]),
+            (NamedPattern::O200kDigit, &[&[O200K_DIGIT]]),
             (NamedPattern::Gpt2, &GPT2_SPELLINGS),
             (NamedPattern::Gpt4, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]),
             (NamedPattern::Cl100k, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, CL100K_SPACE]),
             (NamedPattern::Nanochat, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]),
             (NamedPattern::Qwen2, &[CONTRACTION, WORD, ONE_DIGIT, PUNCTUATION, GPT4_SPACE]),
+            (NamedPattern::Gpt4DigitsRtl, &[CONTRACTION, WORD, RTL_DIGITS, PUNCTUATION, GPT4_SPACE]),
         ];
         known.into_iter().find(|(_, alternatives)| is_spelling(text, alternatives)).map(|(named, _)| named)
     }
@@ -212,6 +247,8 @@ const PUNCTUATION: Spellings =
 const THREE_DIGITS: Spellings = &[r"\p{N}{1,3}", r"\p{N}{1,3}+"];
 /// Groups of at most two digits.
 const TWO_DIGITS: Spellings = &[r"\p{N}{1,2}", r"\p{N}{1,2}+"];
+/// Groups of three digits from the right.
+const RTL_DIGITS: Spellings = &[digits_rtl!(), r"\p{N}{1,3}(?=(\p{N}{3})*(?!\p{N}))"];
 /// Single digits.
 const ONE_DIGIT: Spellings = &[r"\p{N}"];
 /// White space. `\s*` takes all newlines but the last, so `[\r\n]` and `[\r\n]+` match alike. The last alternative is

@@ -203,7 +203,8 @@ impl fmt::Display for SplitPattern {
 impl FromStr for SplitPattern {
     type Err = Error;
 
-    /// Parses the name of a pattern. `llama3` is an alias of `gpt4`, because the patterns are the same.
+    /// Parses the name of a pattern. `llama3` is an alias of `gpt4`, and `gpt4-digit` of `qwen2`, because the patterns
+    /// are the same.
     ///
     /// # Errors
     /// No pattern has the name. The message lists the known names.
@@ -211,11 +212,12 @@ impl FromStr for SplitPattern {
         match name {
             "none" => Ok(SplitPattern::None),
             "llama3" => Ok(SplitPattern::Named(NamedPattern::Gpt4)),
+            "gpt4-digit" => Ok(SplitPattern::Named(NamedPattern::Qwen2)),
             _ => {
                 let named = NamedPattern::ALL.into_iter().find(|named| named.name() == name);
                 named.map(SplitPattern::Named).ok_or_else(|| {
                     Error::usage(format!(
-                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
+                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 (also gpt4-digit), deepseek-v3, gpt4-digits-rtl, o200k-digits-rtl and o200k-digit, or {{ regex = \"…\" }}"
                     ))
                 })
             }
@@ -404,7 +406,7 @@ mod tests {
 
     #[test]
     fn names_read_and_print() {
-        for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"] {
+        for name in ["none"].into_iter().chain(NamedPattern::ALL.map(NamedPattern::name)) {
             let pattern: SplitPattern = name.parse().expect("a name");
             assert_eq!(pattern.to_string(), name);
             let regex = pattern.regex().expect("one expression");
@@ -414,6 +416,7 @@ mod tests {
             assert_eq!(SplitPattern::from_steps(steps), pattern, "{name}");
         }
         assert_eq!("llama3".parse().ok(), Some(SplitPattern::Named(NamedPattern::Gpt4)));
+        assert_eq!("gpt4-digit".parse().ok(), Some(SplitPattern::Named(NamedPattern::Qwen2)));
         assert!("gpt5".parse::<SplitPattern>().is_err());
     }
 

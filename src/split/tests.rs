@@ -204,6 +204,8 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
         8 => prop::sample::select(&REPRESENTATIVES[..]).prop_map(|part| part.as_bytes().to_vec()),
         2 => "[a-zA-Z']{1,6}".prop_map(String::into_bytes),
         1 => "[ \n]{1,6}".prop_map(String::into_bytes),
+        1 => "[0-9½]{1,9}".prop_map(String::into_bytes),
+        1 => "[0-9]{50,140}".prop_map(String::into_bytes),
         1 => any::<char>().prop_map(|character| character.to_string().into_bytes()),
         1 => prop::collection::vec(any::<u8>(), 1..4),
         1 => prop::collection::vec(prop::sample::select(&b"\xE2\x82\xF0\x9F\x98\xC5\xBF\xED\xA0 a'"[..]), 1..5),
@@ -303,7 +305,7 @@ fn long_runs_of_all_kinds_come_to_an_end() {
         .map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 24 & 15).to_le_bytes()[0])
         .collect();
     let runs =
-        ["a", " ", "\n", "A", "!", "1", "'", "漢", "\u{301}", "漢AA", "\u{301}A", " \n", "\n ", "\r\n/"];
+        ["a", " ", "\n", "A", "!", "1", "½", "'", "漢", "\u{301}", "漢AA", "\u{301}A", " \n", "\n ", "\r\n/"];
     let texts = runs.map(|run| run.repeat(200_000)).into_iter().map(String::into_bytes);
     for text in texts.chain([letters]) {
         for Pair { scanner, .. } in pairs_once().iter() {

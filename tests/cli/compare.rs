@@ -156,3 +156,73 @@ fn tokens_are_shown_on_a_page() {
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("&#60;") && !page.contains("<b>"), "{page}");
 }
+
+/// Parallel texts are measured against one of them. Texts that are not the same are refused.
+#[test]
+fn parallel_texts_are_measured_against_a_base() {
+    let folder = folder();
+    let rows = |text: fn(usize) -> String, ids: std::ops::Range<usize>| -> String {
+        ids.map(|id| serde_json::json!({ "id": id, "text": text(id) }).to_string() + "\n").collect()
+    };
+    let english = |id: usize| format!("the same words again and again, {}", "the same ".repeat(id % 5));
+    let greek = |id: usize| format!("οι ίδιες λέξεις ξανά και ξανά {}", "ίδιες ".repeat(id % 5));
+    write(&folder, "en.jsonl", rows(english, 0..40));
+    write(&folder, "el.jsonl", rows(greek, 0..40));
+    write(&folder, "short.jsonl", rows(greek, 0..38));
+    write(&folder, "twice.jsonl", rows(greek, 0..40) + &rows(greek, 3..4));
+    let run = |arguments: &[&str]| {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let trained = run(&["train", "en.jsonl", "-o", "one", "--vocab-size", "290", "--quiet"]);
+    assert_eq!(trained.0, Some(0), "{}", trained.2);
+    let compare = |more: &[&str]| run(&[&["compare", "one", "--on"], more].concat());
+
+    let parallel = ["en.jsonl", "el.jsonl", "--parallel", "id"];
+    let json = |threads: &str, base: &str| -> serde_json::Value {
+        let more = ["--base", base, "--json", "--threads", threads];
+        let (code, printed, said) = compare(&[&parallel[..], &more].concat());
+        assert_eq!(code, Some(0), "{said}");
+        serde_json::from_str(&printed).expect("JSON")
+    };
+    let found = json("1", "en.jsonl");
+    assert_eq!(found, json("3", "en.jsonl"), "threads change nothing");
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    let [english, greek] = [0, 1].map(|source| number(&found["sources"][source]["tokens"][0]));
+    let premium = number(&found["premiums"][1][0]);
+    assert!((premium - greek / english).abs() < 1e-12 && premium > 1.0, "{premium}");
+    assert_eq!(number(&found["premiums"][0][0]), 1.0);
+    assert!((number(&found["worst_to_best"][0]) - premium).abs() < 1e-12);
+    let gini = (greek - english) / (2.0 * (greek + english));
+    assert!((number(&found["gini"][0]) - gini).abs() < 1e-12);
+    let interval = &found["source_intervals"][1]["premium"][0];
+    assert!(number(&interval["low"]) < premium && premium < number(&interval["high"]), "{interval}");
+    let bytes = number(&found["text"]["bytes_per_token"][0]);
+    let interval = &found["text_intervals"]["bytes_per_token"][0];
+    assert!(number(&interval["low"]) < bytes && bytes < number(&interval["high"]), "{interval}");
+    let other = json("1", "el.jsonl");
+    assert!((number(&other["premiums"][0][0]) - english / greek).abs() < 1e-12);
+
+    let files = ["--markdown", "c.md", "--csv", "c.csv", "--html", "c.html"];
+    let (code, printed, said) = compare(&[&parallel[..], &files].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let shown = format!("{premium:.3}");
+    for page in [printed, read("c.md"), read("c.csv"), read("c.html")] {
+        assert!(page.contains(&shown[..4]), "{shown}: {page}");
+    }
+    assert!(read("c.md").contains("## Tokens of the same texts against"));
+
+    for (more, expected) in [
+        (&["en.jsonl", "short.jsonl", "--parallel", "id"][..], "lacks 2 of the 40 ids of"),
+        (&["short.jsonl", "en.jsonl", "--parallel", "id"], "lacks 2 of the 40 ids of"),
+        (&["en.jsonl", "twice.jsonl", "--parallel", "id"], "has the id \"3\" twice"),
+        (&["en.jsonl", "--parallel", "id"], "needs at least two inputs"),
+        (&["en.jsonl", "el.jsonl", "--parallel", "id", "--base", "de.jsonl"], "none of the inputs"),
+        (&["en.jsonl", "el.jsonl", "--base", "en.jsonl"], "--parallel"),
+    ] {
+        let (code, _, said) = compare(more);
+        assert!(code == Some(2) && said.contains(expected), "{more:?}: {said}");
+    }
+}

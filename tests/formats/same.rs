@@ -161,6 +161,9 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
         ("nanochat", "splits numbers differently from the split nanochat"),
         ("qwen2", ""),
         ("deepseek-v3", ""),
+        ("gpt4-digits-rtl", "does not open a tokenizer that has the split gpt4-digits-rtl"),
+        ("o200k-digits-rtl", "does not open a tokenizer that has the split o200k-digits-rtl"),
+        ("o200k-digit", "does not open a tokenizer that has the split o200k-digit"),
     ] {
         let noted = caution_of(&trained(&TEXTS, &[], SpecialTokensAt::End, split));
         assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");

@@ -103,6 +103,8 @@ class EncodeSettings(TypedDict, total=False):
     columns: Sequence[str]
     special: Literal["text", "allow", "forbid"]
     missing_bytes: Literal["error", "hf"]
+    dropout: float
+    dropout_seed: int
     bos: Token
     eos: Token
     pack: Literal["none", "concat", "best-fit"]

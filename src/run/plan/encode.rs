@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
 use crate::base::int::{ByteCount, u64_to_usize};
+use crate::encode::Dropout;
 use crate::run::recipe::{EncodeKeys, Field, Given, Origin, OutputKeys, Recipe};
 use crate::sink::{
     INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
@@ -38,6 +39,7 @@ impl Check<'_> {
             columns: self.columns(&keys.columns),
             special: value_of(&keys.special).unwrap_or_default(),
             missing_bytes: value_of(&keys.missing_bytes).unwrap_or_default(),
+            dropout: self.dropout(keys),
             bos: self.end_token("bos", &keys.bos, specials),
             eos: self.end_token("eos", &keys.eos, specials),
             pack: self.packing(keys, &recipe.output),
@@ -164,6 +166,19 @@ impl Check<'_> {
             self.wrong("columns", column, problem, &help);
         }
         Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
+    }
+
+    /// How merges are left out at random. Reports a seed that has no effect.
+    fn dropout(&mut self, keys: &EncodeKeys) -> Option<Dropout> {
+        let Some(probability) = value_of(&keys.dropout) else {
+            if let Some(seed) = keys.dropout_seed.as_ref().filter(|_| !self.is_wrong("dropout")) {
+                let help = format!("leave it out, or add {}", self.origin.name("dropout"));
+                self.wrong("dropout_seed", seed, "has no effect without dropout", &help);
+            }
+            return None;
+        };
+        let seed = value_of(&keys.dropout_seed).unwrap_or(0);
+        Some(Dropout { probability, seed }).filter(|_| probability.get() > 0.0)
     }
 
     /// The number of token ids in a packed row. A missing length is reported, and 1 takes its place.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::base::int::ByteCount;
 use crate::base::integrity::sha256;
 use crate::count::Boundary;
-use crate::encode::{MissingBytes, SpecialPolicy};
+use crate::encode::{Dropout, MissingBytes, SpecialPolicy};
 use crate::publish::PushTarget;
 use crate::sample::SampleConfig;
 use crate::sink::{Compression, OutputFormat, Packing};
@@ -148,6 +148,8 @@ pub struct EncodePlan {
     pub special: SpecialPolicy,
     /// How text with a byte that has no token is encoded.
     pub missing_bytes: MissingBytes,
+    /// How merges are left out at random. `None` if none are.
+    pub dropout: Option<Dropout>,
     /// The special token put before every document (BOS). For a trained tokenizer, it is known to be one of its
     /// special tokens.
     pub bos: Option<String>,
@@ -243,6 +245,9 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
     }
     if let Some(encode) = plan.encode.as_ref().filter(|encode| encode.missing_bytes != MissingBytes::Error) {
         canonical["missing_bytes"] = json!(encode.missing_bytes);
+    }
+    if let Some(dropout) = plan.encode.as_ref().and_then(|encode| encode.dropout) {
+        canonical["dropout"] = json!(dropout);
     }
     if plan.encode.as_ref().is_some_and(|encode| encode.one_file) {
         canonical["one_file"] = json!(true);

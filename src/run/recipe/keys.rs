@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Field, Given, Recipe};
 use crate::base::int::{ByteCount, Count};
 use crate::count::Boundary;
-use crate::encode::{MissingBytes, SpecialPolicy};
+use crate::encode::{MissingBytes, Probability, SpecialPolicy};
 use crate::error::{Error, Result};
 use crate::run::plan::EncodedDocuments;
 use crate::sample::Weight;
@@ -162,6 +162,10 @@ pub struct EncodeKeys {
     pub special: Field<SpecialPolicy>,
     /// `missing_bytes`: how text with a byte that has no token is encoded. By default it is an error.
     pub missing_bytes: Field<MissingBytes>,
+    /// `dropout`: the probability that a possible merge is left out, 0 by default.
+    pub dropout: Field<Probability>,
+    /// `dropout_seed`: determines which merges are left out. 0 by default.
+    pub dropout_seed: Field<u64>,
     /// `bos`: the special token to put before every document. The value is `None` if `false` is written.
     pub bos: Field<Option<String>>,
     /// `eos`: the special token to put after every document. The value is `None` if `false` is written.
@@ -290,7 +294,11 @@ choices! {
         "nanochat" => SplitPattern::Named(NamedPattern::Nanochat),
         "llama3" => SplitPattern::Named(NamedPattern::Gpt4),
         "qwen2" => SplitPattern::Named(NamedPattern::Qwen2),
-        "deepseek-v3" => SplitPattern::Named(NamedPattern::DeepSeekV3);
+        "deepseek-v3" => SplitPattern::Named(NamedPattern::DeepSeekV3),
+        "gpt4-digit" => SplitPattern::Named(NamedPattern::Qwen2),
+        "gpt4-digits-rtl" => SplitPattern::Named(NamedPattern::Gpt4DigitsRtl),
+        "o200k-digit" => SplitPattern::Named(NamedPattern::O200kDigit),
+        "o200k-digits-rtl" => SplitPattern::Named(NamedPattern::O200kDigitsRtl);
         unnamed SplitPattern::Custom(_) | SplitPattern::Steps(_)
     }
     Boundary { "document" => Boundary::Document, "join" => Boundary::Join }
@@ -584,6 +592,8 @@ impl EncodeKeys {
             .with_texts("columns", &self.columns, String::clone)
             .with("special", &self.special, WrittenValue::name)
             .with("missing_bytes", &self.missing_bytes, WrittenValue::name)
+            .with("dropout", &self.dropout, WrittenValue::number)
+            .with("dropout_seed", &self.dropout_seed, WrittenValue::number)
             .with("bos", &self.bos, WrittenValue::token)
             .with("eos", &self.eos, WrittenValue::token)
             .with("pack", &self.pack, WrittenValue::name)

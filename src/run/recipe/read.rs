@@ -14,6 +14,7 @@ use super::{
     SampleKeys, SourceKeys, TrainKeys, named, names,
 };
 use crate::base::int::{ByteCount, Count};
+use crate::encode::Probability;
 use crate::sample::Weight;
 use crate::source::DocumentRule;
 use crate::split::SplitPattern;
@@ -214,6 +215,8 @@ fn read_encode(section: &mut RecipeSection<'_, '_, '_>) -> EncodeKeys {
         columns: section.list("columns", text).map_or_else(Vec::new, |list| list.value),
         special: section.get("special", choice),
         missing_bytes: section.get("missing_bytes", choice),
+        dropout: section.get("dropout", probability),
+        dropout_seed: section.get("dropout_seed", whole),
         bos: section.get("bos", token),
         eos: section.get("eos", token),
         pack: section.get("pack", choice),
@@ -467,6 +470,22 @@ pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, WrongValue> {
         help: Some(
             "it is a number above 0, of 12 digits and 6 decimal places at most, such as 0.25".to_owned(),
         ),
+    })
+}
+
+/// A probability.
+///
+/// # Errors
+/// The value is no number from 0 to 1.
+pub(super) fn probability(value: &DeValue<'_>) -> Result<Probability, WrongValue> {
+    let text = match value {
+        DeValue::Integer(integer) => integer.to_string(),
+        DeValue::Float(float) => float.to_string(),
+        _ => return Err(wants("a number from 0 to 1", value)),
+    };
+    text.parse().map_err(|_| WrongValue {
+        problem: format!("cannot be {text}"),
+        help: Some("it is a probability: a number from 0 to 1, such as 0.1".to_owned()),
     })
 }
 

@@ -20,12 +20,12 @@ mod scalar;
 use std::ops::RangeInclusive;
 
 use masks::BLOCK;
-use rules::{BlockRule, DeepSeek, Gpt2, Gpt4, O200k};
+use rules::{BlockRule, DeepSeek, DigitsFromLeft, DigitsFromRight, Gpt2, Gpt4, O200k};
 use scalar::ScalarScanner;
 
 use super::named::NamedPattern;
 use super::{Splitter, length32};
-use crate::base::int::{to_usize, truncate_to_u32};
+use crate::base::int::to_usize;
 use crate::error::Result;
 use crate::observer::Observer;
 
@@ -104,11 +104,14 @@ impl Scanner {
     fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
         match self.pattern {
             NamedPattern::Gpt2 => self.run::<3, Gpt2>(text, from, ends),
-            NamedPattern::Gpt4 => self.run::<3, Gpt4<3, false>>(text, from, ends),
-            NamedPattern::Cl100k => self.run::<3, Gpt4<3, true>>(text, from, ends),
-            NamedPattern::Nanochat => self.run::<3, Gpt4<2, false>>(text, from, ends),
-            NamedPattern::Qwen2 => self.run::<3, Gpt4<1, false>>(text, from, ends),
-            NamedPattern::O200k => self.run::<6, O200k>(text, from, ends),
+            NamedPattern::Gpt4 => self.run::<3, Gpt4<DigitsFromLeft<3>, false>>(text, from, ends),
+            NamedPattern::Cl100k => self.run::<3, Gpt4<DigitsFromLeft<3>, true>>(text, from, ends),
+            NamedPattern::Nanochat => self.run::<3, Gpt4<DigitsFromLeft<2>, false>>(text, from, ends),
+            NamedPattern::Qwen2 => self.run::<3, Gpt4<DigitsFromLeft<1>, false>>(text, from, ends),
+            NamedPattern::Gpt4DigitsRtl => self.run::<3, Gpt4<DigitsFromRight, false>>(text, from, ends),
+            NamedPattern::O200k => self.run::<6, O200k<DigitsFromLeft<3>>>(text, from, ends),
+            NamedPattern::O200kDigitsRtl => self.run::<6, O200k<DigitsFromRight>>(text, from, ends),
+            NamedPattern::O200kDigit => self.run::<6, O200k<DigitsFromLeft<1>>>(text, from, ends),
             NamedPattern::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
         }
     }
@@ -145,8 +148,7 @@ impl Splitter for Scanner {
             most = if soon { SCALAR_BYTES[1].min(2 * most) } else { SCALAR_BYTES[0] };
             from = if ends.len() > known { ends.last().copied().map_or(from, to_usize) } else { from };
             while from < text.len() && from < stop + most {
-                from = self.scalar.pretoken_end(text, from);
-                ends.push(truncate_to_u32(from));
+                from = self.scalar.next_ends(text, from, ends);
             }
         }
         Ok(())

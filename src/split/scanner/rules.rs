@@ -3,7 +3,7 @@
 
 use super::masks::{BLOCK, ClassPlanes, Marks, Masks, WINDOW, after, ahead, runs, set_bits};
 use super::scalar::{LETTER, WHITE, WORD, contraction};
-use crate::base::int::to_usize;
+use crate::base::int::{as_u64_halves, to_usize};
 use crate::base::lazy::Lazy;
 use crate::split::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 
@@ -133,9 +133,9 @@ impl BlockRule<3> for Gpt2 {
     }
 }
 
-/// GPT-4's pattern with groups of at most `DIGITS` digits. With `WHOLE_TAIL` it is cl100k's.
+/// GPT-4's pattern with groups of digits by the rule `D`. With `WHOLE_TAIL` it is cl100k's.
 #[derive(Default)]
-pub(super) struct Gpt4<const DIGITS: u32, const WHOLE_TAIL: bool> {
+pub(super) struct Gpt4<D, const WHOLE_TAIL: bool> {
     // The last bits of these masks in the previous block.
     letter: u64,
     sign: u64,
@@ -143,13 +143,13 @@ pub(super) struct Gpt4<const DIGITS: u32, const WHOLE_TAIL: bool> {
     /// 1 if newlines that belong to signs may continue in the next block.
     taken: u64,
     white_space: WhiteSpace,
-    digits: DigitGroups,
+    digits: D,
     prefix: WordPrefix,
     /// The positions after contractions.
     after_contraction: Marks,
 }
 
-impl<const DIGITS: u32, const WHOLE_TAIL: bool> BlockRule<3> for Gpt4<DIGITS, WHOLE_TAIL> {
+impl<D: DigitRule, const WHOLE_TAIL: bool> BlockRule<3> for Gpt4<D, WHOLE_TAIL> {
     const PADDING: u8 = if WHOLE_TAIL { b'\n' } else { b' ' };
 
     fn planes() -> &'static ClassPlanes<3> {
@@ -172,25 +172,25 @@ impl<const DIGITS: u32, const WHOLE_TAIL: bool> BlockRule<3> for Gpt4<DIGITS, WH
         for (_, end) in contractions(view, view.here.quote & signs & ahead(view.plane(0), 1), true) {
             self.after_contraction.mark(end);
         }
-        let digits = self.digits.starts::<DIGITS, 3>(view.here, number);
+        let digits = self.digits.starts(view, 1)?;
         Some(words | signs | lines | digits | letter & self.after_contraction.take())
     }
 }
 
-/// GPT-4o's pattern.
+/// GPT-4o's pattern with groups of digits by the rule `D`.
 ///
 /// A word starts where letters start, at a capital after small letters, and after a contraction. Letters without case
 /// and marks continue both capitals and small letters. A mark at the start of a word can belong to signs before it;
 /// masks cannot decide that.
 #[derive(Default)]
-pub(super) struct O200k {
+pub(super) struct O200k<D> {
     // The last bits of these masks in the previous block.
     word: u64,
     sign: u64,
     space: u64,
     newline: u64,
     white_space: WhiteSpace,
-    digits: DigitGroups,
+    digits: D,
     /// 1 if newlines and slashes that belong to signs may continue in the next block.
     taken: u64,
     prefix: WordPrefix,
@@ -205,7 +205,7 @@ pub(super) struct O200k {
     after_contraction: Marks,
 }
 
-impl BlockRule<6> for O200k {
+impl<D: DigitRule> BlockRule<6> for O200k<D> {
     fn planes() -> &'static ClassPlanes<6> {
         static PLANES: Lazy<ClassPlanes<6>> =
             Lazy::new(|| ClassPlanes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
@@ -233,12 +233,12 @@ impl BlockRule<6> for O200k {
 
         signs &= !self.contractions(view, after_word)?;
         let capitals = self.capitals(view, upper, lower, uncased)? & !self.inner.take();
-        let digits = self.digits.starts::<3, 6>(view.here, number);
+        let digits = self.digits.starts(view, 4)?;
         Some(words | capitals | signs | lines | digits | word & self.after_contraction.take())
     }
 }
 
-impl O200k {
+impl<D> O200k<D> {
     /// `[\r\n/]*` after signs: returns the bytes that it matches, and the positions after them. Slashes are signs
     /// themselves, so the match starts with a newline.
     #[inline(always)] // Part of the rule's loop.
@@ -339,7 +339,7 @@ pub(super) struct DeepSeek {
     space: u64,
     han: u64,
     white_space: WhiteSpace,
-    digits: DigitGroups,
+    digits: DigitsFromLeft<3>,
     /// 1 if newlines that belong to signs may continue in the next block.
     taken: u64,
     /// 1 if the previous block ends in ASCII punctuation to which letters can belong.
@@ -376,7 +376,7 @@ impl BlockRule<5> for DeepSeek {
         let (taken, after_taken) = runs(letter, letter & punctuation, &mut self.taken_letters);
         let after_blank = after(white & !newline, &mut self.blank) & !han;
         let words = word & (!after(word, &mut self.word) | edge) & !after_blank & !taken;
-        let digits = self.digits.starts::<3, 5>(view.here, number);
+        let digits = self.digits.starts(view, 2)?;
         Some(words | word & after_taken | signs | lines | digits)
     }
 }
@@ -488,57 +488,133 @@ fn without_later_newline<const P: usize>(view: &BlockView<'_, P>, mut tails: u64
     Some(tails)
 }
 
-/// `\p{N}{1,most}`.
+/// How a pattern groups digits. The implementing type keeps the state that later blocks need.
+pub(super) trait DigitRule: Default {
+    /// Returns the starts of the groups of numbers in a block. The plane with this index has the numbers. `None` if
+    /// masks cannot decide.
+    fn starts<const P: usize>(&mut self, view: &BlockView<'_, P>, plane: usize) -> Option<u64>;
+}
+
+/// `\p{N}{1,MOST}`; `MOST` is 1 to 3.
 #[derive(Default)]
-struct DigitGroups {
+pub(super) struct DigitsFromLeft<const MOST: u32> {
     /// 1 if the previous block ends in a number.
     number: u64,
     /// How many of the next characters belong to the last group if they are numbers, too.
     left: u32,
 }
 
-impl DigitGroups {
-    /// Returns the starts of the groups of at most `MAX_DIGITS` numbers in a block; `MAX_DIGITS` is 1 to 3.
+impl<const MOST: u32> DigitRule for DigitsFromLeft<MOST> {
     #[inline(always)] // Part of each rule's loop.
-    fn starts<const MAX_DIGITS: u32, const P: usize>(&mut self, here: &Masks<P>, number: u64) -> u64 {
-        if MAX_DIGITS == 1 || number == 0 {
+    fn starts<const P: usize>(&mut self, view: &BlockView<'_, P>, plane: usize) -> Option<u64> {
+        let (here, number) = (view.here, view.here.planes[plane]);
+        if MOST == 1 || number == 0 {
             self.number = 0;
-            return number & here.start;
+            return Some(number & here.start);
         }
         let open = self.number != 0;
         let first = number & !after(number, &mut self.number);
         if number & here.non_ascii != 0 {
-            return self.by_character::<MAX_DIGITS>(number & here.start, first);
+            return Some(self.by_character(number & here.start, first));
         }
         let mut groups = first;
         if open && number.trailing_ones() > self.left {
             groups |= 1 << self.left;
         }
-        // A group starts `MAX_DIGITS` positions after another if only numbers are between the two starts.
-        let further = number & number << 1 & if MAX_DIGITS > 2 { number << 2 } else { !0 };
-        let mut latest = groups << MAX_DIGITS & further;
+        // A group starts `MOST` positions after another if only numbers are between the two starts.
+        let further = number & number << 1 & if MOST > 2 { number << 2 } else { !0 };
+        let mut latest = groups << MOST & further;
         while latest != 0 {
             groups |= latest;
-            latest = latest << MAX_DIGITS & further;
+            latest = latest << MOST & further;
         }
         if number >> 63 != 0 {
-            // If numbers end the block, the last group starts at one of the last `MAX_DIGITS` positions.
-            self.left = MAX_DIGITS - groups.leading_zeros() - 1;
+            // If numbers end the block, the last group starts at one of the last `MOST` positions.
+            self.left = MOST - groups.leading_zeros() - 1;
         }
-        groups
+        Some(groups)
     }
+}
 
+impl<const MOST: u32> DigitsFromLeft<MOST> {
     /// Does the same for numbers of several bytes. `numbers` are the first bytes of numbers, and `first` those of
     /// them that start a run.
-    fn by_character<const MAX_DIGITS: u32>(&mut self, numbers: u64, first: u64) -> u64 {
+    fn by_character(&mut self, numbers: u64, first: u64) -> u64 {
         let mut groups = 0;
         for at in set_bits(numbers) {
             if first >> at & 1 != 0 || self.left == 0 {
                 groups |= 1 << at;
-                self.left = MAX_DIGITS;
+                self.left = MOST;
             }
             self.left -= 1;
         }
         groups
     }
+}
+
+/// `\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))`: groups of three from the right.
+#[derive(Default)]
+pub(super) struct DigitsFromRight {
+    /// 1 if the previous block ends in a number.
+    number: u64,
+}
+
+impl DigitRule for DigitsFromRight {
+    /// The groups depend on where a run of numbers ends, so masks cannot decide a run that reaches beyond the next
+    /// block.
+    #[inline(always)] // Part of each rule's loop.
+    fn starts<const P: usize>(&mut self, view: &BlockView<'_, P>, plane: usize) -> Option<u64> {
+        let [here, next] = view.plane(plane);
+        let first = here & !after(here, &mut self.number);
+        if here == 0 {
+            return Some(0);
+        }
+        if here >> 63 != 0 && next == !0 {
+            return None;
+        }
+        let both = |[here, next]: [u64; 2]| u128::from(here) | u128::from(next) << BLOCK;
+        let numbers = both([here, next]);
+        if numbers & both([view.here.non_ascii, view.next.non_ascii]) != 0 {
+            return Some(first | Self::by_character(numbers, both([view.here.start, view.next.start])));
+        }
+        // A group starts three positions before another one, or before the end of the run, if only numbers are
+        // between the two.
+        let full = numbers & numbers >> 1 & numbers >> 2;
+        let last = numbers & !(numbers >> 1);
+        let (mut groups, mut latest) = (0, last >> 2 & full);
+        while latest != 0 {
+            groups |= latest;
+            latest = latest >> 3 & full;
+        }
+        Some(first | lower_half(groups))
+    }
+}
+
+impl DigitsFromRight {
+    /// Returns the starts of full groups for numbers of several bytes. `numbers` and the first bytes of characters in
+    /// `starts` are those of this block and the next one.
+    fn by_character(numbers: u128, starts: u128) -> u64 {
+        let (mut groups, mut rest) = (0, numbers);
+        while lower_half(rest) != 0 {
+            let start = rest.trailing_zeros();
+            let length = (rest >> start).trailing_ones();
+            let run = (u128::MAX >> (u128::BITS - length)) << start;
+            rest &= !run;
+            let mut characters = run & starts;
+            while characters != 0 {
+                let first = characters & characters.wrapping_neg();
+                if characters.count_ones() % 3 == 0 {
+                    groups |= first;
+                }
+                characters &= !first;
+            }
+        }
+        lower_half(groups)
+    }
+}
+
+/// Returns the bits of this block, of a mask of this block and the next one.
+#[inline(always)] // Part of each rule's loop.
+fn lower_half(mask: u128) -> u64 {
+    as_u64_halves(&mask.to_le_bytes())[0]
 }

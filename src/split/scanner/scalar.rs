@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::base::int::truncate_to_u32;
 use crate::split::classes::{
     ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
 };
@@ -52,14 +53,29 @@ impl ScalarScanner {
         ScalarScanner { pattern, classes: Classes::get() }
     }
 
-    /// Returns the end of the pre-token that starts at `at`.
+    /// Appends the end of the pre-token that starts at `at` and returns it. If the pattern groups digits from the
+    /// right, the groups of a number are found together, so the ends of all of them are appended.
     #[inline]
-    pub(super) fn pretoken_end(&self, text: &[u8], at: usize) -> usize {
+    pub(super) fn next_ends(&self, text: &[u8], at: usize, ends: &mut Vec<u32>) -> usize {
+        if matches!(self.pattern, NamedPattern::Gpt4DigitsRtl | NamedPattern::O200kDigitsRtl)
+            && self.class(text, at).0 & NUMBER != 0
+        {
+            return self.digits_from_right(text, at, ends);
+        }
+        let end = self.pretoken_end(text, at);
+        ends.push(truncate_to_u32(end));
+        end
+    }
+
+    /// Returns the end of the pre-token that starts at `at`. It is not a number that the pattern groups from the right.
+    #[inline]
+    fn pretoken_end(&self, text: &[u8], at: usize) -> usize {
         match self.pattern {
             NamedPattern::Gpt2 => self.gpt2(text, at),
-            NamedPattern::Gpt4 => self.gpt4(text, at, 3, false),
+            NamedPattern::Gpt4 | NamedPattern::Gpt4DigitsRtl => self.gpt4(text, at, 3, false),
             NamedPattern::Cl100k => self.gpt4(text, at, 3, true),
-            NamedPattern::O200k => self.o200k(text, at),
+            NamedPattern::O200k | NamedPattern::O200kDigitsRtl => self.o200k(text, at, 3),
+            NamedPattern::O200kDigit => self.o200k(text, at, 1),
             NamedPattern::Nanochat => self.gpt4(text, at, 2, false),
             NamedPattern::Qwen2 => self.gpt4(text, at, 1, false),
             NamedPattern::DeepSeekV3 => self.deepseek(text, at),
@@ -173,9 +189,9 @@ impl ScalarScanner {
         white_space.newline.unwrap_or_else(|| white_space.without_last(text))
     }
 
-    /// GPT-4o's pattern.
+    /// GPT-4o's pattern with groups of at most `digits` digits.
     #[inline]
-    fn o200k(&self, text: &[u8], at: usize) -> usize {
+    fn o200k(&self, text: &[u8], at: usize, digits: usize) -> usize {
         let byte = text[at];
         let (first, next) = self.class(text, at);
         if let Some(end) = self.cased_word(text, at, first, next) {
@@ -183,7 +199,7 @@ impl ScalarScanner {
             return apostrophe.then(|| contraction(text, end, true)).flatten().unwrap_or(end);
         }
         if first & NUMBER != 0 {
-            return self.digits(text, next, 3);
+            return self.digits(text, next, digits);
         }
         if let Some(end) = self.symbols(text, byte, (first, next), self.class(text, next)) {
             return skip(text, end, b"\r\n/");
@@ -268,6 +284,27 @@ impl ScalarScanner {
         at
     }
 
+    /// `\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))` until the numbers that start at `at` end: appends the ends of the groups,
+    /// and returns the last. It takes linear time, where each match of the expression would look ahead to the end.
+    fn digits_from_right(&self, text: &[u8], mut at: usize, ends: &mut Vec<u32>) -> usize {
+        let mut left = 0_usize;
+        let mut end = at;
+        loop {
+            let (class, next) = self.class(text, end);
+            if class & NUMBER == 0 {
+                break;
+            }
+            (end, left) = (next, left + 1);
+        }
+        while at < end {
+            (at, left) = (self.class(text, at).1, left - 1);
+            if left % 3 == 0 {
+                ends.push(truncate_to_u32(at));
+            }
+        }
+        end
+    }
+
     /// ` ?[^\s\p{L}\p{N}]+`, given the first byte, and the class and end of the first two characters.
     #[inline]
     fn symbols(
@@ -289,8 +326,9 @@ impl ScalarScanner {
     /// Returns the last safe split point within `range`: a position between two characters that are never in one
     /// pre-token, in any text.
     ///
-    /// A position after white space never counts: how white space is split depends on the text after it. White
-    /// space is the only text for which the patterns look ahead.
+    /// A position after white space never counts: how white space is split depends on the text after it. Otherwise the
+    /// patterns look ahead only among numbers, if they group digits from the right. No position between two numbers
+    /// counts, whatever the pattern, so a run of digits is never cut.
     pub(super) fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
         let last = text.len().checked_sub(1)?.min(*range.end());
         (1.max(*range.start())..=last).rev().find(|at| {
@@ -335,7 +373,11 @@ impl ScalarScanner {
                 let contraction = first == b'\'' && after & LETTER != 0;
                 kind(before) != kind(after) && !contraction
             }
-            NamedPattern::Gpt4 | NamedPattern::Cl100k | NamedPattern::Nanochat | NamedPattern::Qwen2 => {
+            NamedPattern::Gpt4
+            | NamedPattern::Cl100k
+            | NamedPattern::Nanochat
+            | NamedPattern::Qwen2
+            | NamedPattern::Gpt4DigitsRtl => {
                 let set = match before {
                     class if class & LETTER != 0 => !LETTER,
                     class if class & NUMBER != 0 => !NUMBER,
@@ -345,8 +387,12 @@ impl ScalarScanner {
             }
             // A mark can belong to any character before it. Newlines can belong to signs before them, so the last set
             // below has none.
-            NamedPattern::O200k if either & MARK != 0 => false,
-            NamedPattern::O200k => match before {
+            NamedPattern::O200k | NamedPattern::O200kDigitsRtl | NamedPattern::O200kDigit
+                if either & MARK != 0 =>
+            {
+                false
+            }
+            NamedPattern::O200k | NamedPattern::O200kDigitsRtl | NamedPattern::O200kDigit => match before {
                 class if class & LETTER != 0 => {
                     after & (NUMBER | WHITE) != 0 || after & (SIGN | OTHER) != 0 && second != b'\''
                 }
