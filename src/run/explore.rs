@@ -295,7 +295,7 @@ mod tests {
         let (mut expected, mut rank) = (0, 0_u32);
         for number in 0..take(table) {
             let head = take(table) / to_u64(script_names().count());
-            rank += u32::from(number > 0 && head % 2 == 0);
+            rank += u32::from(number > 0 && head.is_multiple_of(2));
             let distance = head / 2;
             let result = match distance % 2 {
                 0 => expected + distance / 2,
