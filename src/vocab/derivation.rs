@@ -79,10 +79,7 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
     Checks {
         holes: vocabulary.tokens.iter().filter(|token| token.is_none()).count(),
         without_merge,
-        not_self_encoding: match one_merge_each && rank_order {
-            true => count_underived(vocabulary),
-            false => count_unmerged(vocabulary),
-        },
+        not_self_encoding: not_self_encoding(vocabulary, one_merge_each && rank_order).len(),
         unique_bytes: unique,
         one_merge_each,
         rank_order,
@@ -90,12 +87,27 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
     }
 }
 
-/// Returns how many tokens the merges do not make of the tokens' own bytes. Requires that each token has one merge at
+/// Returns the tokens that the merges do not make of the tokens' own bytes, by ascending id. Tokens without bytes are
+/// not among them. No text is encoded to one of these tokens by merging: a token in an encoding is made of its bytes as
+/// if they stood alone, since no merge crossed its borders.
+pub(super) fn unmade_tokens(vocabulary: &Vocabulary) -> Vec<TokenId> {
+    let merges_by_token = merges_by_token(vocabulary);
+    let one_merge_each = merges_by_token.iter().all(|made_by| made_by.merges <= 1);
+    not_self_encoding(vocabulary, one_merge_each && rank_order(vocabulary, &merges_by_token))
+}
+
+/// Does the same as [`unmade_tokens`]. `ordered` says that each token has one merge at most, with parts that merges of
+/// lower rank make.
+fn not_self_encoding(vocabulary: &Vocabulary, ordered: bool) -> Vec<TokenId> {
+    if ordered { underived(vocabulary) } else { unmerged(vocabulary) }
+}
+
+/// Returns the tokens that the merges do not make of the tokens' own bytes. Requires that each token has one merge at
 /// most, with parts that merges of lower rank make.
 ///
 /// Each merge takes at most one look-up per byte of its token, so the sum is linear in the bytes of all tokens. A
 /// token counts as derived only if both of its parts do.
-fn count_underived(vocabulary: &Vocabulary) -> usize {
+fn underived(vocabulary: &Vocabulary) -> Vec<TokenId> {
     let mut derivation = TokenDerivation::new(vocabulary.tokens.len(), vocabulary.merges.len());
     vocabulary.merges.iter().for_each(|merge| derivation.add(merge));
     let derived: Vec<bool> = vocabulary.merges.par_iter().map(|merge| derivation.is_derived(merge)).collect();
@@ -105,26 +117,44 @@ fn count_underived(vocabulary: &Vocabulary) -> usize {
         let parts = is_derived[merge.left.index()] && is_derived[merge.right.index()];
         is_derived[merge.result.index()] = parts && derived;
     }
-    vocabulary.ordinary().filter(|(id, bytes)| !bytes.is_empty() && !is_derived[id.index()]).count()
+    let tokens = vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty());
+    tokens.map(|(id, _)| id).filter(|id| !is_derived[id.index()]).collect()
 }
 
-/// Returns how many tokens the merges do not make of the tokens' own bytes, for any vocabulary, by applying all
+/// Returns the tokens that the merges do not make of the tokens' own bytes, for any vocabulary, by applying all
 /// merges.
 ///
 /// O(n log n) in the length of each token, in parallel over the tokens.
-fn count_unmerged(vocabulary: &Vocabulary) -> usize {
-    let pairs: FxHashMap<(u32, u32), (u32, u32)> = vocabulary
-        .merges
-        .iter()
-        .map(|merge| ((merge.left.get(), merge.right.get()), (merge.rank, merge.result.get())))
-        .collect();
+fn unmerged(vocabulary: &Vocabulary) -> Vec<TokenId> {
+    let table = MergeTable::new(vocabulary);
     let fails = |merger: &mut BpeMerger, (id, bytes): (TokenId, &[u8])| {
-        let symbols = bytes.iter().map(|&byte| vocabulary.byte_ids[usize::from(byte)].get());
-        merger.run(symbols, |pair, _| pairs.get(&pair).copied(), |_| {}) != [id.get()]
+        (table.merged(merger, bytes) != [id.get()]).then_some(id)
     };
     let tokens: Vec<_> = vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
-    let fails = tokens.into_par_iter().map_init(BpeMerger::default, fails);
-    fails.filter(|&fails| fails).count()
+    tokens.into_par_iter().map_init(BpeMerger::default, fails).flatten_iter().collect()
+}
+
+/// The merge of each pair of tokens of a vocabulary, to merge single sequences as the definition says.
+pub(super) struct MergeTable<'a> {
+    /// The vocabulary, for the tokens of bytes.
+    vocabulary: &'a Vocabulary,
+    /// The rank and the result of each pair's merge.
+    pairs: FxHashMap<(u32, u32), (u32, u32)>,
+}
+
+impl<'a> MergeTable<'a> {
+    /// Creates the table. O(number of merges) in time and memory.
+    pub(super) fn new(vocabulary: &'a Vocabulary) -> MergeTable<'a> {
+        let entry =
+            |merge: &RankedMerge| ((merge.left.get(), merge.right.get()), (merge.rank, merge.result.get()));
+        MergeTable { vocabulary, pairs: vocabulary.merges.iter().map(entry).collect() }
+    }
+
+    /// Returns the ids that all merges make of the tokens of these bytes. O(n log n) in the number of bytes.
+    pub(super) fn merged<'b>(&self, merger: &'b mut BpeMerger, bytes: &[u8]) -> &'b [u32] {
+        let symbols = bytes.iter().map(|&byte| self.vocabulary.byte_ids[usize::from(byte)].get());
+        merger.run(symbols, |pair, _| self.pairs.get(&pair).copied(), |_| {})
+    }
 }
 
 /// The number of merges that make one token, and the highest rank among them. Enough for [`rank_order`] to decide

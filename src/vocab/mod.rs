@@ -80,6 +80,7 @@ mod other_files;
 mod record;
 mod text_rules;
 mod token_bytes;
+mod unreachable;
 mod vocabulary;
 
 pub use derivation::{Checks, check};
@@ -104,4 +105,5 @@ pub use record::TrainingRecord;
 #[cfg(feature = "data")]
 pub(crate) use record::remove;
 pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
+pub use unreachable::{UnreachableReason, UnreachableToken, unreachable_tokens};
 pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};
