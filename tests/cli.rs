@@ -12,6 +12,8 @@ mod cluster;
 mod counts;
 #[path = "cli/foreign.rs"]
 mod foreign;
+#[path = "cli/editing.rs"]
+mod editing;
 #[path = "cli/extending.rs"]
 mod extending;
 #[path = "cli/help.rs"]

@@ -156,7 +156,7 @@ mod tests {
                 let (left, right) = (left.index(tokens.len()), right.index(tokens.len()));
                 let token = [&*tokens[left], &*tokens[right]].concat();
                 let (left, right) = (TokenId::from_index(left), TokenId::from_index(right));
-                if merges.iter().any(|merge| (merge.left, merge.right) == (left, right)) || token.len() > 6 {
+                if merges.iter().any(|merge| (merge.left, merge.right) == (left, right)) || token.len() > 4 {
                     continue;
                 }
                 let rank = u32::try_from(merges.len()).expect("few") ^ u32::try_from(seed % 8).expect("few");
@@ -200,7 +200,7 @@ mod tests {
             let encoder = encoder.prepared();
             let mut worker = encoder.worker();
             let mut used = vec![false; vocabulary.id_limit()];
-            for text in texts((longest + 2).min(7)) {
+            for text in texts(longest + 2) {
                 worker.encode(&text).expect("bytes with tokens").iter().for_each(|id| used[id.index()] = true);
             }
             let expected: Vec<TokenId> =
