@@ -545,9 +545,12 @@ pub(super) struct InspectArgs {
     /// List the tokens that stay whole in less than this share of their uses [default: 0.01]
     ///
     /// The other uses are those as parts of longer tokens. The counts are those of the training, which training.json
-    /// beside the tokenizer records.
+    /// beside the tokenizer records, unless --text gives another text.
     #[arg(long, value_name = "SHARE", value_parser = share, hide_short_help = true)]
     pub(super) residue: Option<f64>,
+    /// Count the uses of tokens in the content of this file, which is one document in memory
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(super) text: Option<String>,
 }
 
 /// Arguments of `convert`. `transformers` has an effect only if `to` is `hf`; other formats have no place for these

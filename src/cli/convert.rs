@@ -12,7 +12,7 @@ use tokenmill::base::int::{to_u64, u64_to_usize, with_unit};
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{
     AddedToken, Format, TransformersConfig, Vocabulary, WriteOptions, compatibility_notes, load,
-    note_left_out_settings, read_chat_template, read_token_list, read_transformers_settings, save,
+    note_left_out_settings, read_chat_template, read_token_list, read_transformers_settings, render, save,
 };
 use tokenmill::{Error, Observer, TokenId};
 
@@ -58,8 +58,8 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
             WriteOptions::default()
         }
     };
-    let paths = save(vocabulary, args.to, folder, &options, &progress)
-        .map_err(|error| with_dense_ids_as_remedy(error, args.ids, vocabulary))?;
+    check_holes(vocabulary, args.to, &options)?;
+    let paths = save(vocabulary, args.to, folder, &options, &progress)?;
     edited.note(&before, &all, &progress);
     let vocabularies = [&before, &all, vocabulary];
     let added = note_added_tokens(vocabularies, &asked, &args.add_special_token, &progress);
@@ -133,41 +133,24 @@ impl Edited {
         Ok(())
     }
 
-    /// Reports the tokens that were removed, and the ids that changed. `all` is the vocabulary from which they were
+    /// Reports the tokens that were removed, and the ids of the others. `all` is the vocabulary from which they were
     /// removed, and `before` the same without the special tokens that the command adds.
     fn note(&self, before: &Vocabulary, all: &Vocabulary, observer: &dyn Observer) {
         let Edited { vocabulary, listed, made_of_listed, last, old_ids } = self;
-        let left = vocabulary.tokens().count();
         if !listed.is_empty() {
-            let tokens = with_unit(to_u64(listed.len()), "listed token");
-            observer.noted(&format!("{tokens} removed"));
+            observer.noted(&format!("{} removed", with_unit(to_u64(listed.len()), "listed token")));
         }
-        if !made_of_listed.is_empty() {
-            let tokens = with_unit(to_u64(made_of_listed.len()), "token");
-            observer.noted(&format!("{tokens} made of these removed: {}", shown_tokens(all, made_of_listed)));
+        let others = [(made_of_listed, "were made of listed ones"), (last, "merges make last")];
+        for (removed, why) in others.into_iter().filter(|(removed, _)| !removed.is_empty()) {
+            let tokens = with_unit(to_u64(removed.len()), "token");
+            let shown = |id: &TokenId| format!("{id} '{}'", shortened(all.bytes(*id).unwrap_or_default()));
+            observer
+                .noted(&format!("{tokens} removed that {why}: {}", first_ones(removed.iter().map(shown))));
         }
-        if !last.is_empty() {
-            let tokens = with_unit(to_u64(last.len()), "token");
-            observer.noted(&format!("{tokens} removed that merges make last: {}", shown_tokens(all, last)));
-        }
-        if let Some(old_ids) = old_ids {
-            let is_new = |(new, old): &(usize, &TokenId)| *new != old.index();
-            let renumbered = old_ids.iter().enumerate().filter(is_new).count();
-            for (new, old) in old_ids.iter().enumerate().filter(is_new) {
-                if let Some(special) = before.special(*old) {
-                    observer
-                        .noted(&format!("special token {:?} has id {new} now, before {old}", special.text));
-                }
-            }
-            observer.noted(&format!("{left} tokens are left, {renumbered} of them with new ids"));
-        } else if vocabulary.tokens().count() < all.tokens().count() {
-            let (limit, holes) = (vocabulary.id_limit(), vocabulary.id_limit() - left);
-            let holes = match holes {
-                0 => format!("no id below {limit} is unused"),
-                1 => format!("1 id below {limit} is unused (--ids dense closes this hole)"),
-                _ => format!("{holes} ids below {limit} are unused (--ids dense closes these holes)"),
-            };
-            observer.noted(&format!("{left} tokens are left with their ids, and {holes}"));
+        match old_ids {
+            Some(old_ids) => note_new_ids(before, old_ids, observer),
+            None if vocabulary.tokens().count() < all.tokens().count() => note_holes(vocabulary, observer),
+            None => {}
         }
     }
 
@@ -191,18 +174,43 @@ fn difference(larger: &Vocabulary, smaller: &Vocabulary) -> Vec<TokenId> {
     larger.tokens().map(|(id, _)| id).filter(|id| smaller.bytes(*id).is_none()).collect()
 }
 
+/// Reports the ids that dense ids changed, and the special tokens among them. `old_ids` has the id before of each new
+/// id.
+fn note_new_ids(before: &Vocabulary, old_ids: &[TokenId], observer: &dyn Observer) {
+    let renumbered = || old_ids.iter().enumerate().filter(|(new, old)| *new != old.index());
+    let special = |(new, old): (usize, &TokenId)| {
+        let text = &before.special(*old)?.text;
+        Some(format!("{text:?} {new} (before {old})"))
+    };
+    let specials: Vec<String> = renumbered().filter_map(special).collect();
+    if !specials.is_empty() {
+        observer.noted(&format!("special tokens with new ids: {}", first_ones(specials.into_iter())));
+    }
+    let (left, changed) = (old_ids.len(), renumbered().count());
+    observer.noted(&format!("{left} tokens are left, {changed} of them with new ids"));
+}
+
+/// Reports how many tokens are left, and the holes among their ids.
+fn note_holes(vocabulary: &Vocabulary, observer: &dyn Observer) {
+    let (left, limit) = (vocabulary.tokens().count(), vocabulary.id_limit());
+    let holes = match limit - left {
+        0 => format!("no id below {limit} is unused"),
+        1 => format!("1 id below {limit} is unused (--ids dense closes this hole)"),
+        holes => format!("{holes} ids below {limit} are unused (--ids dense closes these holes)"),
+    };
+    observer.noted(&format!("{left} tokens are left with their ids, and {holes}"));
+}
+
 /// Most tokens that a message lists (10).
 const LISTED: usize = 10;
 
-/// Returns the first tokens of a list for a message, with their ids, and says how many there are beyond [`LISTED`].
-fn shown_tokens(vocabulary: &Vocabulary, ids: &[TokenId]) -> String {
-    let shown = |id: &TokenId| format!("{id} '{}'", shortened(vocabulary.bytes(*id).unwrap_or_default()));
-    let tokens: Vec<String> = ids.iter().take(LISTED).map(shown).collect();
-    let more = match ids.len().saturating_sub(LISTED) {
-        0 => String::new(),
-        more => format!(", and {more} more (--json has all)"),
-    };
-    format!("{}{more}", tokens.join(", "))
+/// Joins the first items for a message, and says how many there are beyond [`LISTED`].
+fn first_ones(mut items: impl ExactSizeIterator<Item = String>) -> String {
+    let first: Vec<String> = items.by_ref().take(LISTED).collect();
+    match items.len() {
+        0 => first.join(", "),
+        more => format!("{}, and {more} more (--json has all)", first.join(", ")),
+    }
 }
 
 /// Returns whether a setting is the name of a token, or a list or an object with it.
@@ -215,13 +223,18 @@ fn names_token(setting: Option<Value>, text: &str) -> bool {
     }
 }
 
-/// Adds a remedy to the error of a format that cannot hold a vocabulary with holes among its ids.
-fn with_dense_ids_as_remedy(error: Error, ids: RemainingIds, vocabulary: &Vocabulary) -> Error {
+/// Checks that a format can hold a vocabulary with holes among its ids, if it can hold the same without holes.
+///
+/// # Errors
+/// It cannot. The remedy is `--ids dense`.
+fn check_holes(vocabulary: &Vocabulary, format: Format, options: &WriteOptions) -> Result<(), Error> {
     let has_holes = vocabulary.tokens().count() < vocabulary.id_limit();
-    match ids {
-        RemainingIds::Keep if has_holes && error.to_string().contains("cannot hold") => error
-            .with_help("the ids have holes: close them by --ids dense, or write another format, such as hf"),
-        _ => error,
+    match render(vocabulary, format, options) {
+        Err(error) if has_holes && render(&vocabulary.with_dense_ids(), format, options).is_ok() => {
+            Err(error.with_help("close the holes among the ids by --ids dense, or write the format hf"))
+        }
+        // Any other problem is found when the files are written.
+        _ => Ok(()),
     }
 }
 

@@ -20,7 +20,8 @@ use tokenmill::sink::{
 use tokenmill::source::RowRange;
 use tokenmill::vocab::{
     BosEosTemplate, Checks, LoadOptions, Residue, TextRules, TokenUse, TrainingRecord, UnreachableReason,
-    UnreachableToken, Vocabulary, byte_ranges, check, formats_in, load, residue_tokens, unreachable_tokens,
+    UnreachableToken, Vocabulary, byte_ranges, check, formats_in, load, token_uses, token_uses_in,
+    unreachable_tokens,
 };
 use tokenmill::{Error, Result, TokenId};
 
@@ -109,12 +110,16 @@ fn inspect_tokenizer(
     let vocabulary = Arc::new(load(path, &args.split.options(), progress)?);
     let (checks, record) = (check(&vocabulary), record(path, &vocabulary)?);
     let unreachable = unreachable_tokens(&vocabulary)?;
-    let floor = args.residue.unwrap_or(Residue::DEFAULT_FLOOR);
-    let replaced = record.as_ref().map(|record| &record.replaced).filter(|replaced| !replaced.is_empty());
-    let residue = replaced.map(|replaced| residue_tokens(&vocabulary, replaced, floor));
-    let counts = record.map(|record| record.counts);
     // A vocabulary that no encoder accepts can still be inspected.
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
+    let replaced = record.as_ref().map(|record| &record.replaced).filter(|replaced| !replaced.is_empty());
+    let uses = match &args.text {
+        Some(path) => Some(uses_in_file(Path::new(path), &vocabulary)?),
+        None => replaced.map(|replaced| token_uses(&vocabulary, replaced)),
+    };
+    let floor = args.residue.unwrap_or(Residue::DEFAULT_FLOOR);
+    let residue = uses.map(|uses| Residue::new(uses, floor));
+    let counts = record.map(|record| record.counts);
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts, unreachable, residue };
     session.print_result(
@@ -122,6 +127,20 @@ fn inspect_tokenizer(
         |out| facts.write(out, args.merges.map_or(SHOWN, u64_to_usize)),
     )?;
     Ok(Done::Whole)
+}
+
+/// Returns how a tokenizer uses its tokens in the content of a file.
+///
+/// # Errors
+/// The file cannot be read or encoded.
+fn uses_in_file(path: &Path, vocabulary: &Arc<Vocabulary>) -> Result<Vec<TokenUse>> {
+    let text = std::fs::read(path).map_err(|cause| Error::io("read", path, cause))?;
+    let encoder = Encoder::new(Arc::clone(vocabulary), EncodeConfig::default())?.prepared();
+    let mut worker = encoder.worker();
+    let mut counts = vec![0; vocabulary.id_limit()];
+    let ids = worker.encode(&text).map_err(|error| error.at(path.display()))?;
+    ids.iter().for_each(|id| counts[id.index()] += 1);
+    Ok(token_uses_in(vocabulary, &counts))
 }
 
 /// Returns a pattern in a form to copy: unchanged except for characters that a terminal would act on, and in quotes
@@ -161,7 +180,7 @@ struct Facts {
     counts: Option<Vec<u64>>,
     /// The tokens that no text is encoded to.
     unreachable: Vec<UnreachableToken>,
-    /// The tokens that the training text hardly uses as they are; `None` without a record.
+    /// The tokens that the training text, or a given one, hardly uses as they are; `None` without a record and a text.
     residue: Option<Residue>,
 }
 
@@ -345,7 +364,10 @@ impl Facts {
         listed(out, self.unreachable.iter().map(|token| self.shown_unreachable(token)))?;
         let title = "  tokens hardly used but as parts         ";
         let Some(residue) = &self.residue else {
-            return writeln!(out, "{title}unknown, no record of the training");
+            return writeln!(
+                out,
+                "{title}unknown without a record of the training (--text FILE counts in a file)"
+            );
         };
         let (tokens, percent) = (residue.tokens.len(), 100.0 * residue.floor);
         writeln!(out, "{title}{tokens} of {}, whole in less than {percent} % of their uses", residue.of)?;

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use super::format::unknown_id;
 use super::io::read_text;
 use super::vocabulary::{RankedMerge, Vocabulary};
 use crate::base::hash::Map;
-use crate::base::int::to_u64;
-use crate::base::int::{TokenId, with_unit};
+use crate::base::int::{TokenId, to_u64, with_unit};
 use crate::error::{Error, Result, excerpt};
 use crate::split::byte_alphabet;
 
@@ -120,7 +120,7 @@ impl Vocabulary {
     /// The id is not in use; or the token is a single byte, stands for bytes without a token, or is one that the
     /// tokenizer puts around a text. The message says which.
     pub fn check_removable(&self, id: TokenId) -> Result<()> {
-        let Some(bytes) = self.bytes(id) else { return Err(super::format::unknown_id(id, self.id_limit())) };
+        let Some(bytes) = self.bytes(id) else { return Err(unknown_id(id, self.id_limit())) };
         let template = &self.bos_eos_template;
         let reason = match bytes {
             &[byte] if !self.is_added_only(id) => {
@@ -203,7 +203,7 @@ const MAX_REPORTED: usize = 5;
 /// - a JSON string, in quotation marks, is the text of a token;
 /// - any other line is itself the text of a token, with all white space.
 ///
-/// Empty lines are skipped, and a line break may be `\\r\\n`. A token may be listed twice. Tokens that are not UTF-8
+/// Empty lines are skipped, and a line break may be `\r\n`. A token may be listed twice. Tokens that are not UTF-8
 /// can be named by their ids only. Returns the ids in ascending order.
 ///
 /// # Errors

@@ -108,6 +108,6 @@ pub use record::TrainingRecord;
 #[cfg(feature = "data")]
 pub(crate) use record::remove;
 pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
-pub use token_use::{Residue, TokenUse, residue_tokens, token_uses};
+pub use token_use::{Residue, TokenUse, token_uses, token_uses_in};
 pub use unreachable::{UnreachableReason, UnreachableToken, unreachable_tokens};
 pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};

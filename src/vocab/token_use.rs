@@ -1,8 +1,11 @@
 //! How often tokens are used: as they are, or only as parts of others. Tokens that are hardly ever used as they are
 //! (residue) were needed on the way to longer tokens, and take up rows of a model's embedding that are hardly trained.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
+use super::derivation::parts_of_tokens;
 use super::vocabulary::Vocabulary;
 use crate::base::int::{TokenId, ratio};
 
@@ -49,20 +52,57 @@ impl TokenUse {
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn token_uses(vocabulary: &Vocabulary, replaced: &[u64]) -> Vec<TokenUse> {
+    let merges = vocabulary.merges().iter().zip(replaced);
+    let steps = merges.map(|(merge, &count)| (merge.result, [merge.left, merge.right], count));
+    uses_in_steps(vocabulary, steps)
+}
+
+/// Returns the use of every token that merges make in a text, in ascending order of ids. `counts` says for each id how
+/// often it is in the encoded text.
+///
+/// A token is always made of the same two tokens, so the counts determine how often each token was made. Tokens that are
+/// looked up without merging have no parts. O(n log n) in the length of each token.
+pub fn token_uses_in(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<TokenUse> {
+    let parts = parts_of_tokens(vocabulary);
+    let mut made = counts.to_vec();
+    made.resize(vocabulary.id_limit(), 0);
+    let length = |id: &TokenId| vocabulary.bytes(*id).map_or(0, <[u8]>::len);
+    let mut steps: Vec<(TokenId, [TokenId; 2], u64)> = Vec::new();
+    let tokens = parts.iter().enumerate().map(|(id, parts)| (TokenId::from_index(id), parts));
+    steps.extend(tokens.filter_map(|(id, parts)| Some((id, (*parts)?, 0))));
+    // The tokens of which a token can be a part are longer, so they come first.
+    steps.sort_by_key(|(id, ..)| Reverse(length(id)));
+    for (id, parts, count) in &mut steps {
+        *count = made[id.index()];
+        for part in parts {
+            let made = &mut made[part.index()];
+            *made = made.saturating_add(*count);
+        }
+    }
+    steps.sort_by_key(|(id, ..)| *id);
+    uses_in_steps(vocabulary, steps.into_iter())
+}
+
+/// Returns the uses of the tokens that these steps make. A step has a token, the parts of which it is made, and how often
+/// that happens.
+fn uses_in_steps(
+    vocabulary: &Vocabulary,
+    steps: impl Iterator<Item = (TokenId, [TokenId; 2], u64)>,
+) -> Vec<TokenUse> {
     let unused = |id| TokenUse { id: TokenId::from_index(id), whole: 0, part: 0, made_for: None };
     let mut uses: Vec<TokenUse> = (0..vocabulary.id_limit()).map(unused).collect();
     let mut is_made = vec![false; uses.len()];
     let mut most = vec![0; uses.len()];
-    for (merge, &count) in vocabulary.merges().iter().zip(replaced) {
+    for (result, parts, count) in steps {
+        is_made[result.index()] = true;
         // All times that the token is made, until its use as a part is known.
-        let result = merge.result.index();
-        is_made[result] = true;
-        uses[result].whole = uses[result].whole.saturating_add(count);
-        for part in [merge.left.index(), merge.right.index()] {
+        let made = &mut uses[result.index()].whole;
+        *made = made.saturating_add(count);
+        for part in parts.map(TokenId::index) {
             uses[part].part = uses[part].part.saturating_add(count);
             if count > most[part] {
                 most[part] = count;
-                uses[part].made_for = Some(merge.result);
+                uses[part].made_for = Some(result);
             }
         }
     }
@@ -88,16 +128,17 @@ impl Residue {
     pub const DEFAULT_FLOOR: f64 = 0.01;
 }
 
-/// Returns the tokens whose [share](TokenUse::share) is below `floor`. The arguments are those of [`token_uses`].
-///
-/// The measure is R = F1 / (F1 + F2) of arXiv 2602.04706: F1 is the number of uses in the encoded text, and F2 that as
-/// a part of other tokens.
-pub fn residue_tokens(vocabulary: &Vocabulary, replaced: &[u64], floor: f64) -> Residue {
-    let uses = token_uses(vocabulary, replaced);
-    let of = uses.len();
-    let mut tokens: Vec<TokenUse> = uses.into_iter().filter(|one| one.share() < floor).collect();
-    tokens.sort_by(|one, other| one.share().total_cmp(&other.share()).then(one.id.cmp(&other.id)));
-    Residue { floor, of, tokens }
+impl Residue {
+    /// Returns the tokens whose [share](TokenUse::share) is below `floor`.
+    ///
+    /// The measure is R = F1 / (F1 + F2) of arXiv 2602.04706: F1 is the number of uses in the encoded text, and F2 that
+    /// as a part of other tokens.
+    pub fn new(uses: Vec<TokenUse>, floor: f64) -> Residue {
+        let of = uses.len();
+        let mut tokens: Vec<TokenUse> = uses.into_iter().filter(|one| one.share() < floor).collect();
+        tokens.sort_by(|one, other| one.share().total_cmp(&other.share()).then(one.id.cmp(&other.id)));
+        Residue { floor, of, tokens }
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +182,10 @@ mod tests {
             for one in &uses {
                 prop_assert_eq!(one.whole, counts[one.id.index()], "token {}", one.id);
             }
-            let residue = residue_tokens(&vocabulary, &learned.replaced, 0.5);
+            let again = token_uses_in(&vocabulary, &counts);
+            let figures = |one: &TokenUse| (one.id, one.whole, one.part);
+            prop_assert_eq!(again.iter().map(figures).collect::<Vec<_>>(), uses.iter().map(figures).collect::<Vec<_>>());
+            let residue = Residue::new(uses.clone(), 0.5);
             let below = uses.iter().filter(|one| one.whole < one.part).count();
             prop_assert_eq!(to_u64(residue.tokens.len()), to_u64(below));
         }

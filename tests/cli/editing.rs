@@ -66,7 +66,7 @@ fn ids_are_kept_or_dense() {
     assert_eq!((&vocab["<|end|>"], &vocab["<|pad|>"]), (&json!(263), &json!(264)));
     let said = does(&folder, &[&shorter[..], &["-o", "dense", "--ids", "dense"]].concat());
     for line in [
-        r#"special token "<|end|>" has id 258 now, before 263"#,
+        r#"special tokens with new ids: "<|end|>" 258 (before 263)"#,
         r#"special token "<|pad|>" is added with id 259"#,
         "260 tokens are left, 2 of them with new ids",
     ] {
@@ -99,7 +99,7 @@ fn listed_tokens_go_with_all_that_is_made_of_them() {
     let merges = less["merges"].as_array().expect("a list");
     assert!(merges.iter().all(|merge| !merge.as_str().expect("a merge").contains("at")), "{less}");
     assert!(said.contains("1 listed token removed"), "{said}");
-    assert!(said.contains("made of these removed: "), "{said}");
+    assert!(said.contains("removed that were made of listed ones: "), "{said}");
     let arguments = ["convert", "made", "--to", "minbpe", "-o", "out", "--drop-tokens", "drop.txt"];
     refuses(&folder, &arguments, 2, &["minbpe cannot hold this vocabulary"]);
 }
@@ -148,9 +148,15 @@ fn inspect_lists_wasted_tokens() {
     let waste = inspected(&folder, &["ranks.tiktoken", "--split", "gpt2"]);
     assert_eq!(waste["unreachable"], json!([{ "id": 3, "reason": "split" }]));
     assert_eq!(waste["residue"], Value::Null);
+    write(&folder, "aab.txt", "aab aab");
+    let waste = inspected(&folder, &["ranks.tiktoken", "--split", "gpt2", "--text", "aab.txt"]);
+    assert_eq!(waste["residue"]["tokens"], json!([{ "id": 4, "whole": 0, "part": 2, "made_for": 5 }]));
     let output = tokenmill(&folder).args(["inspect", "ranks.tiktoken", "--split", "gpt2"]).output();
     let output = output.expect("a run");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("'a b' is cut by the split"), "{shown}");
-    assert!(shown.contains("unknown, no record of the training"), "{shown}");
+    assert!(
+        shown.contains("unknown without a record of the training (--text FILE counts in a file)"),
+        "{shown}"
+    );
 }
