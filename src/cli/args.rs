@@ -560,7 +560,7 @@ pub(super) struct InspectArgs {
 Examples:
   tokenmill convert my-tokenizer --to tiktoken -o new
   tokenmill convert my-tokenizer --to hf -o new --add-special-token \"<user>\"
-  tokenmill convert my-tokenizer --to hf -o new --vocab-size 32k --ids dense")]
+  tokenmill convert my-tokenizer --to hf -o new --vocab-size 300 --ids dense")]
 pub(super) struct ConvertArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgument,

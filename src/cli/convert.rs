@@ -30,8 +30,8 @@ use super::terminal::shortened;
 /// programs of that format do differently.
 ///
 /// # Errors
-/// The tokenizer cannot be read, a token is wrong or cannot be removed, the format cannot express the vocabulary, or the
-/// folder holds another tokenizer or another chat template.
+/// The tokenizer cannot be read, a token is wrong or cannot be removed, the format cannot express the vocabulary, or
+/// the folder holds another tokenizer or another chat template.
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;

@@ -60,8 +60,8 @@ pub fn token_uses(vocabulary: &Vocabulary, replaced: &[u64]) -> Vec<TokenUse> {
 /// Returns the use of every token that merges make in a text, in ascending order of ids. `counts` says for each id how
 /// often it is in the encoded text.
 ///
-/// A token is always made of the same two tokens, so the counts determine how often each token was made. Tokens that are
-/// looked up without merging have no parts. O(n log n) in the length of each token.
+/// A token is always made of the same two tokens, so the counts determine how often each token was made. Tokens that
+/// are looked up without merging have no parts. O(n log n) in the length of each token.
 pub fn token_uses_in(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<TokenUse> {
     let parts = parts_of_tokens(vocabulary);
     let mut made = counts.to_vec();
@@ -83,8 +83,8 @@ pub fn token_uses_in(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<TokenUse> {
     uses_in_steps(vocabulary, steps.into_iter())
 }
 
-/// Returns the uses of the tokens that these steps make. A step has a token, the parts of which it is made, and how often
-/// that happens.
+/// Returns the uses of the tokens that these steps make. A step has a token, the parts of which it is made, and how
+/// often that happens.
 fn uses_in_steps(
     vocabulary: &Vocabulary,
     steps: impl Iterator<Item = (TokenId, [TokenId; 2], u64)>,

@@ -1,5 +1,5 @@
-"""Checks tokenizers that `convert` made smaller: they have the tokens and merges that the obvious way leaves, and give the
-same ids in tokenizers."""
+"""Checks tokenizers that `convert` made smaller: they have the tokens and merges that the obvious way leaves, and give
+the same ids in tokenizers."""
 
 import json
 import random
