@@ -14,6 +14,8 @@ mod counts;
 mod explore;
 #[path = "cli/foreign.rs"]
 mod foreign;
+#[path = "cli/editing.rs"]
+mod editing;
 #[path = "cli/extending.rs"]
 mod extending;
 #[path = "cli/help.rs"]

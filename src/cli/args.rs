@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Args, ColorChoice, CommandFactory, Parser, Subcommand};
+use clap::{Arg, Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tokenmill::base::int::{ByteCount, parse_count};
 use tokenmill::count::Boundary;
@@ -544,6 +544,15 @@ pub(super) struct InspectArgs {
     /// Number of merges to show [default: 20, or all with --json]
     #[arg(long, value_name = "N", value_parser = number)]
     pub(super) merges: Option<u64>,
+    /// List the tokens that stay whole in less than this share of their uses [default: 0.01]
+    ///
+    /// The other uses are those as parts of longer tokens. The counts are those of the training, which training.json
+    /// beside the tokenizer records, unless --text gives another text.
+    #[arg(long, value_name = "SHARE", value_parser = share, hide_short_help = true)]
+    pub(super) residue: Option<f64>,
+    /// Count the uses of tokens in the content of this file, which is one document in memory
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(super) text: Option<String>,
 }
 
 /// Arguments of `convert`. `transformers` has an effect only if `to` is `hf`; other formats have no place for these
@@ -552,7 +561,8 @@ pub(super) struct InspectArgs {
 #[command(after_help = "\
 Examples:
   tokenmill convert my-tokenizer --to tiktoken -o new
-  tokenmill convert my-tokenizer --to hf -o new --add-special-token \"<user>\"")]
+  tokenmill convert my-tokenizer --to hf -o new --add-special-token \"<user>\"
+  tokenmill convert my-tokenizer --to hf -o new --vocab-size 300 --ids dense")]
 pub(super) struct ConvertArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgument,
@@ -565,8 +575,31 @@ pub(super) struct ConvertArgs {
     /// A special token to add, with the next id after the highest; may be given several times
     #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) add_special_token: Vec<String>,
+    /// Shorten the vocabulary to this number of tokens, with special ones; those that merges make last go
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
+    pub(super) vocab_size: Option<u64>,
+    /// Remove the tokens that a file lists, and all that are made of them
+    ///
+    /// Each line has one token: its id, its text, or its text as a JSON string in quotation marks. A text of digits,
+    /// or one that begins with a quotation mark, must be a JSON string. Every merge that makes or uses one of the
+    /// tokens is removed, and so is every token that no merge makes then.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(super) drop_tokens: Option<String>,
+    /// Whether the remaining tokens keep their ids, or get dense ids from 0 on, without holes
+    #[arg(long, value_name = "IDS", default_value_t, value_enum, hide_short_help = true)]
+    pub(super) ids: RemainingIds,
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,
+}
+
+/// The ids of the tokens that remain when `convert` removes others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum RemainingIds {
+    /// As they were. The ids of removed tokens are holes.
+    #[default]
+    Keep,
+    /// From 0 on without holes, in the same order.
+    Dense,
 }
 
 /// Arguments of `verify`. Only complete outputs, which have a manifest, can be checked.
@@ -1116,6 +1149,15 @@ fn writable(path: &str) -> Result<String, &'static str> {
 /// [`parse_count`] does not read the text.
 fn number(text: &str) -> Result<u64, &'static str> {
     parse_count(text).ok_or("write a whole number like 32000, 32_000, 32k (k = 1000) or 2M (M = 1000000)")
+}
+
+/// Reads a share from 0 to 1.
+///
+/// # Errors
+/// The text is not a number in this range.
+fn share(text: &str) -> Result<f64, &'static str> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or("write a number from 0 to 1, such as 0.05")
 }
 
 /// Reads a count from 1 to `most`.

@@ -19,8 +19,9 @@ use tokenmill::sink::{
 };
 use tokenmill::source::RowRange;
 use tokenmill::vocab::{
-    BosEosTemplate, Checks, LoadOptions, TextRules, TrainingRecord, Vocabulary, byte_ranges, check,
-    formats_in, load,
+    BosEosTemplate, Checks, LoadOptions, Residue, TextRules, TokenUse, TrainingRecord, UnreachableReason,
+    UnreachableToken, Vocabulary, byte_ranges, check, formats_in, load, token_uses, token_uses_in,
+    unreachable_tokens,
 };
 use tokenmill::{Error, Result, TokenId};
 
@@ -107,16 +108,39 @@ fn inspect_tokenizer(
     progress: &Progress,
 ) -> Result<Done, Failure> {
     let vocabulary = Arc::new(load(path, &args.split.options(), progress)?);
-    let (checks, counts) = (check(&vocabulary), counts(path, &vocabulary)?);
+    let (checks, record) = (check(&vocabulary), record(path, &vocabulary)?);
+    let unreachable = unreachable_tokens(&vocabulary)?;
     // A vocabulary that no encoder accepts can still be inspected.
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
+    let replaced = record.as_ref().map(|record| &record.replaced).filter(|replaced| !replaced.is_empty());
+    let uses = match &args.text {
+        Some(path) => Some(uses_in_file(Path::new(path), &vocabulary)?),
+        None => replaced.map(|replaced| token_uses(&vocabulary, replaced)),
+    };
+    let floor = args.residue.unwrap_or(Residue::DEFAULT_FLOOR);
+    let residue = uses.map(|uses| Residue::new(uses, floor));
+    let counts = record.map(|record| record.counts);
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
-    let facts = Facts { vocabulary, checks, method, counts };
+    let facts = Facts { vocabulary, checks, method, counts, unreachable, residue };
     session.print_result(
         || facts.as_json(args.merges.map_or(usize::MAX, u64_to_usize)),
         |out| facts.write(out, args.merges.map_or(SHOWN, u64_to_usize)),
     )?;
     Ok(Done::Whole)
+}
+
+/// Returns how a tokenizer uses its tokens in the content of a file.
+///
+/// # Errors
+/// The file cannot be read or encoded.
+fn uses_in_file(path: &Path, vocabulary: &Arc<Vocabulary>) -> Result<Vec<TokenUse>> {
+    let text = std::fs::read(path).map_err(|cause| Error::io("read", path, cause))?;
+    let encoder = Encoder::new(Arc::clone(vocabulary), EncodeConfig::default())?.prepared();
+    let mut worker = encoder.worker();
+    let mut counts = vec![0; vocabulary.id_limit()];
+    let ids = worker.encode(&text).map_err(|error| error.at(path.display()))?;
+    ids.iter().for_each(|id| counts[id.index()] += 1);
+    Ok(token_uses_in(vocabulary, &counts))
 }
 
 /// Returns a pattern in a form to copy: unchanged except for characters that a terminal would act on, and in quotes
@@ -127,21 +151,21 @@ fn copied(pattern: &str) -> String {
     if ends.into_iter().flatten().any(char::is_whitespace) { format!("'{shown}'") } else { shown }
 }
 
-/// Returns how often the pair of each merge occurred in training, if a record beside the tokenizer says so.
+/// Returns the record of the training beside the tokenizer, if there is one.
 ///
 /// The record must name the same fingerprint: a record that was left by another tokenizer says nothing about this
-/// one. The list has the order of the merges.
+/// one.
 ///
 /// # Errors
 /// The record exists but cannot be read.
-fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
+fn record(path: &Path, vocabulary: &Vocabulary) -> Result<Option<TrainingRecord>> {
     let folder = if path.is_dir() {
         path.to_path_buf()
     } else {
         path.parent().map_or_else(PathBuf::new, Path::to_path_buf)
     };
     let record = TrainingRecord::read(&folder)?;
-    Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()).map(|record| record.counts))
+    Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()))
 }
 
 /// Facts about a tokenizer. `as_json` and `write` show the same facts in two forms.
@@ -154,6 +178,10 @@ struct Facts {
     method: Method,
     /// The count of each merge in training, by the index of the merge; `None` without a record.
     counts: Option<Vec<u64>>,
+    /// The tokens that no text is encoded to.
+    unreachable: Vec<UnreachableToken>,
+    /// The tokens that the training text, or a given one, hardly uses as they are; `None` without a record and a text.
+    residue: Option<Residue>,
 }
 
 impl Facts {
@@ -196,6 +224,8 @@ impl Facts {
             "checks": self.checks,
             "shortcuts_hold": self.checks.shortcuts_hold(),
             "encoding": self.method,
+            "unreachable": self.unreachable,
+            "residue": self.residue,
             "merges": merges,
         })
     }
@@ -240,6 +270,7 @@ impl Facts {
         self.write_rules(out)?;
         self.write_added(out)?;
         self.write_checks(out)?;
+        self.write_waste(out)?;
         self.write_merges(out, merges)
     }
 
@@ -323,6 +354,45 @@ impl Facts {
         writeln!(out, "  ids follow the order of the merges      {}", yes_or_no(checks.ids_in_rank_order))?;
         writeln!(out, "  exact shortcuts for encoding hold       {}", yes_or_no(checks.shortcuts_hold()))?;
         writeln!(out, "  pre-tokens are encoded by               {}", self.method)
+    }
+
+    /// Writes the tokens that waste rows of an embedding: those that no text is encoded to, and those that the training
+    /// text hardly uses as they are. Of each kind, the number and the first [`LISTED`].
+    fn write_waste(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "waste")?;
+        writeln!(out, "  tokens that no text is encoded to       {}", self.unreachable.len())?;
+        listed(out, self.unreachable.iter().map(|token| self.shown_unreachable(token)))?;
+        let title = "  tokens hardly used but as parts         ";
+        let Some(residue) = &self.residue else {
+            return writeln!(
+                out,
+                "{title}unknown without a record of the training (--text FILE counts in a file)"
+            );
+        };
+        let (tokens, percent) = (residue.tokens.len(), 100.0 * residue.floor);
+        writeln!(out, "{title}{tokens} of {}, whole in less than {percent} % of their uses", residue.of)?;
+        listed(out, residue.tokens.iter().map(|one| self.shown_use(one)))
+    }
+
+    /// Formats a token that no text is encoded to, with the reason.
+    fn shown_unreachable(&self, UnreachableToken { id, reason }: &UnreachableToken) -> String {
+        let token = self.shown(*id);
+        match reason {
+            UnreachableReason::Empty => format!("{id:>8}  has no bytes"),
+            UnreachableReason::Merges(becomes) => {
+                let becomes: Vec<String> =
+                    becomes.iter().map(|&id| format!("'{}'", self.shown(id))).collect();
+                format!("{id:>8}  '{token}' becomes {}", becomes.join(" + "))
+            }
+            UnreachableReason::Split => format!("{id:>8}  '{token}' is cut by the split"),
+        }
+    }
+
+    /// Formats the use of a token.
+    fn shown_use(&self, TokenUse { id, whole, part, made_for }: &TokenUse) -> String {
+        let made_for =
+            made_for.map_or_else(String::new, |id| format!(", most often of '{}'", self.shown(id)));
+        format!("{id:>8}  '{}'  whole {whole}, part {part}{made_for}", self.shown(*id))
     }
 
     /// Writes the first `max_merges` merges and the number of the others.

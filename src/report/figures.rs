@@ -162,7 +162,7 @@ pub struct LearnedMerge {
 }
 
 /// The tokens of a tokenizer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VocabularyFacts {
     /// Number of tokens, with special tokens.
     pub tokens: u64,
@@ -174,6 +174,38 @@ pub struct VocabularyFacts {
     pub first_tokens: Vec<ShownToken>,
     /// The longest tokens, longest first.
     pub longest_tokens: Vec<ShownToken>,
+    /// Number of tokens that no text is encoded to. `None` in reports of earlier versions.
+    #[serde(default)]
+    pub unreachable: Option<u64>,
+    /// The tokens that the training text hardly uses as they are. `None` if the run trained no tokenizer.
+    #[serde(default)]
+    pub residue: Option<ResidueFacts>,
+}
+
+/// The tokens that the training text hardly uses but as parts of others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResidueFacts {
+    /// The share of its uses, from 0 to 1, in less than which such a token stays whole.
+    pub floor: f64,
+    /// Number of such tokens.
+    pub tokens: u64,
+    /// Number of tokens that merges make.
+    pub of: u64,
+    /// The first of these tokens: those that stay whole least.
+    pub first: Vec<ResidueToken>,
+}
+
+/// A token that the training text hardly uses but as a part of others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResidueToken {
+    /// The token.
+    pub token: ShownToken,
+    /// How often it is in the training text.
+    pub whole: u64,
+    /// How often it became part of another token.
+    pub part: u64,
+    /// The token of which it became part most often.
+    pub made_for: Option<ShownToken>,
 }
 
 /// The result of encoding.

@@ -7,8 +7,8 @@ use askama::Template;
 
 use super::figures::grouped;
 use super::{
-    EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
-    ShownToken, StageCost, charts,
+    EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, ResidueToken, RunReport,
+    SampleDocument, ShownToken, StageCost, VocabularyFacts, charts,
 };
 use crate::base::int::with_unit;
 use crate::base::integrity::HTML_CHECKSUM;
@@ -44,6 +44,8 @@ struct Page<'a> {
     first_tokens: Vec<Token>,
     longest_tokens: Vec<Token>,
     special_tokens: Vec<Token>,
+    /// The first tokens that the training text hardly uses but as parts of others.
+    residue: Vec<Residue>,
     /// Tables of several sources; with one source, they would repeat the figures of the sections.
     by_source: Vec<BySource<'a>>,
     samples: Vec<Sample>,
@@ -59,6 +61,15 @@ struct Fact {
     key: String,
     /// The formatted figure. It equals the value at `key`, rounded.
     value: String,
+}
+
+/// A token that the training text hardly uses but as a part of others.
+struct Residue {
+    token: Token,
+    /// The token of which it became part most often.
+    made_for: Option<Token>,
+    /// How often it stayed whole, and how often it became part of another.
+    uses: [Fact; 2],
 }
 
 /// A table of figures by source.
@@ -136,6 +147,8 @@ impl<'a> Page<'a> {
         let tokens = |list: Option<&Vec<ShownToken>>| list.into_iter().flatten().map(Token::of).collect();
         let merges = report.training.iter().flat_map(|training| &training.first_merges);
         let samples = report.encoding.iter().flat_map(|encoding| &encoding.samples);
+        let residue =
+            vocabulary.and_then(|v| v.residue.as_ref()).into_iter().flat_map(|residue| &residue.first);
         Page {
             title: if report.recipe.name.is_empty() { "tokenmill" } else { &report.recipe.name },
             report,
@@ -146,6 +159,7 @@ impl<'a> Page<'a> {
             first_tokens: tokens(vocabulary.map(|v| &v.first_tokens)),
             longest_tokens: tokens(vocabulary.map(|v| &v.longest_tokens)),
             special_tokens: tokens(vocabulary.map(|v| &v.special_tokens)),
+            residue: residue.enumerate().map(|(at, token)| Residue::of(at, token)).collect(),
             samples: samples.enumerate().map(|(at, sample)| Sample::of(at, sample)).collect(),
             by_source: by_source(report),
             stages: stages(report),
@@ -200,6 +214,19 @@ impl Merge {
             right: Token::of(&merge.right),
             result: Token::of(&merge.result),
             count: Fact::count("", format!("training.first_merges.{at}.count"), merge.count),
+        }
+    }
+}
+
+impl Residue {
+    /// Formats the token with this index in `vocabulary.residue.first`.
+    fn of(at: usize, residue: &ResidueToken) -> Residue {
+        let key = |name| format!("vocabulary.residue.first.{at}.{name}");
+        Residue {
+            token: Token::of(&residue.token),
+            made_for: residue.made_for.as_ref().map(Token::of),
+            uses: [("whole", residue.whole), ("part", residue.part)]
+                .map(|(name, uses)| Fact::count("", key(name), uses)),
         }
     }
 }
@@ -273,6 +300,9 @@ fn sections(report: &RunReport) -> Vec<Section> {
             sections.push(Section { title: "Packing", facts: packing_facts(packing, utilisation) });
         }
     }
+    if let Some(facts) = report.vocabulary.as_ref().map(vocabulary_facts).filter(|facts| !facts.is_empty()) {
+        sections.push(Section { title: "Vocabulary", facts });
+    }
     if let Some(tokenizer) = &report.tokenizer {
         let path = tokenizer.path.as_deref();
         let read = path.map(|path| Fact::text("read from", "tokenizer.path", path));
@@ -284,6 +314,20 @@ fn sections(report: &RunReport) -> Vec<Section> {
         sections.push(Section { title: "Tokenizer", facts });
     }
     sections
+}
+
+/// Figures of a vocabulary: the tokens that waste rows of an embedding.
+fn vocabulary_facts(vocabulary: &VocabularyFacts) -> Vec<Fact> {
+    let count = |label, key: &str, value| Fact::count(label, format!("vocabulary.{key}"), value);
+    let unreachable =
+        vocabulary.unreachable.map(|tokens| count("tokens never encoded to", "unreachable", tokens));
+    let residue = vocabulary.residue.iter().flat_map(|residue| {
+        [
+            count("tokens hardly used but as parts", "residue.tokens", residue.tokens),
+            count("of tokens that merges make", "residue.of", residue.of),
+        ]
+    });
+    unreachable.into_iter().chain(residue).collect()
 }
 
 /// Figures of the corpus.

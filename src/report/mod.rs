@@ -38,8 +38,8 @@ pub use comparison_page::comparison_to_html;
 pub use explorer_page::{ExploredTokenizer, Explorer, explorer_to_html};
 pub use figures::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios,
-    RecipeFacts, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost, TokenizerFacts,
-    TrainingFacts, VocabularyFacts,
+    RecipeFacts, ResidueFacts, ResidueToken, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost,
+    TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 #[doc(hidden)]
 pub use figures::{beginning, is_invisible, push_escaped};
@@ -325,6 +325,18 @@ mod tests {
                 token_lengths: lengths([1; 256].into_iter().chain((0..4_321).map(|n| 2 + n % 17))),
                 first_tokens: vec![token(256, b"th")],
                 longest_tokens: vec![token(4_000, &b"x".repeat(5_000))],
+                unreachable: Some(3),
+                residue: Some(ResidueFacts {
+                    floor: 0.01,
+                    tokens: 1_234,
+                    of: 4_321,
+                    first: vec![ResidueToken {
+                        token: token(300, b"abov"),
+                        whole: 1,
+                        part: 1_002,
+                        made_for: Some(token(301, b"above")),
+                    }],
+                }),
             }),
             encoding: Some(encoding()),
             stages: vec![

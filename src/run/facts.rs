@@ -14,12 +14,13 @@ use crate::encode::{Dropout, MissingBytes};
 use crate::error::Result;
 use crate::report::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
-    RecipeFacts, RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
+    RecipeFacts, ResidueFacts, ResidueToken, RunReport, SkippedInput, TokenizerFacts, TrainingFacts,
+    VocabularyFacts,
 };
 use crate::sink::{Packing, RowTotals, SourceShare};
 use crate::source::{SkippedRow, shown_uri};
 use crate::train::HistoryPoint;
-use crate::vocab::Vocabulary;
+use crate::vocab::{Residue, TokenUse, Vocabulary, token_uses, unreachable_tokens};
 use crate::{FORMAT_VERSION, VERSION};
 
 /// Number of merges and tokens that a report shows.
@@ -47,7 +48,7 @@ impl ReportParts<'_> {
     /// Builds the report.
     ///
     /// # Errors
-    /// The vocabulary lacks a special token that the plan names.
+    /// The vocabulary lacks a special token that the plan names, or its split is invalid.
     pub(super) fn report(self) -> Result<RunReport> {
         Ok(RunReport {
             format_version: FORMAT_VERSION,
@@ -56,7 +57,11 @@ impl ReportParts<'_> {
             corpus: self.corpus(),
             tokenizer: Some(self.tokenizer()),
             training: self.trained.map(|trained| self.training(trained)),
-            vocabulary: Some(vocabulary_facts(self.vocabulary)),
+            vocabulary: Some(VocabularyFacts {
+                unreachable: Some(to_u64(unreachable_tokens(self.vocabulary)?.len())),
+                residue: self.trained.map(residue_facts),
+                ..vocabulary_facts(self.vocabulary)
+            }),
             encoding: self.encoded.map(|encoded| self.encoding(encoded)).transpose()?,
             files: self.encoded.map(files).unwrap_or_default(),
             input_notes: self.inputs.skipped_rows().all_file_notes(),
@@ -258,6 +263,28 @@ fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
         token_lengths,
         first_tokens: longer.take(SHOWN).map(|id| shown_token(vocabulary, id)).collect(),
         longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown_token(vocabulary, id)).collect(),
+        ..VocabularyFacts::default()
+    }
+}
+
+/// The tokens that the training text hardly uses but as parts of others, and the first [`SHOWN`] of them.
+fn residue_facts(trained: &Trained) -> ResidueFacts {
+    let show = |id| shown_token(&trained.vocabulary, id);
+    let uses = token_uses(&trained.vocabulary, &trained.replaced());
+    let residue = Residue::new(uses, Residue::DEFAULT_FLOOR);
+    let shown = residue.tokens.iter().take(SHOWN);
+    ResidueFacts {
+        floor: residue.floor,
+        tokens: to_u64(residue.tokens.len()),
+        of: to_u64(residue.of),
+        first: shown
+            .map(|&TokenUse { id, whole, part, made_for }| ResidueToken {
+                token: show(id),
+                whole,
+                part,
+                made_for: made_for.map(show),
+            })
+            .collect(),
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) fn write_tokenizer(
             "special_tokens_at": train.specials_at,
         }),
         counts: trained.counts(),
+        replaced: trained.replaced(),
         history: trained.learned.history.clone(),
     };
     if let Some(base) = &trained.base {
@@ -267,6 +268,7 @@ fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &Smalle
     part.vocabulary = vocabulary.fingerprint();
     part.settings["merges"] = json!(smaller.merges);
     part.counts.truncate(smaller.merges);
+    part.replaced.truncate(smaller.merges);
     part.history.retain(|point| point.merges <= to_u64(smaller.merges));
     part
 }

@@ -48,7 +48,20 @@ impl Trained {
     /// How often the pair of each merge occurred when it was merged, by rank in the vocabulary.
     pub(super) fn counts(&self) -> Vec<u64> {
         let counts: Vec<u64> = self.learned.merges.iter().map(|merge| merge.count.get()).collect();
-        self.base.as_ref().map_or_else(|| counts.clone(), |base| base.given.by_rank(&counts))
+        self.by_rank(counts)
+    }
+
+    /// How many pairs each merge replaced, by rank in the vocabulary.
+    pub(super) fn replaced(&self) -> Vec<u64> {
+        self.by_rank(self.learned.replaced.clone())
+    }
+
+    /// Brings a value for each merge from the order of training to that of the ranks.
+    fn by_rank(&self, of_merges: Vec<u64>) -> Vec<u64> {
+        match &self.base {
+            Some(base) => base.given.by_rank(&of_merges),
+            None => of_merges,
+        }
     }
 }
 
@@ -271,6 +284,8 @@ struct LearnedRecord {
     merges: Vec<(u32, u32, Count)>,
     /// The history of learning, for the report.
     history: Vec<HistoryPoint>,
+    /// How many pairs each merge replaced.
+    replaced: Vec<u64>,
     /// Facts about the text that was counted.
     corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents without a split.
@@ -293,10 +308,11 @@ pub(super) fn store_learned(
     stages: &[StageCost],
     skipped_rows: &SkippedRows,
 ) -> Result<()> {
-    let Learned { merges, history } = &trained.learned;
+    let Learned { merges, history, replaced } = &trained.learned;
     let record = LearnedRecord {
         merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
         history: history.clone(),
+        replaced: replaced.clone(),
         corpus: trained.corpus.clone(),
         distinct_pretokens: trained.distinct_pretokens,
         stages: stages.to_vec(),
@@ -325,7 +341,7 @@ pub(super) fn restore_learned(
     let (specials, at) = (&settings.specials, settings.specials_at);
     let trained = Trained {
         vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
-        learned: Learned { merges, history: record.history },
+        learned: Learned { merges, history: record.history, replaced: record.replaced },
         // Only the command `train` extends a tokenizer, and it stores nothing here.
         base: None,
         corpus: record.corpus,

@@ -133,6 +133,9 @@ pub(super) fn replayed<'a>(
     let mut log = MergeLog::new(config, bytes, TrainProgress::new(stage, merges, config, corpus.mergeable()));
     if !base.is_empty() {
         log.merges.extend(base);
+        // An encoding counts only the pairs that it replaces.
+        log.replaced.extend(base.iter().map(|merge| merge.count.get()));
+        log.tokens = corpus.tokens;
         log.progress.work.took_over(base.len());
         log.record(corpus.tokens);
     }

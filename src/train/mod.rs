@@ -221,6 +221,9 @@ pub struct Learned {
     /// [`history_every`](TrainConfig::history_every) and [`history_at`](TrainConfig::history_at)
     /// select, and at the end.
     pub history: Vec<HistoryPoint>,
+    /// For each merge, how many pairs it replaced, by weight. That is its count, except for pairs of a token with
+    /// itself: overlapping ones count each, but only one of two is replaced.
+    pub replaced: Vec<u64>,
 }
 
 /// The merges so far, and the history so far. Every training loop records its merges here, so that all loops
@@ -231,6 +234,10 @@ struct MergeLog<'a> {
     merges: Vec<Merge>,
     /// The history so far, with a point at the start and wherever [`TrainConfig`] asks for one.
     history: Vec<HistoryPoint>,
+    /// For each merge, how many pairs it replaced; see [`Learned::replaced`].
+    replaced: Vec<u64>,
+    /// Number of tokens in the corpus after the merges so far.
+    tokens: u64,
     /// What observers learn of the merges.
     progress: TrainProgress,
 }
@@ -241,13 +248,17 @@ impl<'a> MergeLog<'a> {
         /// Unused capacity costs nothing, and growing step by step would copy.
         const INITIAL_CAPACITY: usize = 1 << 16;
         let merges = Vec::with_capacity(config.merges.min(INITIAL_CAPACITY));
-        MergeLog { config, merges, history: vec![HistoryPoint { merges: 0, tokens }], progress }
+        let history = vec![HistoryPoint { merges: 0, tokens }];
+        MergeLog { config, merges, history, replaced: Vec::new(), tokens, progress }
     }
 
     /// Records a merge at `occurrences` positions that leaves `tokens` tokens in the corpus.
     fn push(&mut self, merge: Merge, occurrences: usize, tokens: u64) {
         self.progress.work.merged(merge.count.get(), occurrences);
         self.merges.push(merge);
+        // Each replaced pair leaves one token less.
+        self.replaced.push(self.tokens - tokens);
+        self.tokens = tokens;
         if self.config.records_after(self.merges.len()) {
             self.record(tokens);
         }
@@ -274,6 +285,6 @@ impl<'a> MergeLog<'a> {
         if self.history.last().is_none_or(|last| last.merges != to_u64(self.merges.len())) {
             self.record(tokens);
         }
-        Learned { merges: Merges::new(self.merges), history: self.history }
+        Learned { merges: Merges::new(self.merges), history: self.history, replaced: self.replaced }
     }
 }

@@ -24,7 +24,7 @@ pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainCo
         .map(|(pretoken, count)| (pretoken.iter().map(|&b| u32::from(b)).collect(), count.get()))
         .collect();
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let mut merges = Vec::new();
+    let (mut merges, mut replaced) = (Vec::new(), Vec::new());
     let mut history = vec![HistoryPoint { merges: 0, tokens: count_tokens(&sequences) }];
     while merges.len() < config.merges.max(base.len()) {
         let given = base.iter().nth(merges.len()).map(|merge| (merge.left, merge.right));
@@ -34,9 +34,11 @@ pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainCo
         let token = truncate_to_u32(tokens.len());
         tokens.push([&*tokens[to_usize(left)], &tokens[to_usize(right)]].concat());
         merges.push(Merge { left, right, count: Count::new(count) });
+        let before = count_tokens(&sequences);
         for (sequence, _) in &mut sequences {
             *sequence = replace(sequence, (left, right), token);
         }
+        replaced.push(before - count_tokens(&sequences));
         if merges.len() % config.history_every.max(1) == 0 || config.history_at.contains(&merges.len()) {
             history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: count_tokens(&sequences) });
         }
@@ -44,7 +46,7 @@ pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainCo
     if history.last().is_some_and(|last| last.merges != to_u64(merges.len())) {
         history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: count_tokens(&sequences) });
     }
-    Learned { merges: Merges::new(merges), history }
+    Learned { merges: Merges::new(merges), history, replaced }
 }
 
 /// How often a pair occurs, by weight; overlapping occurrences count each.

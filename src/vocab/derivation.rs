@@ -128,7 +128,7 @@ fn underived(vocabulary: &Vocabulary) -> Vec<TokenId> {
 fn unmerged(vocabulary: &Vocabulary) -> Vec<TokenId> {
     let table = MergeTable::new(vocabulary);
     let fails = |merger: &mut BpeMerger, (id, bytes): (TokenId, &[u8])| {
-        (table.merged(merger, bytes) != [id.get()]).then_some(id)
+        (table.merged(merger, bytes).0 != [id.get()]).then_some(id)
     };
     let tokens: Vec<_> = vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
     tokens.into_par_iter().map_init(BpeMerger::default, fails).flatten_iter().collect()
@@ -150,11 +150,34 @@ impl<'a> MergeTable<'a> {
         MergeTable { vocabulary, pairs: vocabulary.merges.iter().map(entry).collect() }
     }
 
-    /// Returns the ids that all merges make of the tokens of these bytes. O(n log n) in the number of bytes.
-    pub(super) fn merged<'b>(&self, merger: &'b mut BpeMerger, bytes: &[u8]) -> &'b [u32] {
+    /// Returns the ids that all merges make of the tokens of these bytes, and the pair that is merged last, if any is.
+    /// O(n log n) in the number of bytes.
+    pub(super) fn merged<'b>(
+        &self,
+        merger: &'b mut BpeMerger,
+        bytes: &[u8],
+    ) -> (&'b [u32], Option<(u32, u32)>) {
         let symbols = bytes.iter().map(|&byte| self.vocabulary.byte_ids[usize::from(byte)].get());
-        merger.run(symbols, |pair, _| self.pairs.get(&pair).copied(), |_| {})
+        let mut last = None;
+        let left = merger.run(symbols, |pair, _| self.pairs.get(&pair).copied(), |pair| last = Some(pair));
+        (left, last)
     }
+}
+
+/// Returns for each id the two parts of which the token is made whenever it is made: those that are left of its own
+/// bytes before the last merge. `None` for holes, bytes, and tokens that the merges do not make of their bytes.
+///
+/// O(n log n) in the length of each token, in parallel over the tokens.
+pub(super) fn parts_of_tokens(vocabulary: &Vocabulary) -> Vec<Option<[TokenId; 2]>> {
+    let table = MergeTable::new(vocabulary);
+    let ids: Vec<TokenId> = (0..vocabulary.tokens.len()).map(TokenId::from_index).collect();
+    let parts = |merger: &mut BpeMerger, &id: &TokenId| {
+        let bytes = vocabulary.bytes(id).filter(|_| !vocabulary.is_added_only(id))?;
+        let (left, last) = table.merged(merger, bytes);
+        let (left_part, right_part) = last.filter(|_| left == [id.get()])?;
+        Some([left_part, right_part].map(TokenId::new))
+    };
+    ids.par_iter().map_init(BpeMerger::default, parts).collect()
 }
 
 /// The number of merges that make one token, and the highest rank among them. Enough for [`rank_order`] to decide

@@ -68,6 +68,7 @@
 //! tokens.
 
 mod derivation;
+mod edit;
 #[cfg(feature = "data")]
 mod fingerprint;
 mod folder;
@@ -80,10 +81,12 @@ mod other_files;
 mod record;
 mod text_rules;
 mod token_bytes;
+mod token_use;
 mod unreachable;
 mod vocabulary;
 
 pub use derivation::{Checks, check};
+pub use edit::read_token_list;
 pub use folder::formats_in;
 #[cfg(feature = "data")]
 pub(crate) use folder::paths;
@@ -105,5 +108,6 @@ pub use record::TrainingRecord;
 #[cfg(feature = "data")]
 pub(crate) use record::remove;
 pub use text_rules::{AddedToken, BosEosTemplate, Normalizer, ReplacePattern, SpecialToken, TextRules};
+pub use token_use::{Residue, TokenUse, token_uses, token_uses_in};
 pub use unreachable::{UnreachableReason, UnreachableToken, unreachable_tokens};
 pub use vocabulary::{RankedMerge, SpecialTokensAt, UnknownToken, Vocabulary, VocabularyParts, byte_ranges};

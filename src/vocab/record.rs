@@ -44,6 +44,10 @@ pub struct TrainingRecord {
     pub settings: serde_json::Value,
     /// How often the pair of each merge occurred when it was merged, in order of rank.
     pub counts: Vec<u64>,
+    /// How many pairs each merge replaced, in order of rank: its count, or less if pairs overlapped. Empty in records
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<u64>,
     /// The number of tokens in the corpus after selected numbers of merges.
     pub history: Vec<HistoryPoint>,
 }

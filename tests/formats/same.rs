@@ -315,6 +315,7 @@ fn a_training_record_comes_back() {
         vocabulary: trained(&TEXTS, &[], SpecialTokensAt::End, "none").fingerprint(),
         settings: json!({"split": "none", "merges": 3}),
         counts: vec![10, 4, u64::MAX],
+        replaced: vec![10, 3, u64::MAX],
         history: vec![tokenmill::train::HistoryPoint { merges: 0, tokens: 99 }],
     };
     record.write(folder.path()).expect("written");

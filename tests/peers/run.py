@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 CHECKS = [
-    "vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "explorer", "walk",
-    "python_package",
+    "vectors", "merges", "ids", "foreign", "edited", "config", "next_version", "minbpe_model", "output", "stores",
+    "pages", "explorer", "walk", "python_package",
 ]
 
 
