@@ -70,7 +70,7 @@ class LearnKeys(TypedDict, total=False):
 
     min_frequency: int
     max_token_bytes: int
-    tie_break: Literal["ids", "hf", "first", "bytes-greatest", "bytes-smallest"]
+    tie_break: Literal["ids", "hf", "first", "bytes-greatest", "bytes-smallest", "alphabet-greatest"]
     score: str | Mapping[str, Mapping[str, int]]
     special_tokens_at: Literal["start", "end"]
     bos: Token

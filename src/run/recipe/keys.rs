@@ -297,6 +297,7 @@ choices! {
     TieBreak {
         "ids" => TieBreak::Ids, "hf" => TieBreak::Hf, "first" => TieBreak::First,
         "bytes-greatest" => TieBreak::BytesGreatest, "bytes-smallest" => TieBreak::BytesSmallest,
+        "alphabet-greatest" => TieBreak::AlphabetGreatest,
     }
     OutputFormat {
         "parquet" => OutputFormat::Parquet, "bin" => OutputFormat::Bin, "megatron" => OutputFormat::Megatron,
