@@ -13,6 +13,7 @@
 //! ```
 
 mod figures;
+mod inequality;
 mod charts;
 mod html;
 mod comparison;
@@ -41,6 +42,7 @@ pub use figures::{
 #[doc(hidden)]
 pub use figures::{beginning, is_invisible, push_escaped};
 pub use html::{to_html, tokens_to_html};
+pub use inequality::{gini, worst_to_best};
 
 /// Name of the file with the numbers, in an output's folder.
 pub const JSON_NAME: &str = "report.json";
