@@ -24,6 +24,8 @@ mod instead;
 mod learning;
 #[path = "cli/packing.rs"]
 mod packing;
+#[path = "cli/parity.rs"]
+mod parity;
 #[path = "cli/compare.rs"]
 mod compare;
 #[path = "cli/reading_back.rs"]
