@@ -118,7 +118,7 @@ pub(super) enum Command {
     /// Carry out a recipe; finished results are kept
     Run(RunArgs),
     /// Learn a tokenizer from data
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
     /// Turn data into token-id Parquet
     Encode(EncodeArgs),
     /// Turn token ids back into text

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::counting::Counting;
 use super::inputs::Inputs;
 use super::plan::{ParityPlan, Plan, TrainPlan};
-use super::resources::{Costs, within_memory};
+use super::resources::{Costs, learning_memory, within_memory};
 use crate::base::int::to_u64;
 use crate::count::{CorpusFacts, PretokenCounts};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::source::shown_uri;
-use crate::train::{ParityLearned, ParityTexts, learn_parity_merges, parity_memory_estimate};
+use crate::train::{ParityLearned, ParityTexts, learn_parity_merges};
 
 /// The result of parity-aware training, before a vocabulary is made of it.
 pub(super) struct Balanced {
@@ -62,13 +62,9 @@ pub(super) fn learn_balanced(
     let (distinct_pretokens, distinct_bytes) =
         (distinct(PretokenCounts::len), distinct(PretokenCounts::bytes));
     let of_development = |size: fn(&PretokenCounts) -> usize| to_u64(development.iter().map(size).sum());
-    let need = parity_memory_estimate(
-        &settings.config,
-        distinct_bytes.saturating_add(of_development(PretokenCounts::bytes)),
-        distinct_pretokens.saturating_add(of_development(PretokenCounts::len)),
-        sources.len(),
-    );
-    within_memory(need, plan.memory)?;
+    let bytes = distinct_bytes.saturating_add(of_development(PretokenCounts::bytes));
+    let sequences = distinct_pretokens.saturating_add(of_development(PretokenCounts::len));
+    within_memory(learning_memory(settings, bytes, sequences, true), plan.memory)?;
     let learned = costs.stage("train", || {
         let texts = ParityTexts { sources, development };
         Ok((learn_parity_merges(texts, &settings.config, &parity.config(), observer)?, distinct_bytes))

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use serde_json::json;
 
-use super::extend::STAGES;
+use super::extend::{PARITY, STAGES};
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::training::{Trained, vocabulary};
 use crate::base::atomic_file::{self, FileGroups};
@@ -52,6 +52,9 @@ pub(super) fn write_tokenizer(
         counts: trained.counts(),
         history: trained.learned.history.clone(),
     };
+    if let Some(parity) = &train.parity {
+        record.settings[PARITY] = parity.settings();
+    }
     if let Some(base) = &trained.base {
         record.settings[STAGES] = json!(base.stages(train));
     }

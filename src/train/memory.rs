@@ -151,6 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn parity_takes_at_most_the_memory_of_plain_training_times_the_sources() {
+        let config = TrainConfig::new(32_000);
+        for sources in [2, 3, 10, 50] {
+            let texts = to_u64(sources);
+            let plain = memory_estimate(&config, 20_000_000, 2_000_000, true).0;
+            let need = parity_memory_estimate(&config, 20_000_000, 2_000_000, sources).0;
+            assert!(
+                plain <= need && need <= texts * plain,
+                "{sources} sources with equal words in all: {need}"
+            );
+        }
+    }
+
+    #[test]
     fn many_merges_need_memory_of_their_own() {
         let merges = |merges, min_frequency| {
             let min_frequency = Count::new(min_frequency);

@@ -53,6 +53,9 @@ fn recipes_and_flags_train_the_same_tokenizer() {
     let parity = &recipe["training"]["parity"];
     assert_eq!(parity["sources"].as_array().map(Vec::len), Some(2));
     assert!(parity["worst_to_best_after"].as_f64() >= Some(1.0), "{parity}");
+    let verify = ["verify-merges", "flags", "--on", "en.txt", "el.txt"];
+    let said = tokenmill(&folder).args(verify).output().expect("a run");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("trained with parity"), "{said:?}");
     // A changed development text is another job.
     write(&folder, "el.dev.txt", "η γλώσσα\n");
     let said = tokenmill(&folder).args(["run", "run.toml"]).output().expect("a run");

@@ -83,8 +83,20 @@ class LearnKeys(TypedDict, total=False):
     history_every: int
 
 
+class ParityKeys(TypedDict, total=False):
+    """The keys of ``parity`` in ``[train]``."""
+
+    development: Sequence[str]
+    ratio: Sequence[float]
+    window: int
+    alpha: float
+    global_merges: int
+
+
 class TrainSettings(SplitKeys, LearnKeys, total=False):
     """The keys of ``[train]`` for one tokenizer, without its size."""
+
+    parity: bool | ParityKeys
 
 
 class TrainKeys(TrainSettings, total=False):

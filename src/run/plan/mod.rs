@@ -124,6 +124,8 @@ pub struct TrainPlan {
 /// split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParityPlan {
+    /// Number of sources or counts files.
+    pub sources: usize,
     /// The development text of each source; empty if there are none.
     pub development: Vec<SourceSpec>,
     /// The addresses of the development texts as the user wrote them.
@@ -139,6 +141,17 @@ pub struct ParityPlan {
 }
 
 impl ParityPlan {
+    /// The settings as JSON, for hashes and the training record.
+    pub(super) fn settings(&self) -> Value {
+        json!({
+            "development": self.development_as_written,
+            "ratio": self.ratio,
+            "window": self.window,
+            "alpha": self.alpha,
+            "global_merges": self.global_merges,
+        })
+    }
+
     /// The settings of learning.
     pub(super) fn config(&self) -> ParityConfig {
         let window = |length| ParityWindow { length: u64_to_usize(length), alpha: self.alpha.to_f64() };
@@ -319,13 +332,7 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
         });
     }
     if let Some(parity) = plan.train.as_ref().and_then(|train| train.parity.as_ref()) {
-        canonical["parity"] = json!({
-            "development": parity.development_as_written,
-            "ratio": parity.ratio,
-            "window": parity.window,
-            "alpha": parity.alpha,
-            "global_merges": parity.global_merges,
-        });
+        canonical["parity"] = parity.settings();
     }
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });

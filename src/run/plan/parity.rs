@@ -34,6 +34,7 @@ impl Check<'_> {
             self.wrong("alpha", alpha, &format!("is {}, but must be 1 or more", alpha.value), help);
         }
         Some(ParityPlan {
+            sources,
             development: Vec::new(),
             development_as_written: keys
                 .development
