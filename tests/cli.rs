@@ -30,6 +30,8 @@ mod learning;
 mod dropout;
 #[path = "cli/packing.rs"]
 mod packing;
+#[path = "cli/parity.rs"]
+mod parity;
 #[path = "cli/compare.rs"]
 mod compare;
 #[path = "cli/reading_back.rs"]

@@ -118,7 +118,7 @@ pub(super) enum Command {
     /// Carry out a recipe; finished results are kept
     Run(RunArgs),
     /// Learn a tokenizer from data
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
     /// Turn data into token-id Parquet
     Encode(EncodeArgs),
     /// Turn token ids back into text
@@ -1002,6 +1002,24 @@ pub(super) struct TrainFlags {
     /// The score that ranks pairs: count, count-length, or conditional:p,q,r [default: count]
     #[arg(long, value_name = "SCORE", hide_short_help = true)]
     pub(super) score: Option<Score>,
+    /// Balance the inputs: each merge is the best one of the input with the most tokens
+    #[arg(long, hide_short_help = true)]
+    pub(super) parity: bool,
+    /// A text of which the tokens are balanced, in place of an input; repeated for each input, in the same order
+    #[arg(long, value_name = "FILE", requires = "parity", hide_short_help = true)]
+    pub(super) development: Vec<String>,
+    /// Compress inputs in these proportions instead, separated by commas
+    #[arg(long, value_name = "RATIOS", requires = "parity", value_delimiter = ',', hide_short_help = true)]
+    pub(super) ratio: Option<Vec<Weight>>,
+    /// Limit how often an input is chosen within N merges
+    #[arg(long, value_name = "N", requires = "parity", value_parser = number, hide_short_help = true)]
+    pub(super) window: Option<u64>,
+    /// How many times its even share of the window an input may have [default: 2]
+    #[arg(long, value_name = "X", requires = "parity", hide_short_help = true)]
+    pub(super) alpha: Option<Weight>,
+    /// Number of merges that are first learned from all inputs together [default: 0]
+    #[arg(long, value_name = "N", requires = "parity", value_parser = number, hide_short_help = true)]
+    pub(super) global_merges: Option<u64>,
     /// Whether special tokens have the first or the last ids [default: end]
     #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>(), hide_short_help = true)]
     pub(super) special_tokens_at: Option<SpecialTokensAt>,

@@ -10,8 +10,8 @@ use tokenmill::Error;
 use tokenmill::base::int::{Count, to_u64, with_unit};
 use tokenmill::count::CountsInfo;
 use tokenmill::run::recipe::{
-    Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
-    TrainKeys, WrittenSection, WrittenValue,
+    Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, ParityKeys, SampleKeys,
+    SourceKeys, TrainKeys, WrittenSection, WrittenValue,
 };
 use tokenmill::run::{EncodePlan, EncodedDocuments, Plan, Recipe, TrainPlan};
 use tokenmill::source::DocumentRule;
@@ -183,10 +183,23 @@ fn trained(flags: &TrainFlags, pretokens: TrainKeys) -> TrainKeys {
         max_token_bytes: field(&flags.max_token_bytes),
         tie_break: field(&flags.tie_break),
         score: field(&flags.score),
+        parity: flags.parity.then(|| Given::flag(parity(flags))),
         special_tokens_at: field(&flags.special_tokens_at),
         history_every: field(&flags.history_every),
         formats: field(&flags.formats.as_ref().map(|formats| list(formats))),
         ..pretokens
+    }
+}
+
+/// Returns the keys of `parity`.
+fn parity(flags: &TrainFlags) -> ParityKeys {
+    let given = |texts: &Vec<String>| (!texts.is_empty()).then(|| Given::flag(list(texts)));
+    ParityKeys {
+        development: given(&flags.development),
+        ratio: field(&flags.ratio.as_ref().map(|ratios| list(ratios))),
+        window: field(&flags.window),
+        alpha: field(&flags.alpha),
+        global_merges: field(&flags.global_merges),
     }
 }
 
@@ -383,6 +396,13 @@ fn add_flag(words: &mut Vec<String>, key: &str, value: &WrittenValue) {
     };
     match (key, value) {
         (_, WrittenValue::Truth(true)) => add(key, None),
+        (_, WrittenValue::Table(keys)) => {
+            add(key, None);
+            keys.iter().for_each(|(key, value)| add_flag(words, key, value));
+        }
+        ("development", WrittenValue::List(texts)) => {
+            texts.iter().for_each(|text| add(key, Some(&word(text))));
+        }
         (_, WrittenValue::Truth(false)) => {}
         ("special_tokens", WrittenValue::List(tokens)) => {
             tokens.iter().for_each(|token| add("special_token", Some(&word(token))));

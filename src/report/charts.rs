@@ -12,8 +12,8 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use super::TrainingFacts;
 use super::figures::{bytes_per_token_by_merges, grouped};
+use super::{ParityFacts, TrainingFacts};
 use crate::base::int::{to_f64, to_u64, to_usize, u64_to_usize, with_unit};
 use crate::count::Histogram;
 
@@ -64,6 +64,28 @@ pub(super) fn bytes_per_token(training: &TrainingFacts) -> String {
     let points: Vec<_> =
         points.map(|(merges, bytes)| (merges, bytes, format!("{bytes:.3} bytes per token"))).collect();
     curve(&points)
+}
+
+/// The cost of each source of parity-aware training, against merges learned: a line for each.
+pub(super) fn costs(parity: &ParityFacts) -> String {
+    let points: Vec<(f64, Vec<f64>)> =
+        parity.costs().map(|(merges, costs)| (to_f64(merges), costs)).collect();
+    let last = points.last().map_or(1.0, |point| point.0.max(1.0));
+    let extreme =
+        |costs: &[f64], fold: fn(f64, f64) -> f64| costs.iter().copied().reduce(fold).unwrap_or(0.0);
+    let top = points.iter().map(|(_, costs)| extreme(costs, f64::max)).fold(1e-3, f64::max);
+    let readings = points.windows(2).map(|two| {
+        let ((from, costs), (to, _)) = (&two[0], &two[1]);
+        let show = |cost: f64| if cost < 10.0 { format!("{cost:.3}") } else { format!("{cost:.0}") };
+        let [least, most] = [f64::min, f64::max].map(|fold| show(extreme(costs, fold)));
+        Reading { span: *from..*to, text: format!("{from} merges: from {least} to {most}") }
+    });
+    draw(0.0..last, 0.0..top, &|x| short(*x), &readings.collect::<Vec<_>>(), |chart| {
+        for source in 0..parity.sources.len() {
+            let line = points.iter().filter_map(|(merges, costs)| Some((*merges, *costs.get(source)?)));
+            chart.draw_series(LineSeries::new(line, LINE.stroke_width(4))).expect(DRAWN);
+        }
+    })
 }
 
 /// The count of each merge against its rank, on logarithmic axes. Ranks count from 1, since 0 has no logarithm. For

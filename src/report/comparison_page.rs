@@ -307,6 +307,7 @@ mod tests {
             path: path.to_owned(),
             vocabulary: 300,
             used: 200,
+            unreachable: 3,
             longest: vec![ShownToken::new(TokenId::new(7), HOSTILE.as_bytes())],
         };
         let word = ComparedWord {
@@ -321,10 +322,11 @@ mod tests {
         Comparison {
             tokenizers: vec![tokenizer("one"), tokenizer(HOSTILE)],
             baseline: Some(1),
+            base: Some(0),
             sources,
-            scripts: Vec::new(),
             text: sum,
             words: vec![word],
+            ..Comparison::default()
         }
     }
 

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::int::{TokenId, bytes_per_token, ratio, to_u64};
+use super::inequality::{gini, worst_to_best};
+use crate::base::int::{TokenId, bytes_per_token, ratio, to_f64, to_u64};
 use crate::count::Histogram;
-use crate::train::HistoryPoint;
+use crate::train::{HistoryPoint, ParityPoint};
 
 /// Everything that a run reports about itself: the content of `report.json`, and all that the page shows.
 ///
@@ -124,6 +125,9 @@ pub struct TrainingFacts {
     /// pre-tokens.
     #[serde(default)]
     pub sources: Vec<LearnedSource>,
+    /// How parity-aware training balanced the sources; `None` for other training.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parity: Option<ParityFacts>,
     /// Tokens left after some of the merges.
     pub history: Vec<HistoryPoint>,
     /// The first merges.
@@ -146,6 +150,81 @@ pub struct LearnedSource {
     pub weight: u64,
     /// Its share of all text, with each source multiplied by its weight, from 0 to 1.
     pub share: f64,
+}
+
+/// How parity-aware training balanced the sources.
+///
+/// The cost of a source is the number of tokens of its development text. Without development texts, it is the number
+/// of tokens per byte of its training text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ParityFacts {
+    /// The Gini coefficient of the costs before the first merge.
+    pub gini_before: f64,
+    /// The same after the last merge.
+    pub gini_after: f64,
+    /// The greatest cost divided by the least, before the first merge.
+    pub worst_to_best_before: f64,
+    /// The same after the last merge.
+    pub worst_to_best_after: f64,
+    /// Each source, in the order of the recipe.
+    pub sources: Vec<BalancedSource>,
+    /// The tokens of each source after some of the merges.
+    pub history: Vec<ParityPoint>,
+}
+
+/// A source that parity-aware training balanced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BalancedSource {
+    /// The URI of the source, or the path of the counts file.
+    pub uri: String,
+    /// Bytes of its training text, multiplied by its weight.
+    pub text_bytes: u64,
+    /// Tokens of that text after the last merge.
+    pub tokens: u64,
+    /// Tokens of its development text after the last merge; 0 without one.
+    pub development_tokens: u64,
+    /// Bytes per token after the last merge: of the development text, or else of the training text.
+    pub bytes_per_token: f64,
+}
+
+impl ParityFacts {
+    /// The figures of the named sources, whose tokens are in `history`. The first point is the one before all merges,
+    /// so it has the numbers of bytes.
+    pub(crate) fn of(names: Vec<String>, history: Vec<ParityPoint>) -> Option<ParityFacts> {
+        let (first, last) = (history.first()?, history.last()?);
+        let costs = |point| costs(first, point);
+        let source = |(at, uri)| {
+            let compared = |point: &ParityPoint| *point.development.get(at).unwrap_or(&point.sources[at]);
+            BalancedSource {
+                uri,
+                text_bytes: first.sources[at],
+                tokens: last.sources[at],
+                development_tokens: last.development.get(at).copied().unwrap_or_default(),
+                bytes_per_token: ratio(compared(first), compared(last)),
+            }
+        };
+        Some(ParityFacts {
+            gini_before: gini(&costs(first)),
+            gini_after: gini(&costs(last)),
+            worst_to_best_before: worst_to_best(&costs(first)).unwrap_or_default(),
+            worst_to_best_after: worst_to_best(&costs(last)).unwrap_or_default(),
+            sources: names.into_iter().enumerate().map(source).collect(),
+            history,
+        })
+    }
+
+    /// The cost of each source after some merges: a point of the history, and the costs in the order of the sources.
+    pub(super) fn costs(&self) -> impl Iterator<Item = (u64, Vec<f64>)> {
+        self.history.iter().map(|point| (point.merges, costs(&self.history[0], point)))
+    }
+}
+
+/// The cost of each source at a point, where `first` is the point before all merges.
+fn costs(first: &ParityPoint, point: &ParityPoint) -> Vec<f64> {
+    match point.development.is_empty() {
+        true => point.sources.iter().zip(&first.sources).map(|(&now, &bytes)| ratio(now, bytes)).collect(),
+        false => point.development.iter().copied().map(to_f64).collect(),
+    }
 }
 
 /// A merge, in readable form.

@@ -7,8 +7,8 @@ use askama::Template;
 
 use super::figures::grouped;
 use super::{
-    EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, ResidueToken, RunReport,
-    SampleDocument, ShownToken, StageCost, VocabularyFacts, charts,
+    BalancedSource, EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, ParityFacts,
+    Ratios, ResidueToken, RunReport, SampleDocument, ShownToken, StageCost, VocabularyFacts, charts,
 };
 use crate::base::int::with_unit;
 use crate::base::integrity::HTML_CHECKSUM;
@@ -292,6 +292,9 @@ fn sections(report: &RunReport) -> Vec<Section> {
             text("boundary", "boundary", &training.boundary),
         ]);
         sections.push(Section { title: "Training", facts });
+        sections.extend(
+            training.parity.as_ref().map(|parity| Section { title: "Parity", facts: parity_facts(parity) }),
+        );
     }
     if let Some(found) = &report.encoding {
         sections.push(Section { title: "Encoding", facts: encoding(report) });
@@ -328,6 +331,17 @@ fn vocabulary_facts(vocabulary: &VocabularyFacts) -> Vec<Fact> {
         ]
     });
     unreachable.into_iter().chain(residue).collect()
+}
+
+/// Figures of parity-aware training.
+fn parity_facts(parity: &ParityFacts) -> Vec<Fact> {
+    let number = |label, key: &str, value| Fact::number(label, format!("training.parity.{key}"), value);
+    vec![
+        number("Gini coefficient of costs before", "gini_before", parity.gini_before),
+        number("Gini coefficient of costs after", "gini_after", parity.gini_after),
+        number("greatest cost / least before", "worst_to_best_before", parity.worst_to_best_before),
+        number("greatest cost / least after", "worst_to_best_after", parity.worst_to_best_after),
+    ]
 }
 
 /// Figures of the corpus.
@@ -405,6 +419,13 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
         let by_merges = || "against merges learned".to_owned();
         add("Bytes per token in training", by_merges(), charts::bytes_per_token(training));
         add("Tokens in the training text", by_merges(), charts::tokens_by_merges(training));
+        if let Some(parity) = &training.parity {
+            let cost = match parity.history.iter().any(|point| !point.development.is_empty()) {
+                true => "tokens of its development text",
+                false => "tokens per byte of its text",
+            };
+            add("Cost of each source", format!("{cost}, against merges learned"), charts::costs(parity));
+        }
         if !training.merge_counts.is_empty() {
             let note = "against its rank, axes logarithmic".to_owned();
             add("Count of each merge", note, charts::counts_by_rank(&training.merge_counts));
@@ -481,6 +502,15 @@ fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
         let counts = [("documents", documents), ("text_bytes", text_bytes), ("weight", weight)];
         (uri, counts, ("share", share))
     });
+    let parity = report.training.as_ref().and_then(|training| training.parity.as_ref());
+    let balanced = parity.map_or(&[][..], |parity| &parity.sources);
+    let labels = ["bytes of text", "tokens", "tokens of the development text", BYTES_A_TOKEN];
+    let balanced = BySource::of("Parity by source", "training.parity.sources", labels, balanced, |source| {
+        let &BalancedSource { ref uri, text_bytes, tokens, development_tokens, bytes_per_token } = source;
+        let counts =
+            [("text_bytes", text_bytes), ("tokens", tokens), ("development_tokens", development_tokens)];
+        (uri, counts, ("bytes_per_token", bytes_per_token))
+    });
     let encoded = report.encoding.as_ref().map_or(&[][..], |encoding| &encoding.sources);
     let labels = ["documents", "bytes of text", "tokens", BYTES_A_TOKEN];
     let encoded = BySource::of("Encoded text by source", "encoding.sources", labels, encoded, |source| {
@@ -488,7 +518,7 @@ fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
         let counts = [("documents", documents), ("text_bytes", text_bytes), ("tokens", tokens)];
         (uri, counts, ("bytes_per_token", bytes_per_token))
     });
-    learned.into_iter().chain(encoded).collect()
+    learned.into_iter().chain(balanced).chain(encoded).collect()
 }
 
 /// The table of stages.

@@ -37,9 +37,9 @@ pub use comparison::{
 pub use comparison_page::comparison_to_html;
 pub use explorer_page::{ExploredTokenizer, Explorer, explorer_to_html};
 pub use figures::{
-    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios,
-    RecipeFacts, ResidueFacts, ResidueToken, RunReport, SampleDocument, ShownToken, SkippedInput, StageCost,
-    TokenizerFacts, TrainingFacts, VocabularyFacts,
+    BalancedSource, CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile,
+    PackingFacts, ParityFacts, Ratios, RecipeFacts, ResidueFacts, ResidueToken, RunReport, SampleDocument,
+    ShownToken, SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 #[doc(hidden)]
 pub use figures::{beginning, is_invisible, push_escaped};
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::base::int::TokenId;
     use crate::count::Histogram;
-    use crate::train::HistoryPoint;
+    use crate::train::{HistoryPoint, ParityPoint};
 
     /// An ordinary token.
     fn token(id: u32, bytes: &[u8]) -> ShownToken {
@@ -248,12 +248,24 @@ mod tests {
             score: "count".to_owned(),
             boundary: "document".to_owned(),
             sources: [("verse.parquet", 0.25), ("prose.parquet", 0.75)].map(learned_source).into(),
+            parity: Some(parity()),
             history: [(0, 9_876_543), (2_000, 5_000_000), (4_321, 3_210_987)]
                 .map(|(merges, tokens)| HistoryPoint { merges, tokens })
                 .into(),
             first_merges: vec![merge(88_123), merge(70_001)],
             merge_counts: (0..4_321).map(|rank| 88_123 / (rank + 1) + 2).collect(),
         }
+    }
+
+    fn parity() -> ParityFacts {
+        let point = |merges, one, two| ParityPoint {
+            merges,
+            sources: vec![one, two],
+            development: vec![one / 1_000, two / 1_000],
+        };
+        let names = ["verse.parquet", "prose.parquet"].map(str::to_owned).to_vec();
+        let history = vec![point(0, 6_000_000, 3_876_543), point(4_321, 2_000_000, 1_210_987)];
+        ParityFacts::of(names, history).expect("two points")
     }
 
     fn learned_source((uri, share): (&str, f64)) -> LearnedSource {

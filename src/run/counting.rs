@@ -493,6 +493,83 @@ impl Counting<'_> {
     /// # Errors
     /// Errors of reading and counting; a file cannot be written or read.
     pub(super) fn mixture(&self, folder: &Path) -> Result<CorpusCounts> {
+        let (mut facts, weighted) = self.stored(folder)?;
+        let CountsFile { pretokens, .. } = self.sum(&weighted, memory_of_sum(self.plan))?;
+        self.note_bytes(&mut facts, [&pretokens]);
+        Ok(CorpusCounts { pretokens, facts })
+    }
+
+    /// Counts the pre-tokens of each source or counts file of the plan separately, each with its weight. If `kept`
+    /// names a folder, the counts of sources are stored there, or read from there if an earlier run stored them.
+    ///
+    /// The facts equal those of [`mixture`](Counting::mixture).
+    ///
+    /// # Errors
+    /// Errors of reading and counting; a file cannot be written or read.
+    pub(super) fn each_source(&self, kept: Option<&Path>) -> Result<(Vec<PretokenCounts>, CorpusFacts)> {
+        let memory = memory_of_sum(self.plan);
+        if !self.plan.counts.is_empty() {
+            note_text_counted_twice(&self.plan.counts, self.observer)?;
+            let files = weighted(&self.plan.counts, &self.plan.weights);
+            let sums = self.sum_each(&files, memory)?;
+            let whole: PretokenCounts = sums.iter().flat_map(PretokenCounts::iter).collect();
+            return Ok((sums, facts(&whole)));
+        }
+        let (mut facts, sums) = match kept.filter(|_| self.is_mixture()) {
+            Some(folder) => {
+                let (facts, files) = self.stored(folder)?;
+                (facts, self.sum_each(&files, memory)?)
+            }
+            None => {
+                let (mut facts, mut sums) = (CorpusFacts::default(), Vec::new());
+                for number in 0..self.plan.sources.len() {
+                    self.observer.started(Stage::Count, self.inputs.bytes_of(number));
+                    let documents = self.inputs.limited(number);
+                    let counts = self.documents(documents, self.config(None)?, &self.train.output)?;
+                    let counts = counts.into_corpus_counts(self.observer)?;
+                    self.observer.finished(Stage::Count);
+                    facts.add_source(&counts.facts);
+                    sums.push(counts.pretokens);
+                }
+                (facts, sums)
+            }
+        };
+        self.note_bytes(&mut facts, &sums);
+        Ok((sums, facts))
+    }
+
+    /// Reads each of these counts files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or does not fit the memory.
+    fn sum_each(&self, files: &[WeightedFile], memory: ByteCount) -> Result<Vec<PretokenCounts>> {
+        let sum = |file| Ok(self.sum(std::slice::from_ref(file), memory)?.pretokens);
+        files.iter().map(sum).collect()
+    }
+
+    /// Notes in the facts which bytes the text has.
+    fn note_bytes<'c>(
+        &self,
+        facts: &mut CorpusFacts,
+        pretokens: impl IntoIterator<Item = &'c PretokenCounts>,
+    ) {
+        let specials = self.train.specials.iter().filter(|_| facts.special_tokens > 0);
+        let bytes: BTreeSet<u8> = pretokens
+            .into_iter()
+            .flat_map(PretokenCounts::iter)
+            .flat_map(|(pretoken, _)| pretoken)
+            .copied()
+            .chain(specials.flat_map(|text| text.bytes()))
+            .collect();
+        facts.distinct_bytes = to_u64(bytes.len());
+    }
+
+    /// Counts each source, unless an earlier run did so in the same folder. Returns the facts about their text, and
+    /// the stored counts with their weights.
+    ///
+    /// # Errors
+    /// Errors of reading and counting; a file cannot be written or read.
+    fn stored(&self, folder: &Path) -> Result<(CorpusFacts, Vec<WeightedFile>)> {
         std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
         let mut facts = CorpusFacts::default();
         let mut weighted = Vec::new();
@@ -510,16 +587,7 @@ impl Counting<'_> {
             weighted.push(WeightedFile { path: kept.counts, weight });
         }
         forget_others(folder, &weighted)?;
-        let CountsFile { pretokens, .. } = self.sum(&weighted, memory_of_sum(self.plan))?;
-        let specials = self.train.specials.iter().filter(|_| facts.special_tokens > 0);
-        let bytes: BTreeSet<u8> = pretokens
-            .iter()
-            .flat_map(|(pretoken, _)| pretoken)
-            .copied()
-            .chain(specials.flat_map(|text| text.bytes()))
-            .collect();
-        facts.distinct_bytes = to_u64(bytes.len());
-        Ok(CorpusCounts { pretokens, facts })
+        Ok((facts, weighted))
     }
 
     /// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.

@@ -41,6 +41,9 @@ pub(super) struct ExtendedTokenizer {
 /// merges before it, and the rules by which its own merges were learned.
 pub(super) const STAGES: &str = "stages";
 
+/// The key in a record's settings for those of parity-aware training.
+pub(super) const PARITY: &str = "parity";
+
 /// The key in a stage for the number of merges before it.
 pub(super) const MERGES_BEFORE: &str = "merges_before";
 

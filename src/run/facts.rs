@@ -14,8 +14,8 @@ use crate::encode::{Dropout, MissingBytes};
 use crate::error::Result;
 use crate::report::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
-    RecipeFacts, ResidueFacts, ResidueToken, RunReport, SkippedInput, TokenizerFacts, TrainingFacts,
-    VocabularyFacts,
+    ParityFacts, RecipeFacts, ResidueFacts, ResidueToken, RunReport, SkippedInput, TokenizerFacts,
+    TrainingFacts, VocabularyFacts,
 };
 use crate::sink::{Packing, RowTotals, SourceShare};
 use crate::source::{SkippedRow, shown_uri};
@@ -133,6 +133,7 @@ impl ReportParts<'_> {
             score: config.map_or_else(String::new, |(config, _)| config.score.to_string()),
             boundary: config.map_or_else(String::new, |(_, boundary)| word(&boundary)),
             sources: self.learned_sources(trained),
+            parity: self.parity(trained),
             history: learned.history.clone(),
             first_merges: merges
                 .take(SHOWN)
@@ -145,6 +146,13 @@ impl ReportParts<'_> {
                 .collect(),
             merge_counts: counts,
         }
+    }
+
+    /// The figures of parity-aware training, by source or counts file.
+    fn parity(&self, trained: &Trained) -> Option<ParityFacts> {
+        let counts = self.plan.counts.iter().map(|path| path.display().to_string());
+        let names = self.plan.sources.iter().map(|source| shown_uri(&source.uri)).chain(counts);
+        ParityFacts::of(names.collect(), trained.parity.clone())
     }
 
     /// The sources that were trained on. The share of each is its weighted bytes of text divided by those of all.

@@ -69,6 +69,8 @@ pub struct Inputs<'a> {
     threads: usize,
     /// Bytes of memory for documents that are held.
     memory: ByteCount,
+    /// The development texts of parity-aware training, one for each source, if there are any.
+    development: Option<Box<Inputs<'a>>>,
     /// The rows and files that were skipped, which the sources share.
     skipped_rows: Arc<SkippedRows>,
     /// The identity of each unit, by source, as of the first time it was needed. It is kept because hashing takes
@@ -100,7 +102,27 @@ impl<'a> Inputs<'a> {
     /// # Errors
     /// A source cannot be opened.
     pub fn open(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
-        Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
+        let inputs = Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))?;
+        inputs.with_development(plan, |plan| Inputs::open(plan, context))
+    }
+
+    /// Adds the development texts of parity-aware training, if the plan has any.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    fn with_development(
+        mut self,
+        plan: &Plan,
+        open: impl Fn(&Plan) -> Result<Inputs<'a>>,
+    ) -> Result<Inputs<'a>> {
+        let texts = plan.of_development().as_ref().map(open).transpose()?;
+        self.development = texts.map(Box::new);
+        Ok(self)
+    }
+
+    /// The development texts of parity-aware training, one for each source, if there are any.
+    pub(super) fn development(&self) -> Option<&Inputs<'a>> {
+        self.development.as_deref()
     }
 
     /// Opens the sources as [`open`](Inputs::open) does, and reads these columns beside the text.
@@ -127,7 +149,8 @@ impl<'a> Inputs<'a> {
     /// # Panics
     /// There are fewer sources than the plan names.
     pub fn of(plan: &Plan, sources: &[Arc<dyn Source>], context: &OpenContext<'a>) -> Result<Inputs<'a>> {
-        Inputs::open_by(plan, context, |_, number| Ok(Arc::clone(&sources[number])))
+        let inputs = Inputs::open_by(plan, context, |_, number| Ok(Arc::clone(&sources[number])))?;
+        inputs.with_development(plan, |plan| Inputs::open(plan, context))
     }
 
     /// Opens the sources for a preview, which downloads nothing.
@@ -135,7 +158,9 @@ impl<'a> Inputs<'a> {
     /// # Errors
     /// A source cannot be found, or its listing cannot be read.
     pub(super) fn open_without_download(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
-        Inputs::open_by(plan, context, |spec, number| source::open_without_download(spec, number, context))
+        let open = |spec: &SourceSpec, number| source::open_without_download(spec, number, context);
+        let inputs = Inputs::open_by(plan, context, open)?;
+        inputs.with_development(plan, |plan| Inputs::open_without_download(plan, context))
     }
 
     /// Opens each source with `open`, which is given its number, and tells the observer what may be a mistake.
@@ -175,6 +200,7 @@ impl<'a> Inputs<'a> {
             sample: plan.sample,
             threads: plan.threads,
             memory,
+            development: None,
             skipped_rows,
             identities: OnceLock::new(),
         };
@@ -386,7 +412,8 @@ impl<'a> Inputs<'a> {
     /// A file has another size or another time of change than when it was opened.
     pub fn check_stamps(&self) -> Result<()> {
         let found = self.sources.iter().find_map(|source| source.changed());
-        found.map_or(Ok(()), |name| Err(source::changed(name)))
+        found.map_or(Ok(()), |name| Err(source::changed(name)))?;
+        self.development.as_ref().map_or(Ok(()), |texts| texts.check_stamps())
     }
 
     /// Identifies each unit, by source, on the threads of the current pool. Units that are identified together are
@@ -516,6 +543,9 @@ impl<'a> Inputs<'a> {
             if identities.iter().any(Identity::is_told_by_name) {
                 digest.update(uri);
             }
+        }
+        if let Some(development) = &self.development {
+            digest.update(development.fingerprint()?);
         }
         Ok(hex(&digest.finalize()))
     }
@@ -816,6 +846,7 @@ mod tests {
             sample: SampleConfig::default(),
             threads: 1,
             memory: ByteCount(1 << 30),
+            development: None,
             skipped_rows: Arc::default(),
             identities: OnceLock::new(),
         }

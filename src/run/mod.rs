@@ -38,6 +38,7 @@ mod training;
 mod tokenizer_files;
 mod extend;
 mod counting;
+mod parity;
 mod resources;
 pub mod recipe;
 pub mod plan;
@@ -82,7 +83,7 @@ pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]
 pub use plan::MAX_THREADS;
-pub use plan::{EncodePlan, EncodedDocuments, Environment, Plan, SmallerPlan, TrainPlan, plan};
+pub use plan::{EncodePlan, EncodedDocuments, Environment, ParityPlan, Plan, SmallerPlan, TrainPlan, plan};
 pub use preview::{ExistingOutput, Preview, SourcePreview, preview, preview_counting, preview_training};
 pub use push::push_result;
 pub use recipe::{Mistakes, Recipe};

@@ -11,7 +11,7 @@ use crate::count::PretokenCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::StageCost;
 use crate::source::{Batch, Documents};
-use crate::train::{extend_memory_estimate, memory_estimate};
+use crate::train::{extend_memory_estimate, memory_estimate, parity_memory_estimate};
 
 /// Memory for documents that are held: what remains after the program and the text that is read ahead, but at least a
 /// quarter of the limit.
@@ -175,9 +175,10 @@ pub(super) fn check_memory(pretokens: &PretokenCounts, train: &TrainPlan, limit:
 ///
 /// `bytes` is the total length of the distinct sequences, and not of the text.
 pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    match train.extend {
-        Some(_) => extend_memory_estimate(&train.config, bytes, sequences),
-        None => memory_estimate(&train.config, bytes, sequences, weighted),
+    match (&train.extend, &train.parity) {
+        (Some(_), _) => extend_memory_estimate(&train.config, bytes, sequences),
+        (None, Some(parity)) => parity_memory_estimate(&train.config, bytes, sequences, parity.sources),
+        (None, None) => memory_estimate(&train.config, bytes, sequences, weighted),
     }
 }
 

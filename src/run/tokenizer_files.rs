@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use serde_json::json;
 
-use super::extend::STAGES;
+use super::extend::{PARITY, STAGES};
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::training::{Trained, vocabulary};
 use crate::base::atomic_file::{self, FileGroups};
@@ -53,6 +53,9 @@ pub(super) fn write_tokenizer(
         replaced: trained.replaced(),
         history: trained.learned.history.clone(),
     };
+    if let Some(parity) = &train.parity {
+        record.settings[PARITY] = parity.settings();
+    }
     if let Some(base) = &trained.base {
         record.settings[STAGES] = json!(base.stages(train));
     }

@@ -13,6 +13,7 @@ use super::counting::Counting;
 use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::{Inputs, no_text};
 use super::over_memory;
+use super::parity::{Balanced, learn_balanced};
 use super::plan::{Plan, TrainPlan};
 use super::resources::{Costs, check_memory, learning_memory, within_memory};
 use crate::base::atomic_file;
@@ -26,7 +27,7 @@ use crate::report::StageCost;
 use crate::sink::{Journal, OutputFolder};
 use crate::source::{Documents, SkippedRows, Unit, UnitSkips};
 use crate::split::{NamedPattern, SpecialFinder, SplitPattern, splitter};
-use crate::train::{HistoryPoint, Learned, Merge, Merges, TrainConfig, learn_merges};
+use crate::train::{HistoryPoint, Learned, Merge, Merges, ParityPoint, TrainConfig, learn_merges};
 use crate::vocab::{SpecialTokensAt, Vocabulary};
 use crate::{sink, vocab};
 
@@ -42,6 +43,8 @@ pub(super) struct Trained {
     pub(super) corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents if there is no split.
     pub(super) distinct_pretokens: u64,
+    /// The tokens of each source during parity-aware training; empty for other training.
+    pub(super) parity: Vec<ParityPoint>,
 }
 
 impl Trained {
@@ -87,6 +90,10 @@ pub(super) fn train(
     }
     for token in &train.only_named {
         observer.noted(&format!("adding the special token {token:?}{}", train.role_of(token)));
+    }
+    if let Some(parity) = &train.parity {
+        let balanced = learn_balanced(plan, train, parity, inputs, kept, costs, observer)?;
+        return balanced_tokenizer(plan, train, balanced);
     }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
@@ -135,7 +142,19 @@ pub(super) fn learn_from_counts(
     })?;
     check_tokens(&learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
-    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pretokens })
+    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pretokens, parity: Vec::new() })
+}
+
+/// Builds the vocabulary of parity-aware training.
+///
+/// # Errors
+/// The learned tokens do not fit the memory limit.
+fn balanced_tokenizer(plan: &Plan, train: &TrainPlan, balanced: Balanced) -> Result<Trained> {
+    let Balanced { learned, facts, distinct_pretokens } = balanced;
+    check_tokens(&learned.learned, plan.memory)?;
+    let vocabulary = Arc::new(vocabulary(&learned.learned.merges, train, None)?);
+    let (learned, parity) = (learned.learned, learned.history);
+    Ok(Trained { vocabulary, learned, base: None, corpus: facts, distinct_pretokens, parity })
 }
 
 /// A lower bound in bytes for the text of the training, if it is known before reading. Without a split it is the
@@ -294,6 +313,9 @@ struct LearnedRecord {
     stages: Vec<StageCost>,
     /// Rows that were skipped while the text was read, by source and unit.
     left_out: Vec<(usize, usize, UnitSkips)>,
+    /// The tokens of each source during parity-aware training.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    parity: Vec<ParityPoint>,
 }
 
 /// Stores the merges that a job learned, the cost of its stages, and the rows that were skipped. The journal is
@@ -317,6 +339,7 @@ pub(super) fn store_learned(
         distinct_pretokens: trained.distinct_pretokens,
         stages: stages.to_vec(),
         left_out: skipped_rows.by_unit(),
+        parity: trained.parity.clone(),
     };
     let mut journal = Journal::create(folder.state().join(LEARNED), key)?;
     journal.append(&record)?;
@@ -346,6 +369,7 @@ pub(super) fn restore_learned(
         base: None,
         corpus: record.corpus,
         distinct_pretokens: record.distinct_pretokens,
+        parity: record.parity,
     };
     record.left_out.iter().for_each(|(source, unit, rows)| skipped_rows.restore(*source, *unit, rows));
     Ok(Some((trained, record.stages)))

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::counting::Counting;
 use super::extend::{
-    MERGES_BEFORE, check_preparation, complete, encoded, fill, fill_rules, preparation, stages,
-    without_missing_bytes,
+    MERGES_BEFORE, PARITY, check_preparation, complete, encoded, fill, fill_rules, preparation, record_of,
+    stages, without_missing_bytes,
 };
 use super::inputs::{Inputs, no_text};
 use super::over_memory;
@@ -114,7 +114,7 @@ pub enum CheckedMerges {
 /// list gives an empty range.
 ///
 /// # Errors
-/// The record is damaged, or has no such stage.
+/// The record is damaged, has no such stage, or is that of parity-aware training.
 pub fn complete_from_training(
     recipe: &mut Recipe,
     name: &str,
@@ -122,6 +122,13 @@ pub fn complete_from_training(
     vocabulary: &Vocabulary,
     checked: CheckedMerges,
 ) -> Result<Range<usize>> {
+    if record_of(path, vocabulary)?.is_some_and(|record| !record.settings[PARITY].is_null()) {
+        let problem =
+            format!("{name} was trained with parity, so its merges are the best of one source each");
+        return Err(
+            Error::usage(problem).with_help("train again from the same sources, and compare the merges")
+        );
+    }
     complete(recipe, name, vocabulary);
     let keys = recipe.train.get_or_insert_default();
     let all = vocabulary.merges().len();

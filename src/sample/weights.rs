@@ -7,6 +7,7 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::int::to_f64;
 use crate::error::Error;
 
 /// Maximum number of decimal places of a weight. Weights are stored in units of 10⁻⁶, so that no rounding takes place.
@@ -33,6 +34,11 @@ pub struct Weight {
 impl Weight {
     /// The default weight of a source.
     pub const ONE: Weight = Weight { millionths: 1_000_000 };
+
+    /// The nearest floating-point number.
+    pub fn to_f64(self) -> f64 {
+        to_f64(self.millionths) / 1e6
+    }
 }
 
 impl Default for Weight {

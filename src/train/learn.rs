@@ -5,7 +5,7 @@
 //! number of merged occurrences, not with the length of the text.
 
 use super::apply::{MergeScratch, apply, is_worth_sharing};
-use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, bytes_by_position, positions};
+use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, compared_bytes, positions};
 use super::occurrences::find;
 use super::pairs::{KeepRule, KeptPairs, Pair};
 use super::progress::TrainProgress;
@@ -80,8 +80,7 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     const PASSES: usize = 3;
     observer.started(Stage::Prepare, Some(to_u64(PASSES * positions(&pretokens))));
     let corpus = Corpus::<W>::new(&pretokens, observer)?;
-    let by_bytes = config.tie_break.compares_bytes();
-    let bytes = if by_bytes { bytes_by_position(&pretokens) } else { Vec::new() };
+    let bytes = compared_bytes(&pretokens, config.tie_break);
     drop(pretokens);
     let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
     let log = MergeLog::new(config, corpus.tokens, progress);
@@ -97,14 +96,15 @@ pub(super) fn continue_with_lists<W: Weight + Default>(
     bytes: &[u8],
     observer: &dyn Observer,
 ) -> Result<Learned> {
+    let by_bytes = ByBytes::new(bytes, log.config.tie_break.compared_bytes());
     match log.config.tie_break {
         rule @ (TieBreak::Ids | TieBreak::Hf) => {
             Trainer { corpus, log, order: ById::new(rule) }.run(observer)
         }
         TieBreak::First => Trainer { corpus, log, order: ByFirstPosition }.run(observer),
-        TieBreak::BytesSmallest => Trainer { corpus, log, order: ByBytes::new(bytes) }.run(observer),
-        TieBreak::BytesGreatest => {
-            Trainer { corpus, log, order: Reversed(ByBytes::new(bytes)) }.run(observer)
+        TieBreak::BytesSmallest => Trainer { corpus, log, order: by_bytes }.run(observer),
+        TieBreak::BytesGreatest | TieBreak::AlphabetGreatest => {
+            Trainer { corpus, log, order: Reversed(by_bytes) }.run(observer)
         }
     }
 }

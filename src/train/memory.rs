@@ -10,6 +10,9 @@ const A_SCORED_POSITION: u64 = 32;
 /// Bytes per position with weights: cells, and lists of occurrences with weights.
 const A_WEIGHTED_POSITION: u64 = 8 + 8 + 8;
 
+/// Bytes per merge: its entry in the list, its counts, and its token in the files while these are written.
+const A_MERGE: u64 = 250;
+
 /// Bytes that the new pairs of one merge take, on text in which all pairs are about equally frequent, as in
 /// random bytes.
 const PAIRS_OF_A_MERGE: u64 = 16_000;
@@ -28,8 +31,6 @@ const PAIRS_OF_A_MERGE: u64 = 16_000;
 /// assert!(few < many);
 /// ```
 pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    /// Bytes per merge: its entry in the list, its counts, and its token in the files while these are written.
-    const A_MERGE: u64 = 250;
     // Without weights, each merge removes at least `min_frequency` positions, which limits the number of
     // merges.
     let taken_away = if weighted { 1 } else { config.min_frequency.get().max(1) };
@@ -51,6 +52,23 @@ pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) 
     };
     let estimate = memory_estimate(config, bytes, sequences, true);
     ByteCount(estimate.0.saturating_add(bytes.saturating_add(sequences).saturating_mul(more)))
+}
+
+/// The same estimate for [`learn_parity_merges`](super::learn_parity_merges): `sources` texts, and their development
+/// texts, have `sequences` distinct sequences with `bytes` bytes, all together.
+///
+/// It is at most `sources` times the memory of learning from one text with all these sequences.
+pub fn parity_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, sources: usize) -> ByteCount {
+    /// Bytes per position: the text, the sequence, and lists of occurrences.
+    const A_POSITION: u64 = 8 + 4 + 8;
+    /// Kept pairs per position (1 / 8); each has a count for each source.
+    const POSITIONS_PER_PAIR: u64 = 8;
+    let by_bytes = u64::from(config.tie_break.compares_bytes());
+    let counts = to_u64(sources).saturating_mul(8) / POSITIONS_PER_PAIR;
+    let positions = bytes.saturating_add(sequences).saturating_add(1);
+    let learning = positions.saturating_mul(A_POSITION + by_bytes + counts);
+    let merges = to_u64(config.merges).min(bytes).saturating_mul(A_MERGE);
+    ByteCount(with_sequences(learning, bytes, sequences).0.saturating_add(merges))
 }
 
 /// The memory for the text, the pairs and the sequences, without that for the list of merges.
@@ -130,6 +148,20 @@ mod tests {
         };
         assert_eq!(more(3), 3 * PAIRS_OF_A_MERGE);
         assert_eq!(more(1 << 40), 16 * 1_000_002, "the text holds no more pairs");
+    }
+
+    #[test]
+    fn parity_takes_at_most_the_memory_of_plain_training_times_the_sources() {
+        let config = TrainConfig::new(32_000);
+        for sources in [2, 3, 10, 50] {
+            let texts = to_u64(sources);
+            let plain = memory_estimate(&config, 20_000_000, 2_000_000, true).0;
+            let need = parity_memory_estimate(&config, 20_000_000, 2_000_000, sources).0;
+            assert!(
+                plain <= need && need <= texts * plain,
+                "{sources} sources with equal words in all: {need}"
+            );
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! If the score is the count and ties are broken by ids, long texts with few repeated sequences are first
 //! scanned as a whole (`scan`). Otherwise, and for all later merges, the trainer keeps a list of the occurrences
 //! of each pair (`learn`, `pairs`, `apply`). Other scores have their own loop (`scores`).
+//!
+//! [`learn_parity_merges`] learns from several sources, and balances their numbers of tokens.
 
 mod apply;
 mod arena;
@@ -20,6 +22,7 @@ mod learn;
 mod memory;
 mod occurrences;
 mod pairs;
+mod parity;
 mod progress;
 mod queue;
 #[doc(hidden)]
@@ -40,7 +43,11 @@ use super::observer::Observer;
 pub use corpus::TokenSequences;
 pub use extend::{extend_merges, extend_sequences};
 pub use learn::learn_merges;
-pub use memory::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
+pub use memory::{extend_memory_estimate, memory_estimate, parity_memory_estimate, verify_memory_estimate};
+pub use parity::{
+    DEFAULT_PARITY_ALPHA, DEFAULT_PARITY_WINDOW, ParityConfig, ParityLearned, ParityPoint, ParityTexts,
+    ParityWindow, learn_parity_merges,
+};
 #[doc(hidden)]
 pub use scan::{ScanEngine, merges_by_scanning};
 pub use scores::{Powers, Score};

@@ -8,8 +8,11 @@ use std::cmp::Ordering;
 use rustc_hash::FxHashMap;
 
 use super::scores::Measures;
-use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
-use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32};
+use super::{
+    HistoryPoint, Learned, Merge, Merges, ParityConfig, ParityLearned, ParityPoint, ParityTexts, Score,
+    TieBreak, TrainConfig,
+};
+use crate::base::int::{Count, to_f64, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;
 
 /// Does what [`learn_merges`](super::learn_merges) does.
@@ -19,10 +22,7 @@ pub fn learn_merges(pretokens: &PretokenCounts, config: &TrainConfig) -> Learned
 
 /// Does what [`extend_merges`](super::extend_merges) does.
 pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainConfig) -> Learned {
-    let mut sequences: Vec<(Vec<u32>, u64)> = pretokens
-        .iter()
-        .map(|(pretoken, count)| (pretoken.iter().map(|&b| u32::from(b)).collect(), count.get()))
-        .collect();
+    let mut sequences = sequences_of(pretokens);
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     let (mut merges, mut replaced) = (Vec::new(), Vec::new());
     let mut history = vec![HistoryPoint { merges: 0, tokens: count_tokens(&sequences) }];
@@ -47,6 +47,103 @@ pub fn extend_merges(pretokens: &PretokenCounts, base: &Merges, config: &TrainCo
         history.push(HistoryPoint { merges: to_u64(merges.len()), tokens: count_tokens(&sequences) });
     }
     Learned { merges: Merges::new(merges), history, replaced }
+}
+
+/// Does what [`learn_parity_merges`](super::learn_parity_merges) does, for texts and settings that suit each other.
+pub fn learn_parity_merges(
+    texts: &ParityTexts,
+    config: &TrainConfig,
+    parity: &ParityConfig,
+) -> ParityLearned {
+    let mut sources: Vec<_> = texts.sources.iter().map(sequences_of).collect();
+    let mut development: Vec<_> = texts.development.iter().map(sequences_of).collect();
+    let lengths = |texts: &[Vec<(Vec<u32>, u64)>]| -> Vec<u64> {
+        texts.iter().map(|text| count_tokens(text)).collect()
+    };
+    let initial = lengths(&sources);
+    let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    let (mut merges, mut replaced, mut points, mut choices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut exhausted: Vec<bool> = initial.iter().map(|tokens| *tokens == 0).collect();
+    loop {
+        let is_end = |merges: &[Merge]| merges.len() >= config.merges;
+        let point = ParityPoint {
+            merges: to_u64(merges.len()),
+            sources: lengths(&sources),
+            development: lengths(&development),
+        };
+        let present = if parity.ratio.is_none() && !development.is_empty() {
+            &point.development
+        } else {
+            &point.sources
+        };
+        let best = loop {
+            if is_end(&merges) {
+                break None;
+            }
+            if merges.len() < parity.global_merges {
+                break best_pair(&sources.concat(), &tokens, config);
+            }
+            let Some(source) = worst_off(present, &initial, &exhausted, &choices, parity) else { break None };
+            choices.push(source);
+            let best = best_pair(&sources[source], &tokens, config);
+            if best.is_some() {
+                break best;
+            }
+            exhausted[source] = true;
+        };
+        let is_recorded = config.records_after(merges.len());
+        if merges.is_empty() || is_recorded || best.is_none() {
+            points.push(point);
+        }
+        let Some(((left, right), _)) = best else { break };
+        let token = truncate_to_u32(tokens.len());
+        tokens.push([&*tokens[to_usize(left)], &tokens[to_usize(right)]].concat());
+        let count = sources.iter().map(|text| count_pair(text, (left, right))).sum();
+        merges.push(Merge { left, right, count: Count::new(count) });
+        let before: u64 = lengths(&sources).iter().sum();
+        for (sequence, _) in sources.iter_mut().chain(&mut development).flatten() {
+            *sequence = replace(sequence, (left, right), token);
+        }
+        replaced.push(before - lengths(&sources).iter().sum::<u64>());
+    }
+    let total =
+        |point: &ParityPoint| HistoryPoint { merges: point.merges, tokens: point.sources.iter().sum() };
+    let history = points.iter().map(total).collect();
+    ParityLearned { learned: Learned { merges: Merges::new(merges), history, replaced }, history: points }
+}
+
+/// The source to choose next, of those that are not exhausted: in the order of need, the first that the window
+/// allows, else the first.
+fn worst_off(
+    tokens: &[u64],
+    initial: &[u64],
+    exhausted: &[bool],
+    choices: &[usize],
+    parity: &ParityConfig,
+) -> Option<usize> {
+    let need = |source: usize| match &parity.ratio {
+        None => to_f64(tokens[source]),
+        Some(ratio) => -(to_f64(initial[source]) / to_f64(tokens[source]) / ratio[source]),
+    };
+    let is_allowed = |source: usize| {
+        parity.window.is_none_or(|window| {
+            let recent = choices.iter().rev().take(window.length).filter(|chosen| **chosen == source);
+            to_f64(to_u64(recent.count())) / to_f64(to_u64(window.length))
+                <= window.alpha / to_f64(to_u64(tokens.len()))
+        })
+    };
+    let worst = |candidates: Vec<usize>| {
+        let before = |one: usize, two: usize| if need(two) > need(one) { two } else { one };
+        candidates.into_iter().reduce(before)
+    };
+    let left: Vec<usize> = (0..tokens.len()).filter(|source| !exhausted[*source]).collect();
+    worst(left.iter().copied().filter(|source| is_allowed(*source)).collect()).or_else(|| worst(left))
+}
+
+/// The sequences as bytes, with their weights.
+fn sequences_of(pretokens: &PretokenCounts) -> Vec<(Vec<u32>, u64)> {
+    let bytes = |pretoken: &[u8]| pretoken.iter().map(|&byte| u32::from(byte)).collect();
+    pretokens.iter().map(|(pretoken, count)| (bytes(pretoken), count.get())).collect()
 }
 
 /// How often a pair occurs, by weight; overlapping occurrences count each.
@@ -85,6 +182,9 @@ fn best_pair(
     let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|max_bytes| length(pair) <= max_bytes);
     let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= min_count && fits(pair));
     let hf = |(left, right): (u32, u32)| (hf_order(left), hf_order(right));
+    let spelled =
+        |token: u32| tokens[to_usize(token)].iter().map(|&b| hf_order(u32::from(b))).collect::<Vec<_>>();
+    let alphabet = |(left, right): (u32, u32)| (spelled(left), spelled(right));
     let best = candidates.max_by(|&(one, (one_count, one_first)), &(two, (two_count, two_first))| {
         let by_score = compare_scores(config.score, &measures(one, one_count), &measures(two, two_count));
         // `max_by` takes the greatest, so for rules that prefer the smaller pair the operands are swapped.
@@ -94,6 +194,7 @@ fn best_pair(
             TieBreak::First => two_first.cmp(&one_first),
             TieBreak::BytesGreatest => bytes(one).cmp(&bytes(two)),
             TieBreak::BytesSmallest => bytes(two).cmp(&bytes(one)),
+            TieBreak::AlphabetGreatest => alphabet(one).cmp(&alphabet(two)),
         })
     });
     best.map(|(pair, (count, _))| (pair, count))

@@ -552,7 +552,7 @@ fn comes_before(config: &TrainConfig, ties: &TieData, keys: &[ScoredKey], one: P
 }
 
 /// Positions where pairs with the new token begin, ascending: at the token, and at the token before it.
-fn changed_positions(corpus: &Corpus<CompactWeight>, sites: &[usize], token: u32) -> Vec<usize> {
+pub(super) fn changed_positions(corpus: &Corpus<CompactWeight>, sites: &[usize], token: u32) -> Vec<usize> {
     let mut positions = Vec::with_capacity(sites.len() * 2);
     for &site in sites {
         // If the token before is the new token too, it is a site itself.
@@ -646,7 +646,7 @@ struct TieData {
     rule: TieBreak,
     /// Ranks of the bytes in GPT-2's byte alphabet.
     gpt2: ById,
-    /// The bytes of all tokens: the 256 bytes, then the tokens made by the merges given at the start, then the
+    /// The bytes of all tokens, as the rule compares them: the 256 bytes, then the tokens made by the merges given at the start, then the
     /// text. This field and the next two are empty unless the rule compares bytes.
     bytes: Vec<u8>,
     /// Start in `bytes` and length of each token.
@@ -682,7 +682,7 @@ impl TieData {
 
     /// Writes out the bytes of all tokens and of the text.
     fn lay_out(&mut self, cells: &[Cell], merges: &[Merge]) {
-        self.bytes.extend(0..=255);
+        self.bytes.extend(self.rule.compared_bytes());
         self.tokens.extend((0..256).map(|byte| (byte, 1)));
         for merge in merges {
             let token = [self.of(merge.left), self.of(merge.right)].concat();
@@ -717,7 +717,7 @@ impl TieData {
             TieBreak::Hf => gpt2(one).cmp(&gpt2(two)),
             TieBreak::First => one.first.cmp(&two.first),
             TieBreak::BytesSmallest => by_bytes(),
-            TieBreak::BytesGreatest => by_bytes().reverse(),
+            TieBreak::BytesGreatest | TieBreak::AlphabetGreatest => by_bytes().reverse(),
         }
     }
 

@@ -42,19 +42,39 @@ pub enum TieBreak {
     BytesGreatest,
     /// The smallest (left bytes, right bytes); as in fastboundlessbpe.
     BytesSmallest,
+    /// The greatest (left bytes, right bytes), with the bytes in the order of GPT-2's byte alphabet; as in the
+    /// parity-aware trainer of HF tokenizers.
+    AlphabetGreatest,
 }
 
 impl TieBreak {
     /// Every rule.
     #[cfg(test)]
-    pub(crate) const ALL: [TieBreak; 5] =
-        [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
+    pub(crate) const ALL: [TieBreak; 6] = [
+        TieBreak::Ids,
+        TieBreak::Hf,
+        TieBreak::First,
+        TieBreak::BytesGreatest,
+        TieBreak::BytesSmallest,
+        TieBreak::AlphabetGreatest,
+    ];
 
     /// Whether the rule compares the ids of tokens and nothing else.
     pub(super) fn compares_ids(self) -> bool {
         match self {
             TieBreak::Ids | TieBreak::Hf => true,
-            TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => false,
+            TieBreak::First
+            | TieBreak::BytesGreatest
+            | TieBreak::BytesSmallest
+            | TieBreak::AlphabetGreatest => false,
+        }
+    }
+
+    /// The byte that the rule compares in place of each byte, if it compares bytes.
+    pub(super) fn compared_bytes(self) -> [u8; 256] {
+        match self {
+            TieBreak::AlphabetGreatest => gpt2_ranks(),
+            _ => ALL_BYTES,
         }
     }
 
@@ -62,7 +82,7 @@ impl TieBreak {
     pub(super) fn compares_bytes(self) -> bool {
         match self {
             TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
-            TieBreak::BytesGreatest | TieBreak::BytesSmallest => true,
+            TieBreak::BytesGreatest | TieBreak::BytesSmallest | TieBreak::AlphabetGreatest => true,
         }
     }
 }
@@ -99,25 +119,14 @@ impl ById {
     /// value.
     pub(super) fn new(rule: TieBreak) -> ById {
         match rule {
-            TieBreak::Hf => ById::gpt2_alphabet(),
+            TieBreak::Hf => ById { byte_order: gpt2_ranks().map(u32::from) },
             // The other rules do not compare ids.
-            TieBreak::Ids | TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => {
-                ById { byte_order: std::array::from_fn(truncate_to_u32) }
-            }
+            TieBreak::Ids
+            | TieBreak::First
+            | TieBreak::BytesGreatest
+            | TieBreak::BytesSmallest
+            | TieBreak::AlphabetGreatest => ById { byte_order: std::array::from_fn(truncate_to_u32) },
         }
-    }
-
-    /// Bytes ordered by their code points in GPT-2's byte alphabet: 33–126, 161–172 and 174–255 map to
-    /// themselves and come first; the other 68 map to code points above them, in ascending order.
-    fn gpt2_alphabet() -> ById {
-        let stays = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
-        let first = (0..=255u8).filter(stays);
-        let then = (0..=255u8).filter(|byte| !stays(byte));
-        let mut byte_order = [0; 256];
-        for (rank, byte) in (0..).zip(first.chain(then)) {
-            byte_order[usize::from(byte)] = rank;
-        }
-        ById { byte_order }
     }
 
     /// Rank of a token in this order.
@@ -153,24 +162,39 @@ impl TieOrder for ByFirstPosition {
     }
 }
 
+/// Rank of each byte by its code point in GPT-2's byte alphabet: 33–126, 161–172 and 174–255 map to themselves and
+/// come first; the other 68 map to code points above them, in ascending order.
+fn gpt2_ranks() -> [u8; 256] {
+    let stays = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    let first = (0..=255u8).filter(stays);
+    let then = (0..=255u8).filter(|byte| !stays(byte));
+    let mut ranks = [0; 256];
+    for (rank, byte) in (0..=255).zip(first.chain(then)) {
+        ranks[usize::from(byte)] = rank;
+    }
+    ranks
+}
+
 /// Order by the bytes of (left, right), smallest first.
 pub(super) struct ByBytes<'a> {
     bytes: &'a [u8],
+    /// The byte that is compared in place of each byte, as in `bytes`.
+    compared: [u8; 256],
     /// Start in `bytes` and length of each token that is not a single byte.
     created_tokens: Vec<(usize, usize)>,
 }
 
 impl<'a> ByBytes<'a> {
-    /// `bytes` has the byte at each position of the corpus.
-    pub(super) fn new(bytes: &'a [u8]) -> ByBytes<'a> {
-        ByBytes { bytes, created_tokens: Vec::new() }
+    /// `bytes` has the byte at each position of the corpus, in place of which `compared` is compared.
+    pub(super) fn new(bytes: &'a [u8], compared: [u8; 256]) -> ByBytes<'a> {
+        ByBytes { bytes, compared, created_tokens: Vec::new() }
     }
 
     /// The bytes of a token.
-    fn of(&self, token: u32) -> &'a [u8] {
+    pub(super) fn of(&self, token: u32) -> &'a [u8] {
         let token = to_usize(token);
-        if token < 256 {
-            return &ALL_BYTES[token..=token];
+        if let Some(&byte) = self.compared.get(token) {
+            return &ALL_BYTES[usize::from(byte)..=usize::from(byte)];
         }
         let (start, length) = self.created_tokens[token - 256];
         &self.bytes[start..start + length]

@@ -41,8 +41,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Setting:
-    """The program, a folder for its files, the texts, and optional paths: corpora, known answers, and a Python with
-    tokenizers 1.0."""
+    """The program, a folder for its files, the texts, and optional paths: corpora, known answers, a Python with
+    tokenizers 1.0, and the program of `parity/`."""
 
     program: Path
     scratch: Path
@@ -50,6 +50,7 @@ class Setting:
     corpora: Path | None
     vectors: Path | None
     next_python: Path | None
+    parity_peer: Path | None
 
     def run(self, *arguments):
         return self.ran(*arguments).stdout

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 CHECKS = [
-    "vectors", "merges", "ids", "foreign", "edited", "config", "next_version", "minbpe_model", "output", "stores",
-    "pages", "explorer", "walk", "python_package",
+    "vectors", "merges", "parity", "ids", "foreign", "edited", "config", "next_version", "minbpe_model", "output",
+    "stores", "pages", "explorer", "walk", "python_package",
 ]
 
 
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--corpora", type=Path, help="folder of swanns-way.txt and gutenberg-poetry.parquet")
     parser.add_argument("--vectors", type=Path, help="folder of taylorswift-minbpe-1000.json; wants --corpora")
     parser.add_argument("--next-python", type=Path, help="a Python that has the packages of requirements-next.txt")
+    parser.add_argument("--parity-peer", type=Path, help="the program of tests/peers/parity")
     parser.add_argument("--texts", nargs="+", type=Path, help="plain texts to compare on instead, by paragraphs")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
     arguments = parser.parse_args()
@@ -45,7 +46,8 @@ def main():
     vectors = arguments.vectors and arguments.vectors.resolve(strict=True)
     # The path is not resolved: Python finds its virtual environment by the link.
     next_python = arguments.next_python and arguments.next_python.absolute()
-    setting = Setting(program, scratch, texts, corpora, vectors, next_python)
+    parity_peer = arguments.parity_peer and arguments.parity_peer.resolve(strict=True)
+    setting = Setting(program, scratch, texts, corpora, vectors, next_python, parity_peer)
     print("texts:", ", ".join(text.name for text in setting.texts), flush=True)
     for name in arguments.checks or CHECKS:
         started = time.monotonic()

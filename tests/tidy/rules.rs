@@ -34,7 +34,7 @@ const GRAPH: [(&str, &[&str]); 11] = [
             "encode",
         ],
     ),
-    ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
+    ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint", "train::ParityPoint"]),
     (
         "publish",
         &[

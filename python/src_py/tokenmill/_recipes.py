@@ -70,7 +70,7 @@ class LearnKeys(TypedDict, total=False):
 
     min_frequency: int
     max_token_bytes: int
-    tie_break: Literal["ids", "hf", "first", "bytes-greatest", "bytes-smallest"]
+    tie_break: Literal["ids", "hf", "first", "bytes-greatest", "bytes-smallest", "alphabet-greatest"]
     score: str | Mapping[str, Mapping[str, int]]
     special_tokens_at: Literal["start", "end"]
     bos: Token
@@ -83,8 +83,20 @@ class LearnKeys(TypedDict, total=False):
     history_every: int
 
 
+class ParityKeys(TypedDict, total=False):
+    """The keys of ``parity`` in ``[train]``."""
+
+    development: Sequence[str]
+    ratio: Sequence[float]
+    window: int
+    alpha: float
+    global_merges: int
+
+
 class TrainSettings(SplitKeys, LearnKeys, total=False):
     """The keys of ``[train]`` for one tokenizer, without its size."""
+
+    parity: bool | ParityKeys
 
 
 class TrainKeys(TrainSettings, total=False):

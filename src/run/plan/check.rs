@@ -91,6 +91,10 @@ impl Check<'_> {
             recipe_hash: String::new(),
             setting_hashes: BTreeMap::new(),
         };
+        let development = self.development(recipe, &plan.sources);
+        if let Some(parity) = plan.train.as_mut().and_then(|train| train.parity.as_mut()) {
+            parity.development = development;
+        }
         self.standard_input_once(recipe);
         self.weights_count(recipe);
         self.destination_apart(recipe, &plan);

@@ -6,6 +6,7 @@
 
 mod check;
 mod encode;
+mod parity;
 mod train;
 
 use std::collections::BTreeMap;
@@ -14,16 +15,16 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::base::int::ByteCount;
+use crate::base::int::{ByteCount, u64_to_usize};
 use crate::base::integrity::sha256;
 use crate::count::Boundary;
 use crate::encode::{Dropout, MissingBytes, SpecialPolicy};
 use crate::publish::PushTarget;
-use crate::sample::SampleConfig;
+use crate::sample::{SampleConfig, Weight};
 use crate::sink::{Compression, OutputFormat, Packing};
 use crate::source::{InputShard, SourceSpec};
 use crate::split::SplitPattern;
-use crate::train::TrainConfig;
+use crate::train::{ParityConfig, ParityWindow, TrainConfig};
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
 #[doc(hidden)]
@@ -94,6 +95,8 @@ pub struct TrainPlan {
     pub specials: Vec<String>,
     /// The special tokens that the recipe only names for `transformers`, and does not list.
     pub only_named: Vec<String>,
+    /// How training balances the sources; `None` if it learns from all of them together.
+    pub parity: Option<ParityPlan>,
     /// The position of their ids.
     pub specials_at: SpecialTokensAt,
     /// The special token that `tokenizer_config.json` names as `bos_token`. If `None`, the BOS token of the encoding
@@ -115,6 +118,49 @@ pub struct TrainPlan {
     /// Smaller vocabularies that are written as well, the smallest first. Each has the first merges of the same
     /// training.
     pub smaller: Vec<SmallerPlan>,
+}
+
+/// How parity-aware training balances the sources or counts files of a plan. There are at least two, and text is
+/// split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParityPlan {
+    /// Number of sources or counts files.
+    pub sources: usize,
+    /// The development text of each source; empty if there are none.
+    pub development: Vec<SourceSpec>,
+    /// The addresses of the development texts as the user wrote them.
+    pub development_as_written: Vec<String>,
+    /// The ratio of each source; empty if there are none.
+    pub ratio: Vec<Weight>,
+    /// Number of choices in the moving window; `None` without a window.
+    pub window: Option<u64>,
+    /// How many times its even share of the choices in the window a source may have.
+    pub alpha: Weight,
+    /// Number of merges at the beginning that are learned from all sources together.
+    pub global_merges: u64,
+}
+
+impl ParityPlan {
+    /// The settings as JSON, for hashes and the training record.
+    pub(super) fn settings(&self) -> Value {
+        json!({
+            "development": self.development_as_written,
+            "ratio": self.ratio,
+            "window": self.window,
+            "alpha": self.alpha,
+            "global_merges": self.global_merges,
+        })
+    }
+
+    /// The settings of learning.
+    pub(super) fn config(&self) -> ParityConfig {
+        let window = |length| ParityWindow { length: u64_to_usize(length), alpha: self.alpha.to_f64() };
+        ParityConfig {
+            ratio: (!self.ratio.is_empty()).then(|| self.ratio.iter().map(|ratio| ratio.to_f64()).collect()),
+            window: self.window.map(window),
+            global_merges: u64_to_usize(self.global_merges),
+        }
+    }
 }
 
 /// A smaller vocabulary of a training. It has the first merges of the largest vocabulary: training runs once for all
@@ -195,6 +241,27 @@ impl Plan {
         self.destination.clone().unwrap_or_else(|| self.output.display().to_string())
     }
 
+    /// A plan that reads the development texts of parity-aware training as this plan reads its sources. `None` if
+    /// there are none.
+    pub(super) fn of_development(&self) -> Option<Plan> {
+        let train = self.train.as_ref()?;
+        let sources = train.parity.as_ref()?.development.clone();
+        if sources.is_empty() {
+            return None;
+        }
+        Some(Plan {
+            counts: Vec::new(),
+            weights: vec![1; sources.len()],
+            source_samples: vec![SampleConfig::default(); sources.len()],
+            sample: SampleConfig::default(),
+            shard: None,
+            train: Some(TrainPlan { parity: None, ..train.clone() }),
+            encode: None,
+            sources,
+            ..self.clone()
+        })
+    }
+
     /// The name of the split that is written; `None` if no data files are. A plan that only trains has no split.
     pub(super) fn split_name(&self) -> Option<&str> {
         self.encode.as_ref().map(|encode| encode.split_name.as_str())
@@ -268,6 +335,9 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
             "chat_template": chat_template,
             "kept": kept,
         });
+    }
+    if let Some(parity) = plan.train.as_ref().and_then(|train| train.parity.as_ref()) {
+        canonical["parity"] = parity.settings();
     }
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });

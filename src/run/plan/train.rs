@@ -35,8 +35,9 @@ impl Check<'_> {
         let smaller = smaller(keys, recipe, to_u64(specials.len()), &folder);
         let defaults = TrainConfig::new(u64_to_usize(merges));
         let [bos, eos] = [&keys.bos, &keys.eos].map(|field| value_of(field).flatten());
-        let plan = TrainPlan {
+        let mut plan = TrainPlan {
             split: self.split(keys),
+            parity: None,
             boundary: value_of(&keys.boundary).unwrap_or_default(),
             config: TrainConfig {
                 min_frequency: value_of(&keys.min_frequency).unwrap_or(defaults.min_frequency),
@@ -60,6 +61,7 @@ impl Check<'_> {
             smaller,
             output: folder,
         };
+        plan.parity = self.parity(recipe, &plan);
         let counts_only = matches!(recipe.origin.command(), Some(Command::Count | Command::Verify));
         // If a tokenizer is extended, its formats were checked when it was read.
         if !counts_only

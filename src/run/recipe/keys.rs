@@ -96,6 +96,8 @@ pub struct TrainKeys {
     pub tie_break: Field<TieBreak>,
     /// `score`: how pairs are ranked, by default according to their counts.
     pub score: Field<Score>,
+    /// `parity`: balances the sources. By default merges are learned from all of them together.
+    pub parity: Field<ParityKeys>,
     /// `special_tokens`: texts that are cut out of the training text and get ids of their own.
     pub special_tokens: Vec<Given<String>>,
     /// `special_tokens_at`: the position of their ids, by default at the end.
@@ -122,6 +124,40 @@ pub struct TrainKeys {
     pub history_every: Field<u64>,
     /// `formats`: the formats in which the tokenizer is written, by default `hf`.
     pub formats: Field<Vec<Given<vocab::Format>>>,
+}
+
+/// The keys of `parity` in `[train]`: parity-aware training.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParityKeys {
+    /// `development`: a text for each source, in their order. Their tokens are balanced, by default those of the
+    /// training texts.
+    pub development: Field<Vec<Given<String>>>,
+    /// `ratio`: the compression that each source should have in proportion to the others. None by default.
+    pub ratio: Field<Vec<Given<Weight>>>,
+    /// `window`: the number of merges within which no source is chosen too often. No limit by default.
+    pub window: Field<u64>,
+    /// `alpha`: how many times its even share of the window a source may have, 2 by default.
+    pub alpha: Field<Weight>,
+    /// `global_merges`: the number of merges at the beginning that are learned from all sources together. 0 by default.
+    pub global_merges: Field<u64>,
+}
+
+impl ParityKeys {
+    /// The keys that are set, as a table.
+    fn written(&self) -> WrittenValue {
+        let texts =
+            |texts: &Vec<Given<String>>| WrittenValue::texts(texts.iter().map(|given| given.value.clone()));
+        let numbers = |numbers: &Vec<Given<Weight>>| {
+            WrittenValue::List(numbers.iter().map(|given| WrittenValue::number(&given.value)).collect())
+        };
+        let section = WrittenSection::new("parity")
+            .with("development", &self.development, texts)
+            .with("ratio", &self.ratio, numbers)
+            .with("window", &self.window, WrittenValue::number)
+            .with("alpha", &self.alpha, WrittenValue::number)
+            .with("global_merges", &self.global_merges, WrittenValue::number);
+        WrittenValue::Table(section.keys)
+    }
 }
 
 impl TrainKeys {
@@ -305,6 +341,7 @@ choices! {
     TieBreak {
         "ids" => TieBreak::Ids, "hf" => TieBreak::Hf, "first" => TieBreak::First,
         "bytes-greatest" => TieBreak::BytesGreatest, "bytes-smallest" => TieBreak::BytesSmallest,
+        "alphabet-greatest" => TieBreak::AlphabetGreatest,
     }
     OutputFormat {
         "parquet" => OutputFormat::Parquet, "bin" => OutputFormat::Bin, "megatron" => OutputFormat::Megatron,
@@ -336,6 +373,8 @@ pub enum WrittenValue {
     Truth(bool),
     /// Several values.
     List(Vec<WrittenValue>),
+    /// Keys with values, such as `{ window = 100 }`.
+    Table(Vec<(&'static str, WrittenValue)>),
     /// A text under a key of its own, such as `{ regex = "…" }`.
     Keyed(&'static str, String),
 }
@@ -405,6 +444,11 @@ impl fmt::Display for WrittenValue {
             WrittenValue::List(values) => {
                 let values: Vec<String> = values.iter().map(WrittenValue::to_string).collect();
                 write!(f, "[{}]", values.join(", "))
+            }
+            WrittenValue::Table(keys) if keys.is_empty() => f.write_str("{}"),
+            WrittenValue::Table(keys) => {
+                let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                write!(f, "{{ {} }}", keys.join(", "))
             }
             WrittenValue::Keyed(key, text) => write!(f, "{{ {key} = {} }}", quoted(text)),
         }
@@ -568,6 +612,7 @@ impl TrainKeys {
             .with("max_token_bytes", &self.max_token_bytes, WrittenValue::number)
             .with("tie_break", &self.tie_break, WrittenValue::name)
             .with("score", &self.score, |score| WrittenValue::Text(score.to_string()))
+            .with("parity", &self.parity, ParityKeys::written)
             .with_texts("special_tokens", &self.special_tokens, String::clone)
             .with("special_tokens_at", &self.special_tokens_at, WrittenValue::name);
         for (key, field) in self.roles() {

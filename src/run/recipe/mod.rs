@@ -21,8 +21,8 @@ use crate::split::SplitPattern;
 use crate::vocab::SpecialTokensAt;
 
 pub use keys::{
-    Choice, CountsKeys, EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys, WrittenSection,
-    WrittenValue, named, names,
+    Choice, CountsKeys, EncodeKeys, OutputKeys, ParityKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys,
+    WrittenSection, WrittenValue, named, names,
 };
 pub use read::{read, read_with};
 

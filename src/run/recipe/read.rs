@@ -10,8 +10,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::nearest;
 use super::{
-    Choice, EncodeKeys, Field, Given, MAX_LISTED, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys,
-    SampleKeys, SourceKeys, TrainKeys, named, names,
+    Choice, EncodeKeys, Field, Given, MAX_LISTED, Mistake, Mistakes, Origin, OutputKeys, ParityKeys, Recipe,
+    RunKeys, SampleKeys, SourceKeys, TrainKeys, named, names,
 };
 use crate::base::int::{ByteCount, Count};
 use crate::encode::Probability;
@@ -187,6 +187,7 @@ fn read_train(section: &mut RecipeSection<'_, '_, '_>) -> TrainKeys {
         max_token_bytes: section.get("max_token_bytes", whole),
         tie_break: section.get("tie_break", choice),
         score: section.get("score", score),
+        parity: section.table("parity", read_parity),
         special_tokens: section.list("special_tokens", text).map_or_else(Vec::new, |list| list.value),
         special_tokens_at: section.get("special_tokens_at", choice),
         bos: section.get("bos", token),
@@ -199,6 +200,17 @@ fn read_train(section: &mut RecipeSection<'_, '_, '_>) -> TrainKeys {
         kept: serde_json::Map::new(),
         history_every: section.get("history_every", whole),
         formats: section.list("formats", choice),
+    }
+}
+
+/// Reads `parity` in `[train]`.
+fn read_parity(section: &mut RecipeSection<'_, '_, '_>) -> ParityKeys {
+    ParityKeys {
+        development: section.list("development", text),
+        ratio: section.list("ratio", weight),
+        window: section.get("window", whole),
+        alpha: section.get("alpha", weight),
+        global_merges: section.get("global_merges", whole),
     }
 }
 
@@ -343,6 +355,30 @@ impl<'m, 't, 'i> RecipeSection<'m, 't, 'i> {
         }
         let Given { value, span } = self.get(key, parse)?;
         Some(Given { value: vec![Given { value, span: span.clone() }], span })
+    }
+
+    /// The keys of a table within this section. `true` stands for a table without keys, and `false` for none.
+    fn table<K: Default>(
+        &mut self,
+        key: &'static str,
+        keys: for<'n> fn(&mut RecipeSection<'n, 't, 'i>) -> K,
+    ) -> Field<K> {
+        let (span, found) = self.find(key)?;
+        match found {
+            DeValue::Table(entries) => {
+                let table = RecipeTable { span: Some(span.clone()), entries };
+                let mut section = RecipeSection::open(key, table, self.mistakes);
+                let value = keys(&mut section);
+                section.finish();
+                Some(Given { value, span: Some(span) })
+            }
+            DeValue::Boolean(true) => Some(Given { value: K::default(), span: Some(span) }),
+            DeValue::Boolean(false) => None,
+            other => {
+                self.wrong(key, span, wants("true or a table", other));
+                None
+            }
+        }
     }
 
     /// The tables of a section: one, or any number for `source`.
