@@ -289,7 +289,9 @@ mod tests {
 
     use super::*;
     use crate::base::int::TokenId;
-    use crate::report::{comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible};
+    use crate::report::{
+        ComparedIntervals, comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible,
+    };
 
     const HOSTILE: &str = "</td><script>alert(1)</script>,\"|\u{202E}\u{1B}\u{7}";
 
@@ -307,6 +309,7 @@ mod tests {
             path: path.to_owned(),
             vocabulary: 300,
             used: 200,
+            unreachable: 3,
             longest: vec![ShownToken::new(TokenId::new(7), HOSTILE.as_bytes())],
         };
         let word = ComparedWord {
@@ -319,6 +322,9 @@ mod tests {
         sources.iter().for_each(|source| sum.add(source));
         assert_eq!((sum.tokens.as_slice(), sum.words), (&[750, 800][..], 300));
         Comparison {
+            base: Some(1),
+            text_intervals: ComparedIntervals::default(),
+            source_intervals: Vec::new(),
             tokenizers: vec![tokenizer("one"), tokenizer(HOSTILE)],
             baseline: Some(1),
             sources,
