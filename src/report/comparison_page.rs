@@ -375,7 +375,7 @@ mod tests {
         let csv = comparison_to_csv(&comparison);
         let all = json["text"]["bytes_per_token"][0].as_f64().expect("a number");
         assert!(
-            csv.contains(&format!("all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200\n")),
+            csv.contains(&format!("all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200,3,,,,,,,\n")),
             "{csv}"
         );
         assert!(csv.contains("source,other,3,1000,900,150,one,500,2,"), "{csv}");
@@ -384,13 +384,13 @@ mod tests {
 
         let markdown = comparison_to_markdown(&comparison);
         assert!(
-            markdown.contains("| one | 750 | −6.2 % | 2.667 | 2.400 | 2.500 | 300 | 200 (66.7 %) |"),
+            markdown.contains("| one | 750 | −6.2 % | 2.667 | 2.400 | 2.500 | 300 | 200 (66.7 %) | 3 |"),
             "{markdown}"
         );
         assert!(markdown.contains("| other | 3 | 1000 | 2.000 (+25.0 %) |"), "{markdown}");
         let cells = |line: &str| line.replace(r"\|", "").matches('|').count();
         let table: Vec<usize> = markdown.lines().filter(|line| line.starts_with('|')).map(cells).collect();
-        assert!(table.windows(2).filter(|pair| pair[0] != pair[1]).count() == 2, "{markdown}");
+        assert!(table.windows(2).filter(|pair| pair[0] != pair[1]).count() == 4, "{markdown}");
         assert!(!markdown.replace(r"\<", "").contains('<'), "{markdown}");
     }
 }
