@@ -468,14 +468,12 @@ fn push_premiums(out: &mut String, comparison: &Comparison, names: &[String]) {
         push_row(out, &cells);
     }
     let figure = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.3}"));
-    for (label, of) in [
-        ("Gini coefficient", &(|number| comparison.gini(number)) as &dyn Fn(usize) -> Option<f64>),
-        ("worst to best", &|number| comparison.worst_to_best(number)),
-    ] {
-        let cells: Vec<String> =
-            [label.to_owned()].into_iter().chain((0..names.len()).map(|number| figure(of(number)))).collect();
-        push_row(out, &cells);
-    }
+    let mut push_figure = |label: &str, of: &dyn Fn(usize) -> Option<f64>| {
+        let figures = (0..names.len()).map(|number| figure(of(number)));
+        push_row(out, &[label.to_owned()].into_iter().chain(figures).collect::<Vec<_>>());
+    };
+    push_figure("Gini coefficient", &|number| comparison.gini(number));
+    push_figure("worst to best", &|number| comparison.worst_to_best(number));
 }
 
 /// Appends the head of a table. The first `left` columns have text, the others numbers.

@@ -289,7 +289,9 @@ mod tests {
 
     use super::*;
     use crate::base::int::TokenId;
-    use crate::report::{comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible};
+    use crate::report::{
+        ComparedIntervals, comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible,
+    };
 
     const HOSTILE: &str = "</td><script>alert(1)</script>,\"|\u{202E}\u{1B}\u{7}";
 
@@ -320,6 +322,9 @@ mod tests {
         sources.iter().for_each(|source| sum.add(source));
         assert_eq!((sum.tokens.as_slice(), sum.words), (&[750, 800][..], 300));
         Comparison {
+            base: Some(1),
+            text_intervals: ComparedIntervals::default(),
+            source_intervals: Vec::new(),
             tokenizers: vec![tokenizer("one"), tokenizer(HOSTILE)],
             baseline: Some(1),
             base: Some(0),
@@ -371,7 +376,7 @@ mod tests {
         let csv = comparison_to_csv(&comparison);
         let all = json["text"]["bytes_per_token"][0].as_f64().expect("a number");
         assert!(
-            csv.contains(&format!("all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200\n")),
+            csv.contains(&format!("all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200,3,,,,,,,\n")),
             "{csv}"
         );
         assert!(csv.contains("source,other,3,1000,900,150,one,500,2,"), "{csv}");
@@ -380,13 +385,13 @@ mod tests {
 
         let markdown = comparison_to_markdown(&comparison);
         assert!(
-            markdown.contains("| one | 750 | −6.2 % | 2.667 | 2.400 | 2.500 | 300 | 200 (66.7 %) |"),
+            markdown.contains("| one | 750 | −6.2 % | 2.667 | 2.400 | 2.500 | 300 | 200 (66.7 %) | 3 |"),
             "{markdown}"
         );
         assert!(markdown.contains("| other | 3 | 1000 | 2.000 (+25.0 %) |"), "{markdown}");
         let cells = |line: &str| line.replace(r"\|", "").matches('|').count();
         let table: Vec<usize> = markdown.lines().filter(|line| line.starts_with('|')).map(cells).collect();
-        assert!(table.windows(2).filter(|pair| pair[0] != pair[1]).count() == 2, "{markdown}");
+        assert!(table.windows(2).filter(|pair| pair[0] != pair[1]).count() == 4, "{markdown}");
         assert!(!markdown.replace(r"\<", "").contains('<'), "{markdown}");
     }
 }

@@ -603,7 +603,7 @@ impl DigitsFromRight {
             let mut characters = run & starts;
             while characters != 0 {
                 let first = characters & characters.wrapping_neg();
-                if characters.count_ones() % 3 == 0 {
+                if characters.count_ones().is_multiple_of(3) {
                     groups |= first;
                 }
                 characters &= !first;

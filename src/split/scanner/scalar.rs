@@ -298,7 +298,7 @@ impl ScalarScanner {
         }
         while at < end {
             (at, left) = (self.class(text, at).1, left - 1);
-            if left % 3 == 0 {
+            if left.is_multiple_of(3) {
                 ends.push(truncate_to_u32(at));
             }
         }
