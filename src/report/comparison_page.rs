@@ -327,11 +327,10 @@ mod tests {
             source_intervals: Vec::new(),
             tokenizers: vec![tokenizer("one"), tokenizer(HOSTILE)],
             baseline: Some(1),
-            base: Some(0),
             sources,
+            scripts: Vec::new(),
             text: sum,
             words: vec![word],
-            ..Comparison::default()
         }
     }
 

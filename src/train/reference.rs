@@ -62,7 +62,8 @@ pub fn learn_parity_merges(
     };
     let initial = lengths(&sources);
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let (mut merges, mut replaced, mut points, mut choices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut merges, mut replaced, mut points, mut choices) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut exhausted: Vec<bool> = initial.iter().map(|tokens| *tokens == 0).collect();
     loop {
         let is_end = |merges: &[Merge]| merges.len() >= config.merges;
