@@ -174,6 +174,12 @@ pub struct VocabularyFacts {
     pub first_tokens: Vec<ShownToken>,
     /// The longest tokens, longest first.
     pub longest_tokens: Vec<ShownToken>,
+    /// Number of superwords: tokens with a space between two words.
+    #[serde(default)]
+    pub superwords: u64,
+    /// The first superwords.
+    #[serde(default)]
+    pub first_superwords: Vec<ShownToken>,
 }
 
 /// The result of encoding.

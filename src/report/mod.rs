@@ -320,6 +320,8 @@ mod tests {
                 token_lengths: lengths([1; 256].into_iter().chain((0..4_321).map(|n| 2 + n % 17))),
                 first_tokens: vec![token(256, b"th")],
                 longest_tokens: vec![token(4_000, &b"x".repeat(5_000))],
+                superwords: 2,
+                first_superwords: vec![token(300, b" of the")],
             }),
             encoding: Some(encoding()),
             stages: vec![

@@ -34,6 +34,9 @@ pub enum NamedPattern {
     Qwen2,
     /// DeepSeek V3's pattern, three splits in a row: numbers, then Chinese and Japanese, then the rest.
     DeepSeekV3,
+    /// The pattern of the second stage of SuperBPE: it splits only at numbers, at two and more signs, and at several
+    /// spaces, so that tokens can have several words.
+    Superword,
 }
 
 /// GPT-2's pattern in a shorter spelling.
@@ -100,9 +103,20 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r"|[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]+(?!(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])",
 );
 
+/// What SuperBPE's second stage matches. Text between two matches is a pre-token, too.
+macro_rules! superword {
+    () => {
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+    };
+}
+/// SuperBPE's pattern as its origin publishes it.
+const SUPERWORD: &str = superword!();
+/// The same with an alternative for the text between two matches, because tiktoken drops unmatched text.
+const SUPERWORD_COVERING: &str = concat!(superword!(), r"|(?s:(?!\p{N}| ?[^\s\p{L}\p{N}]{2}| +(?!\S)).)++");
+
 impl NamedPattern {
     /// All named patterns.
-    pub const ALL: [NamedPattern; 7] = [
+    pub const ALL: [NamedPattern; 8] = [
         NamedPattern::Gpt2,
         NamedPattern::Gpt4,
         NamedPattern::Cl100k,
@@ -110,6 +124,7 @@ impl NamedPattern {
         NamedPattern::Nanochat,
         NamedPattern::Qwen2,
         NamedPattern::DeepSeekV3,
+        NamedPattern::Superword,
     ];
 
     /// Returns the name, the expression, and the expressions of the origin's `tokenizer.json`.
@@ -122,6 +137,7 @@ impl NamedPattern {
             NamedPattern::Nanochat => ("nanochat", NANOCHAT, &[NANOCHAT]),
             NamedPattern::Qwen2 => ("qwen2", QWEN2, &[QWEN2]),
             NamedPattern::DeepSeekV3 => ("deepseek-v3", DEEPSEEK_V3_AT_ONCE, &DEEPSEEK_V3),
+            NamedPattern::Superword => ("superword", SUPERWORD_COVERING, &[SUPERWORD]),
         }
     }
 
@@ -137,8 +153,9 @@ impl NamedPattern {
         self.published().0
     }
 
-    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. It is
-    /// in the dialect of fancy-regex, tiktoken and Python's `regex`, and it matches every text without a gap.
+    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one, and
+    /// SuperBPE's has one more alternative, for the text between matches. It is in the dialect of fancy-regex, tiktoken
+    /// and Python's `regex`, and it matches every text without a gap.
     pub const fn regex(self) -> &'static str {
         self.published().1
     }
@@ -168,7 +185,8 @@ impl NamedPattern {
         if dialect == Dialect::Oniguruma && [",2}+", ",3}+", "$"].iter().any(|part| text.contains(part)) {
             return None;
         }
-        let known: [(NamedPattern, &[Spellings]); 6] = [
+        let known: [(NamedPattern, &[Spellings]); 7] = [
+            (NamedPattern::Superword, &[&[SUPERWORD, SUPERWORD_COVERING]]),
             (NamedPattern::O200k, &[&[O200K]]),
             (NamedPattern::Gpt2, &GPT2_SPELLINGS),
             (NamedPattern::Gpt4, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]),

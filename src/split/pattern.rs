@@ -215,7 +215,7 @@ impl FromStr for SplitPattern {
                 let named = NamedPattern::ALL.into_iter().find(|named| named.name() == name);
                 named.map(SplitPattern::Named).ok_or_else(|| {
                     Error::usage(format!(
-                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
+                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2, deepseek-v3 and superword, or {{ regex = \"…\" }}"
                     ))
                 })
             }
@@ -404,7 +404,9 @@ mod tests {
 
     #[test]
     fn names_read_and_print() {
-        for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"] {
+        for name in
+            ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3", "superword"]
+        {
             let pattern: SplitPattern = name.parse().expect("a name");
             assert_eq!(pattern.to_string(), name);
             let regex = pattern.regex().expect("one expression");

@@ -161,6 +161,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
         ("nanochat", "splits numbers differently from the split nanochat"),
         ("qwen2", ""),
         ("deepseek-v3", ""),
+        ("superword", "does not open a tokenizer that has the split superword"),
     ] {
         let noted = caution_of(&trained(&TEXTS, &[], SpecialTokensAt::End, split));
         assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 import strings
 from program import SPECIAL
 
-SPLITS = ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"]
+SPLITS = ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3", "superword"]
 VOCAB_SIZE = 3_000
 
 

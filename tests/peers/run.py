@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 CHECKS = [
-    "vectors", "merges", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk",
+    "vectors", "merges", "superwords", "ids", "foreign", "config", "next_version", "minbpe_model", "output", "stores", "pages", "walk",
     "python_package",
 ]
 

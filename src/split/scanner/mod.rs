@@ -110,6 +110,8 @@ impl Scanner {
             NamedPattern::Qwen2 => self.run::<3, Gpt4<1, false>>(text, from, ends),
             NamedPattern::O200k => self.run::<6, O200k>(text, from, ends),
             NamedPattern::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
+            // Its pre-tokens are long, so character by character is fast enough.
+            NamedPattern::Superword => from,
         }
     }
 
