@@ -13,6 +13,7 @@
 //! before, so it is guessed from the counts of the neighbours. If fewer merges reach it than are wanted, the runs are
 //! counted again with a lower one.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -68,14 +69,13 @@ pub(super) fn learn_further(
         )
         .with_help("write the text to a file first"));
     }
-    let encoder = encoder_of(base, inputs.sampled_bytes())?;
+    let encoder = encoder_of(base)?;
     let tokenizer = StageTokenizer::new(&encoder, &train.split)?;
     let limits = TokenLimits::new(&train.config, base);
     let neighbours = NeighbourCounts::new(plan.memory, inputs.sampled_bytes());
     costs.stage("neighbours", || {
         counting.visit(prepare.clone(), &*tokenizer.splitter, &|text, ends, weight| {
-            neighbours.add(&tokenizer.borders(text, ends, &limits)?, &limits, weight);
-            Ok(())
+            tokenizer.with_borders(text, ends, &limits, |borders| neighbours.add(borders, &limits, weight))
         })?;
         inputs.check_stamps()?;
         Ok(((), inputs.sampled_bytes().unwrap_or(0)))
@@ -139,7 +139,7 @@ fn encoded_runs(
     let encode = |start: usize| -> Result<(Vec<TokenId>, Vec<usize>)> {
         observer.checkpoint()?;
         let share = runs.range(start..runs.len().min(start + SHARE)).map(|(run, _)| run);
-        tokenizer.with_worker(|worker| {
+        tokenizer.with_scratch(|Scratch { worker, .. }| {
             let mut ids = Vec::new();
             let ends = worker.append_texts(share, &mut ids)?;
             Ok((ids, ends))
@@ -183,21 +183,15 @@ fn encoded_runs(
 struct StageTokenizer<'e> {
     splitter: Box<dyn Splitter>,
     encoder: &'e Encoder,
-    /// Workers that no thread uses at present.
-    idle: Mutex<Vec<Worker<'e>>>,
+    /// What threads use one at a time, and no thread uses at present.
+    idle: Mutex<Vec<Scratch<'e>>>,
 }
 
-/// The encoder of these merges, for text that is not split. Its ids are the numbers of training.
-///
-/// # Errors
-/// Those of [`Encoder::new`].
-fn encoder_of(merges: &Merges, text_bytes: Option<u64>) -> Result<Encoder> {
-    let vocabulary = Vocabulary::from_merges(merges, &[], SpecialTokensAt::End, SplitPattern::None)?;
-    let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
-    Ok(match text_bytes {
-        Some(bytes) => encoder.expecting(ByteCount(bytes)),
-        None => encoder,
-    })
+/// What one thread needs to encode.
+struct Scratch<'e> {
+    worker: Worker<'e>,
+    ids: Vec<TokenId>,
+    borders: Vec<Border>,
 }
 
 /// Two tokens that are neighbours in a pre-token, and where the right one begins in the text.
@@ -208,6 +202,56 @@ struct Border {
     position: u32,
 }
 
+/// The encoder of these merges, for pre-tokens of any split. Its ids are the numbers of training.
+///
+/// # Errors
+/// Those of [`Encoder::new`].
+fn encoder_of(merges: &Merges) -> Result<Encoder> {
+    let vocabulary = Vocabulary::from_merges(merges, &[], SpecialTokensAt::End, SplitPattern::None)?;
+    let cuts = Box::new(TokenCuts::new(merges));
+    Encoder::with_splitter(Arc::new(vocabulary), EncodeConfig::default(), Some(cuts))
+}
+
+/// Splits text between all bytes that are adjacent in no token. The tokens of a text are those of its parts, which are
+/// mostly words if the tokens are, so the encoder knows most of them already.
+struct TokenCuts {
+    /// A bit for each pair of bytes, a row for each first byte: whether they are adjacent in a token.
+    adjacent: Box<[[u64; 4]; 256]>,
+}
+
+impl TokenCuts {
+    /// The bytes that are adjacent in the tokens that `merges` make: some merge joins two tokens between them.
+    fn new(merges: &Merges) -> TokenCuts {
+        let mut ends: Vec<(u8, u8)> = (0..=u8::MAX).map(|byte| (byte, byte)).collect();
+        let mut cuts = TokenCuts { adjacent: Box::new([[0; 4]; 256]) };
+        for merge in merges {
+            let (left, right) = (ends[to_usize(merge.left)], ends[to_usize(merge.right)]);
+            cuts.adjacent[usize::from(left.1)][usize::from(right.0 >> 6)] |= 1 << (right.0 & 63);
+            ends.push((left.0, right.1));
+        }
+        cuts
+    }
+
+    #[inline]
+    fn are_adjacent(&self, left: u8, right: u8) -> bool {
+        self.adjacent[usize::from(left)][usize::from(right >> 6)] >> (right & 63) & 1 != 0
+    }
+}
+
+impl Splitter for TokenCuts {
+    fn pretoken_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _: &dyn Observer) -> Result<()> {
+        let cut = |(end, &[left, right]): (u32, &[u8; 2])| (!self.are_adjacent(left, right)).then_some(end);
+        ends.extend((1..).zip(text.array_windows()).filter_map(cut));
+        ends.extend((!text.is_empty()).then_some(truncate_to_u32(text.len())));
+        Ok(())
+    }
+
+    fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
+        let last = text.len().checked_sub(1)?.min(*range.end());
+        (1.max(*range.start())..=last).rev().find(|&at| !self.are_adjacent(text[at - 1], text[at]))
+    }
+}
+
 impl<'e> StageTokenizer<'e> {
     /// # Errors
     /// The split cannot be used.
@@ -215,38 +259,53 @@ impl<'e> StageTokenizer<'e> {
         Ok(StageTokenizer { splitter: splitter(split)?, encoder, idle: Mutex::default() })
     }
 
-    /// Calls `work` with a worker that no other thread uses.
-    fn with_worker<T>(&self, work: impl FnOnce(&mut Worker<'e>) -> T) -> T {
+    /// Calls `work` with a worker and buffers that no other thread uses.
+    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch<'e>) -> T) -> T {
         let idle = lock(&self.idle).pop();
-        let mut worker = idle.unwrap_or_else(|| self.encoder.worker());
-        let result = work(&mut worker);
-        lock(&self.idle).push(worker);
+        let mut scratch = idle.unwrap_or_else(|| Scratch {
+            worker: self.encoder.worker(),
+            ids: Vec::new(),
+            borders: Vec::new(),
+        });
+        let result = work(&mut scratch);
+        lock(&self.idle).push(scratch);
         result
     }
 
-    /// Encodes the pre-tokens of a text, which end at `ends`, and lists the borders between their tokens.
+    /// Encodes the pre-tokens of a text, which end at `ends`, and calls `take` with the borders between their tokens.
     ///
     /// # Errors
     /// Encoding fails.
-    fn borders(&self, text: &[u8], ends: &[u32], limits: &TokenLimits) -> Result<Vec<Border>> {
+    fn with_borders<T>(
+        &self,
+        text: &[u8],
+        ends: &[u32],
+        limits: &TokenLimits,
+        take: impl FnOnce(&[Border]) -> T,
+    ) -> Result<T> {
         let starts = std::iter::once(&0).chain(ends);
         let pretokens = starts.zip(ends).map(|(&start, &end)| &text[to_usize(start)..to_usize(end)]);
-        let mut ids = Vec::new();
-        let token_ends = self.with_worker(|worker| worker.append_texts(pretokens, &mut ids))?;
-        let mut borders = Vec::with_capacity(ids.len());
-        let (mut first, mut position) = (0, 0);
-        for end in token_ends {
-            for two in ids[first..end].windows(2) {
-                let (left, right) = (two[0].get(), two[1].get());
-                position += limits.length(left);
-                borders.push(Border { left, right, position: truncate_to_u32(position) });
+        self.with_scratch(|Scratch { worker, ids, borders }| {
+            ids.clear();
+            borders.clear();
+            let token_ends = worker.append_texts(pretokens, ids)?;
+            let (mut first, mut position) = (0, 0);
+            for end in token_ends {
+                for two in ids[first..end].array_windows() {
+                    let [left, right] = two.map(TokenId::get);
+                    position += limits.length(left);
+                    borders.push(Border { left, right, position: truncate_to_u32(position) });
+                }
+                position += ids[first..end].last().map_or(0, |last| limits.length(last.get()));
+                first = end;
             }
-            position += ids[first..end].last().map_or(0, |last| limits.length(last.get()));
-            first = end;
-        }
-        Ok(borders)
+            Ok(take(borders))
+        })
     }
 }
+
+/// Neighbours by which entries of [`NeighbourCounts`] are fetched ahead.
+const AHEAD: usize = 16;
 
 /// How often tokens are neighbours. The counts share entries of a table by a hash, so each is at least the true count.
 ///
@@ -281,8 +340,6 @@ impl NeighbourCounts {
 
     /// Adds neighbours of a text with this weight, unless the limits refuse their token.
     fn add(&self, borders: &[Border], limits: &TokenLimits, weight: Count) {
-        /// Neighbours by which entries are fetched ahead.
-        const AHEAD: usize = 16;
         let allowed = borders.iter().filter(|border| limits.allow(border.left, border.right));
         let entries: Vec<usize> = allowed.map(|border| self.entry(border.left, border.right)).collect();
         for (number, &entry) in entries.iter().enumerate() {
@@ -338,18 +395,24 @@ impl Splitter for RunSplitter<'_> {
         tokenizer.splitter.pretoken_ends_observed(text, &mut pretoken_ends, observer)?;
         let is_cut =
             |border: &&Border| neighbours.count(border) < least || !limits.allow(border.left, border.right);
-        let borders = tokenizer.borders(text, &pretoken_ends, limits)?;
-        let mut cuts = borders.iter().filter(is_cut).map(|border| border.position).peekable();
-        for end in pretoken_ends {
-            while let Some(cut) = cuts.next_if(|&cut| cut < end) {
-                ends.push(cut);
+        tokenizer.with_borders(text, &pretoken_ends, limits, |borders| {
+            let fetched = borders.iter().enumerate().map(|(number, border)| {
+                if let Some(later) = borders.get(number + AHEAD) {
+                    huge_pages::fetch(&neighbours.entries, neighbours.entry(later.left, later.right));
+                }
+                border
+            });
+            let mut cuts = fetched.filter(is_cut).map(|border| border.position).peekable();
+            for &end in &pretoken_ends {
+                while let Some(cut) = cuts.next_if(|&cut| cut < end) {
+                    ends.push(cut);
+                }
+                ends.push(end);
             }
-            ends.push(end);
-        }
-        Ok(())
+        })
     }
 
-    fn safe_split_point(&self, text: &[u8], range: std::ops::RangeInclusive<usize>) -> Option<usize> {
+    fn safe_split_point(&self, text: &[u8], range: RangeInclusive<usize>) -> Option<usize> {
         self.tokenizer.splitter.safe_split_point(text, range)
     }
 }

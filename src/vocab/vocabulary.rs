@@ -165,7 +165,9 @@ impl Vocabulary {
     /// # Ok::<(), tokenmill::Error>(())
     /// ```
     pub fn superwords(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
-        let words = |bytes: &[u8]| bytes.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).count();
+        let words = |bytes: &[u8]| {
+            bytes.split(|&byte| byte == b' ').filter(|word| !word.trim_ascii().is_empty()).count()
+        };
         self.ordinary().filter(move |(_, bytes)| words(bytes) > 1)
     }
 
