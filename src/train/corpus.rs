@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::progress::PassProgress;
-use super::word_rule::WordRule;
+use super::word_rule::{WordRule, token_lengths};
 use super::{Merge, Merges, TrainConfig};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
@@ -443,15 +443,6 @@ impl<W: Weight> Corpus<W> {
         pass.ended(self.cells.len());
         Ok(())
     }
-}
-
-/// Length in bytes of each token: of the 256 bytes, then of those that `merges` make.
-pub(super) fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
-    let mut lengths: Vec<u32> = vec![1; 256];
-    for merge in merges {
-        lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
-    }
-    lengths
 }
 
 /// Two adjacent tokens of the same sequence.

@@ -1,6 +1,5 @@
 //! Which tokens merges may make, as far as their texts decide.
 
-use super::corpus::token_lengths;
 use super::{Merge, Merges, TrainConfig};
 use crate::base::int::{to_usize, truncate_to_u32};
 
@@ -101,6 +100,15 @@ impl TokenLimits {
     pub(crate) fn length(&self, token: u32) -> usize {
         to_usize(self.lengths[to_usize(token)])
     }
+}
+
+/// Length in bytes of each token: of the 256 bytes, then of those that `merges` make.
+pub(super) fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
+    let mut lengths: Vec<u32> = vec![1; 256];
+    for merge in merges {
+        lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
+    }
+    lengths
 }
 
 #[cfg(test)]
