@@ -18,7 +18,7 @@ use tokenmill::base::int::{ByteCount, parse_count};
 use tokenmill::count::Boundary;
 use tokenmill::encode::{MissingBytes, Probability, SpecialPolicy};
 use tokenmill::run::MAX_THREADS;
-use tokenmill::run::recipe::{Choice, named, names};
+use tokenmill::run::recipe::{Choice, StageKeys, named, names};
 use tokenmill::sample::Weight;
 use tokenmill::sink::{Compression, OutputFormat, PackRule};
 use tokenmill::source::{self, DocumentRule, OnBadInput};
@@ -290,6 +290,12 @@ pub(super) struct TrainArgs {
     /// rules that are recorded beside it.
     #[arg(long, value_name = "TOKENIZER")]
     pub(super) extend: Option<String>,
+    /// Of the tokenizer that is extended, keep only the first N merges
+    ///
+    /// Later merges and their tokens are left out, and the ids of the others close up. Text may then be split in another
+    /// way, with --split.
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
+    pub(super) keep_merges: Option<u64>,
     /// How the inputs are read, and which of their documents are used. All of these conflict with `--from-counts`.
     #[command(flatten)]
     pub(super) read: ReadFlags,
@@ -957,6 +963,7 @@ pub(super) struct PretokenFlags {
     ///   gpt4-digits-rtl   a · 12 345       It 's ·DON 'T   a .⏎⏎ b     a ⏎ ·
     ///   o200k-digits-rtl  a · 12 345       It's ·DON'T     a .⏎⏎ b     a ⏎ ·
     ///   o200k-digit       a · 1 2 3 4 5    It's ·DON'T     a .⏎⏎ b     a ⏎ ·
+    ///   superword         a· 123 45        It's·DON'T      a.⏎⏎b       a⏎ ·
     #[arg(
         long,
         value_name = "PATTERN",
@@ -996,6 +1003,18 @@ pub(super) struct TrainFlags {
     /// Greatest length of a token that a merge makes, in bytes
     #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
     pub(super) max_token_bytes: Option<u64>,
+    /// Greatest number of words of a token [default: 4 for the split superword, else none]
+    ///
+    /// Words are the parts between spaces. With this limit, no token has a colon followed by a space either.
+    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
+    pub(super) max_words: Option<u64>,
+    /// A stage of training, as SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS; may be repeated
+    ///
+    /// Each stage continues from the merges of the one before it, with another split. Two stages such as
+    /// --stage gpt4:100000 --stage superword:200000:4 learn tokens of several words, as SuperBPE does. They take the
+    /// place of --split and --vocab-size.
+    #[arg(long, value_name = "STAGE", hide_short_help = true)]
+    pub(super) stage: Vec<StageKeys>,
     /// Which of several pairs with equal scores is merged first [default: ids]
     #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>(), hide_short_help = true)]
     pub(super) tie_break: Option<TieBreak>,

@@ -13,7 +13,7 @@ use tokenmill::run::recipe::{
     Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, ParityKeys, SampleKeys,
     SourceKeys, TrainKeys, WrittenSection, WrittenValue,
 };
-use tokenmill::run::{EncodePlan, EncodedDocuments, Plan, Recipe, TrainPlan};
+use tokenmill::run::{EncodePlan, EncodedDocuments, Plan, Recipe, StagePlan, TrainPlan};
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
 use tokenmill::vocab::LoadOptions;
@@ -30,6 +30,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
     recipe.counts = args.input.from_counts.iter().map(counts).collect();
     recipe.extend = args.extend.clone();
+    recipe.keep_merges = field(&args.keep_merges);
     let keys = trained(&args.train, pretokens(&args.pretokens));
     recipe.train = Some(for_transformers(&args.transformers, keys));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
@@ -181,6 +182,8 @@ fn trained(flags: &TrainFlags, pretokens: TrainKeys) -> TrainKeys {
         merges: field(&flags.merges),
         min_frequency: field(&flags.min_frequency.map(Count::new)),
         max_token_bytes: field(&flags.max_token_bytes),
+        max_words: field(&flags.max_words),
+        stages: (!flags.stage.is_empty()).then(|| Given::flag(list(&flags.stage))),
         tie_break: field(&flags.tie_break),
         score: field(&flags.score),
         parity: flags.parity.then(|| Given::flag(parity(flags))),
@@ -255,6 +258,10 @@ pub(super) fn commands(recipe: &Recipe, plan: &Plan) -> Result<Vec<Vec<String>>,
     let mut without_flag = keys_of_some(&written.sources());
     if plan.destination.is_some() && plan.train.is_some() {
         without_flag.push("`dir` in an object store for a tokenizer that is trained".to_owned());
+    }
+    let custom = |stage: &StagePlan| matches!(stage.split, SplitPattern::Custom(_));
+    if plan.train.as_ref().is_some_and(|train| train.stages.iter().any(custom)) {
+        without_flag.push("`stages` with a regular expression".to_owned());
     }
     if !without_flag.is_empty() {
         return Err(without_flag);
@@ -404,6 +411,11 @@ fn add_flag(words: &mut Vec<String>, key: &str, value: &WrittenValue) {
             texts.iter().for_each(|text| add(key, Some(&word(text))));
         }
         (_, WrittenValue::Truth(false)) => {}
+        ("stages", WrittenValue::List(stages)) => stages.iter().for_each(|stage| {
+            let WrittenValue::Table(keys) = stage else { return };
+            let parts: Vec<String> = keys.iter().map(|(_, value)| word(value)).collect();
+            add("stage", Some(&parts.join(":")));
+        }),
         ("special_tokens", WrittenValue::List(tokens)) => {
             tokens.iter().for_each(|token| add("special_token", Some(&word(token))));
         }

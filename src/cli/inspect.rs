@@ -219,6 +219,7 @@ impl Facts {
             "missing_bytes": vocabulary.missing_bytes(),
             "unknown_token": vocabulary.unknown(),
             "longest_token_bytes": self.longest(),
+            "superwords": vocabulary.superwords().count(),
             "special_tokens": specials,
             "added_tokens": vocabulary.added(),
             "checks": self.checks,
@@ -265,6 +266,7 @@ impl Facts {
         writeln!(out, "merges        {}", vocabulary.merges().len())?;
         writeln!(out, "longest token {}", with_unit(to_u64(self.longest()), "byte"))?;
         writeln!(out, "token bytes   {}", self.lengths())?;
+        self.write_superwords(out)?;
         writeln!(out, "split         {}", copied(&vocabulary.split().to_string()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;
         self.write_rules(out)?;
@@ -272,6 +274,17 @@ impl Facts {
         self.write_checks(out)?;
         self.write_waste(out)?;
         self.write_merges(out, merges)
+    }
+
+    /// Writes the number of superwords and the first of them, if there are any.
+    fn write_superwords(&self, out: &mut dyn Write) -> io::Result<()> {
+        const EXAMPLES: usize = 6;
+        let number = self.vocabulary.superwords().count();
+        if number == 0 {
+            return Ok(());
+        }
+        let first = self.vocabulary.superwords().take(EXAMPLES).map(|(_, bytes)| shortened(bytes));
+        writeln!(out, "superwords    {number}, the first: {}", first.collect::<Vec<_>>().join("  "))
     }
 
     /// Writes the changes to text other than splitting, if any.

@@ -620,6 +620,14 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         train.split,
         on_one_line(&train.output.to_string_lossy())
     )?;
+    for (number, stage) in (1..).zip(&train.stages) {
+        let limit = stage
+            .max_words
+            .map_or_else(String::new, |words| format!(", {} at most", with_unit(to_u64(words), "word")));
+        let merges = with_unit(to_u64(stage.merges), "merge");
+        let reads = if number == 1 { "" } else { "; reads the text twice more" };
+        writeln!(out, "         stage {number}: up to {merges}, split {}{limit}{reads}", stage.split)?;
+    }
     train.smaller.iter().try_for_each(|smaller| {
         writeln!(
             out,

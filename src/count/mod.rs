@@ -71,7 +71,7 @@ pub use facts::{Bin, CorpusFacts, Histogram, SourceFacts};
 pub use fold::count_texts;
 pub use pretokens::PretokenCounts;
 #[cfg(feature = "data")]
-pub use shard::{count_pretokens, count_spilling};
+pub use shard::{PretokenVisitor, count_pretokens, count_spilling, visit_pretokens};
 #[cfg(feature = "data")]
 pub use spill::{SpillableCounts, WrittenCounts};
 #[cfg(feature = "data")]

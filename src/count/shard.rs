@@ -77,7 +77,7 @@ pub fn count_spilling(
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<SpillableCounts> {
-    let (mut shards, facts) = count_chunks(documents, splitter, config, observer)?;
+    let (mut shards, facts) = count_chunks(documents, splitter, config, observer, None)?;
     let pretokens = match &config.limit {
         Some(limit) if shards.iter().any(|shard| shard.runs.is_some()) => {
             shards.par_iter_mut().try_for_each(Shard::spill)?;
@@ -96,8 +96,32 @@ pub fn count_spilling(
     Ok(SpillableCounts { pretokens, facts })
 }
 
-/// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
-/// small.
+/// Takes the first bytes of a text, the ends of all pre-tokens in them, and the weight of the text.
+pub type PretokenVisitor<'a> = dyn Fn(&[u8], &[u32], Count) -> Result<()> + Sync + 'a;
+
+/// Passes the pre-tokens of documents to `visit` instead of counting them, on as many threads as the current rayon pool
+/// has. `visit` gets the same pre-tokens for any number of threads, in no particular order.
+///
+/// Calls `observer.advanced` as [`count_spilling`] does.
+///
+/// **Memory:** a few batches, and the longest section of a document without a safe split point.
+///
+/// # Errors
+/// - Reading or splitting fails, or a pre-token is too long, as for [`count_spilling`].
+/// - Those of `visit`.
+/// - The observer stops the run.
+pub fn visit_pretokens(
+    documents: Documents<'_>,
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+    observer: &dyn Observer,
+    visit: &PretokenVisitor<'_>,
+) -> Result<()> {
+    count_chunks(documents, splitter, config, observer, Some(visit)).map(drop)
+}
+
+/// Counts all chunks, or passes them to a visitor, on as many threads as the current rayon pool has, or on fewer if the
+/// limit of memory is too small.
 ///
 /// The threads are started here and not taken from the pool: they block while one of them reads, and threads of a pool
 /// must not block.
@@ -109,12 +133,13 @@ fn count_chunks<'a>(
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
     observer: &'a dyn Observer,
+    visitor: Option<&'a PretokenVisitor<'a>>,
 ) -> Result<(Vec<Shard<'a>>, FactCollector)> {
     let chunks = CorpusChunks::new(documents, splitter, config);
     let threads = threads(config.limit.as_ref(), MIN_THREAD_BYTES);
     let queue = Mutex::new(ChunkQueue { chunks, taken: 0 });
     let work = || {
-        let mut shard = Shard::new(splitter, config, observer, threads);
+        let mut shard = Shard { visitor, ..Shard::new(splitter, config, observer, threads) };
         shard.run(&queue).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
@@ -193,6 +218,8 @@ struct Shard<'a> {
     splitter: &'a dyn Splitter,
     /// Weights, special tokens, preparation and limits.
     config: &'a CountConfig,
+    /// Takes the pre-tokens; `None` if they are counted.
+    visitor: Option<&'a PretokenVisitor<'a>>,
     /// Receives the bytes that were counted, and is asked whether to stop.
     observer: &'a dyn Observer,
     /// The place of the current text, for errors.
@@ -223,6 +250,7 @@ impl<'a> Shard<'a> {
         Shard {
             splitter,
             config,
+            visitor: None,
             observer,
             document: DocumentPlace::default(),
             limit: config.limit.as_ref().map(share),
@@ -342,6 +370,11 @@ impl<'a> Shard<'a> {
         if length > longest && longest_pretoken(&ends) > longest {
             let DocumentPlace { source, unit, row } = self.document;
             return Err(PretokenExceedsLimit::new(source, (unit, row), self.config).into());
+        }
+        if let Some(visit) = self.visitor {
+            visit(&text[..length], &ends, weight)?;
+            self.ends = ends;
+            return Ok(());
         }
         let mut start = 0;
         // Without safe split points, a window is a whole document and can have any number of pre-tokens.

@@ -208,7 +208,7 @@ impl Encoder {
     }
 
     /// Prepares a vocabulary, with a splitter in place of its own pattern.
-    pub(super) fn with_splitter(
+    pub(crate) fn with_splitter(
         vocabulary: Arc<Vocabulary>,
         config: EncodeConfig,
         splitter: Option<Box<dyn Splitter>>,

@@ -294,6 +294,26 @@ impl<'e> Worker<'e> {
         outcome
     }
 
+    /// Encodes texts and appends their tokens to `ids`. Returns the end of each text in `ids`.
+    ///
+    /// Short texts are encoded together, which is faster than one after the other.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Worker::encode). `ids` is then empty.
+    pub(crate) fn append_texts<'t>(
+        &mut self,
+        texts: impl Iterator<Item = &'t [u8]>,
+        ids: &mut Vec<TokenId>,
+    ) -> Result<Vec<usize>> {
+        let mut output = self.output(TokenIds::from(std::mem::take(ids)));
+        for text in texts {
+            self.document(text, &mut output)?;
+        }
+        let (all, ends) = self.finish(output);
+        *ids = all.into_wide();
+        Ok(ends)
+    }
+
     /// The expected number of ids of `text_bytes` bytes of text: slightly too high if the text resembles the last one.
     pub(super) fn expected_ids(&self, text_bytes: usize) -> usize {
         text_bytes.saturating_mul(self.memory.ids_per_kib) / 1024

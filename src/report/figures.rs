@@ -256,6 +256,12 @@ pub struct VocabularyFacts {
     /// Number of tokens that no text is encoded to. `None` in reports of earlier versions.
     #[serde(default)]
     pub unreachable: Option<u64>,
+    /// Number of superwords: tokens with a space between two words.
+    #[serde(default)]
+    pub superwords: u64,
+    /// The first superwords.
+    #[serde(default)]
+    pub first_superwords: Vec<ShownToken>,
     /// The tokens that the training text hardly uses as they are. `None` if the run trained no tokenizer.
     #[serde(default)]
     pub residue: Option<ResidueFacts>,

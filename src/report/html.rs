@@ -43,6 +43,8 @@ struct Page<'a> {
     merges: Vec<Merge>,
     first_tokens: Vec<Token>,
     longest_tokens: Vec<Token>,
+    superwords: String,
+    first_superwords: Vec<Token>,
     special_tokens: Vec<Token>,
     /// The first tokens that the training text hardly uses but as parts of others.
     residue: Vec<Residue>,
@@ -158,6 +160,8 @@ impl<'a> Page<'a> {
             merges: merges.enumerate().map(|(at, merge)| Merge::of(at, merge)).collect(),
             first_tokens: tokens(vocabulary.map(|v| &v.first_tokens)),
             longest_tokens: tokens(vocabulary.map(|v| &v.longest_tokens)),
+            superwords: vocabulary.map_or_else(String::new, |v| with_unit(v.superwords, "superword")),
+            first_superwords: tokens(vocabulary.map(|v| &v.first_superwords)),
             special_tokens: tokens(vocabulary.map(|v| &v.special_tokens)),
             residue: residue.enumerate().map(|(at, token)| Residue::of(at, token)).collect(),
             samples: samples.enumerate().map(|(at, sample)| Sample::of(at, sample)).collect(),

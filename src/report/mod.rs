@@ -349,6 +349,8 @@ mod tests {
                         made_for: Some(token(301, b"above")),
                     }],
                 }),
+                superwords: 2,
+                first_superwords: vec![token(300, b" of the")],
             }),
             encoding: Some(encoding()),
             stages: vec![

@@ -20,16 +20,16 @@ use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
 use crate::count::{
     CorpusCounts, CorpusFacts, CountConfig, CountsFile, CountsInfo, MemoryLimit, Prepare, PretokenCounts,
-    SpillableCounts, SumConfig, WeightedFile, WrittenCounts, WrittenSum, check_same_settings,
-    count_characters, count_spilling, count_whole_documents, read_counts_info, read_counts_info_if_ours,
-    sum_counts, write_sum,
+    PretokenVisitor, SpillableCounts, SumConfig, WeightedFile, WrittenCounts, WrittenSum,
+    check_same_settings, count_characters, count_spilling, count_whole_documents, read_counts_info,
+    read_counts_info_if_ours, sum_counts, visit_pretokens, write_sum,
 };
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::sink::Journal;
 use crate::source::{Documents, OpenContext, parquet_files, shown_uri};
-use crate::split::{SpecialFinder, SplitPattern, splitter};
+use crate::split::{SpecialFinder, SplitPattern, Splitter, splitter};
 use crate::train::TieBreak;
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -625,6 +625,49 @@ impl Counting<'_> {
         Ok(counts)
     }
 
+    /// Counts the distinct pre-tokens of the sample by a splitter in place of that of the pattern.
+    ///
+    /// # Errors
+    /// Those of [`sample_spilling`](Counting::sample_spilling).
+    pub(super) fn counted_by(
+        &self,
+        prepare: Option<Arc<dyn Prepare>>,
+        splitter: &dyn Splitter,
+    ) -> Result<CorpusCounts> {
+        self.observer.started(Stage::Count, self.inputs.sampled_bytes());
+        let documents = self.prepared(ReadBy::Takers, &prepare);
+        let config = CountConfig { limit: Some(self.limit(&self.train.output)), ..self.config(prepare)? };
+        let counts = count_spilling(documents, splitter, &config, self.observer);
+        let counts = counts.map_err(|error| self.inputs.with_place(error))?;
+        self.observer.finished(Stage::Count);
+        counts.into_corpus_counts(self.observer)
+    }
+
+    /// Passes the pre-tokens of the sample to `visit`, by a splitter in place of that of the pattern.
+    ///
+    /// # Errors
+    /// Errors of reading and splitting, and those of `visit`.
+    pub(super) fn visit(
+        &self,
+        prepare: Option<Arc<dyn Prepare>>,
+        splitter: &dyn Splitter,
+        visit: &PretokenVisitor<'_>,
+    ) -> Result<()> {
+        self.observer.started(Stage::Count, self.inputs.sampled_bytes());
+        let documents = self.prepared(ReadBy::Takers, &prepare);
+        let config = CountConfig { limit: Some(self.limit(&self.train.output)), ..self.config(prepare)? };
+        let visited = visit_pretokens(documents, splitter, &config, self.observer, visit);
+        visited.map_err(|error| self.inputs.with_place(error))?;
+        self.observer.finished(Stage::Count);
+        Ok(())
+    }
+
+    /// The memory for tables, and the folder for counts that exceed it.
+    fn limit(&self, spill_folder: &Path) -> MemoryLimit {
+        let table_bytes = memory_of_tables(self.plan.memory, self.plan.threads);
+        MemoryLimit { table_bytes, spill_folder: spill_folder.to_path_buf() }
+    }
+
     /// The documents of the sample. They are joined from their parts if they must be prepared.
     fn prepared(&self, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
         let documents = self.inputs.sampled(by);
@@ -643,8 +686,7 @@ impl Counting<'_> {
         config: CountConfig,
         spill_folder: &Path,
     ) -> Result<SpillableCounts> {
-        let table_bytes = memory_of_tables(self.plan.memory, self.plan.threads);
-        let limit = Some(MemoryLimit { table_bytes, spill_folder: spill_folder.to_path_buf() });
+        let limit = Some(self.limit(spill_folder));
         let (config, splitter) = (CountConfig { limit, ..config }, splitter(&self.train.split)?);
         let counts = count_spilling(documents, &*splitter, &config, self.observer);
         counts.map_err(|error| self.inputs.with_place(error))

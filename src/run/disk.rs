@@ -82,8 +82,8 @@ fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
 /// The disk space measured on an [`Excerpt`], scaled to all of the text; `None` if the excerpt is empty, the size of
 /// the text is unknown, or no tokenizer can be trained on it.
 ///
-/// A trained tokenizer is not known yet. So one is trained on the excerpt, unless the plan extends a tokenizer or
-/// trains from counts files.
+/// A trained tokenizer is not known yet. So one is trained on the excerpt, unless the plan extends a tokenizer, trains
+/// in stages, or trains from counts files.
 ///
 /// # Errors
 /// - The text cannot be read, or the observer asks to stop.
@@ -111,7 +111,10 @@ fn measured(
     if let Some(vocabulary) = given {
         return bytes(vocabulary, &parts);
     }
-    let Some(train) = plan.train.as_ref().filter(|train| train.extend.is_none() && plan.counts.is_empty())
+    let Some(train) = plan
+        .train
+        .as_ref()
+        .filter(|train| train.extend.is_none() && train.stages.is_empty() && plan.counts.is_empty())
     else {
         return Ok(None);
     };

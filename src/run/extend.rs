@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use super::plan::TrainPlan;
 use super::recipe::{Extended, Field, FixedSettings, Given, Mistake, Recipe, TrainKeys};
-use crate::base::int::{Count, to_u64, truncate_to_u32};
+use crate::base::int::{Count, to_u64, truncate_to_u32, u64_to_usize};
 use crate::count::{Boundary, Prepare, Prepared, PretokenCounts};
 use crate::encode::{Preprocessor, SpecialPolicy, TextOrToken};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::{OpenContext, tokenizer_path};
-use crate::split::SplitPattern;
-use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend_sequences};
+use crate::split::{NamedPattern, SplitPattern};
+use crate::train::{Learned, Merge, Merges, Score, TokenSequences, extend_merges, extend_sequences};
 use crate::vocab::{
     self, Format, GivenMerges, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions,
 };
@@ -28,6 +28,7 @@ use crate::vocab::{
 /// The tokenizer that a training extends.
 ///
 /// Training starts with all of its merges and adds further ones, so existing ids stay valid.
+#[derive(Clone)]
 pub(super) struct ExtendedTokenizer {
     /// The vocabulary, with the special tokens of the plan added. Its tokens keep their ids.
     pub(super) vocabulary: Vocabulary,
@@ -58,10 +59,23 @@ impl ExtendedTokenizer {
     pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<ExtendedTokenizer>> {
         let Some(path) = train.extend_at.as_ref().or(train.extend.as_ref()) else { return Ok(None) };
         let before = to_extend(path, Some(&train.split), observer)?;
-        let stages = stages(path, &before)?;
+        let mut stages = stages(path, &before)?;
+        let before = before.with_first_merges(train.keep_merges)?.with_split(&train.split)?;
+        stages.retain(|stage| {
+            stage[MERGES_BEFORE].as_u64().is_none_or(|first| first < to_u64(before.merges().len()).max(1))
+        });
         let vocabulary = before.with_special_tokens(&train.specials)?;
         let given = vocabulary.given_merges(vocabulary.merges().len())?;
         Ok(Some(ExtendedTokenizer { vocabulary, given, stages }))
+    }
+
+    /// Whether the merges that are added are learned as a [further stage](super::stages): with the split of superwords,
+    /// and after merges that are a plain list, with a token for every byte.
+    pub(super) fn is_further_stage(&self, train: &TrainPlan) -> bool {
+        is_superword(&train.split)
+            && train.config.score == Score::Count
+            && self.given.encoder().is_none()
+            && self.vocabulary.missing_bytes().is_empty()
     }
 
     /// Learns further merges after those of the tokenizer, from pre-tokens with their counts.
@@ -97,14 +111,33 @@ impl ExtendedTokenizer {
         let mut stages = self.stages.clone();
         stages.push(json!({
             MERGES_BEFORE: self.vocabulary.merges().len(),
+            "split": train.split,
             "boundary": train.boundary,
             "min_frequency": train.config.min_frequency,
             "max_token_bytes": train.config.max_token_bytes,
+            "max_words": train.config.max_words,
             "tie_break": train.config.tie_break,
             "score": train.config.score,
         }));
         stages
     }
+}
+
+/// The stages of a training that has several from the start. `starts` has the number of merges before each.
+pub(super) fn planned_stages(train: &TrainPlan, starts: &[usize]) -> Vec<Value> {
+    let stages = train.stages.iter().zip(starts).map(|(stage, before)| {
+        json!({
+            MERGES_BEFORE: before,
+            "split": stage.split,
+            "boundary": train.boundary,
+            "min_frequency": train.config.min_frequency,
+            "max_token_bytes": train.config.max_token_bytes,
+            "max_words": stage.max_words,
+            "tie_break": train.config.tie_break,
+            "score": train.config.score,
+        })
+    });
+    stages.collect()
 }
 
 /// The stages in which a tokenizer was trained. A tokenizer without a record, or with a record without stages, has
@@ -117,8 +150,8 @@ pub(super) fn stages(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Value>>
     if let Some(stages) = record.settings[STAGES].as_array() {
         return Ok(stages.clone());
     }
-    let mut only = json!({ MERGES_BEFORE: 0 });
-    for rule in ["boundary", "min_frequency", "max_token_bytes", "tie_break", "score"] {
+    let mut only = json!({ MERGES_BEFORE: 0, "split": vocabulary.split() });
+    for rule in ["boundary", "min_frequency", "max_token_bytes", "max_words", "tie_break", "score"] {
         if let Some(value) = record.settings.get(rule) {
             only[rule] = value.clone();
         }
@@ -254,6 +287,15 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
     let place = recipe.extend_at.clone().unwrap_or_else(|| PathBuf::from(&path));
     let before = to_extend(&place, split, observer)?;
+    let record = record_of(&place, &before)?;
+    let kept = recipe.keep_merges.as_ref().map(|given| u64_to_usize(given.value));
+    if let Some(kept) = kept.filter(|&kept| kept > before.merges().len()) {
+        let message = format!("`--keep-merges` is {kept}, but {path} has {} merges", before.merges().len());
+        recipe.mistakes.push(Mistake::new(Some("keep_merges"), None, message));
+    }
+    let other_split = split.filter(|split| kept.is_some() || is_superword(split)).cloned();
+    let before = before.with_first_merges(kept)?;
+    let before = other_split.map_or(Ok(before.clone()), |split| before.with_split(&split))?;
     let keys = recipe.train.get_or_insert_default();
     let specials: Vec<String> = before.specials().map(|special| special.text.clone()).collect();
     let vocabulary = match before.with_special_tokens(&keys.named_beyond(&specials)) {
@@ -269,7 +311,9 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     complete(recipe, &path, &before);
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
-    let settings = complete_from_record(keys, &place, &before)?;
+    let settings = record.map_or(Value::Null, |record| record.settings);
+    fill(&mut keys.boundary, &settings["boundary"]);
+    fill_rules(keys, &settings);
     // Formats other than `hf` cannot hold these tokens.
     if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
         let named = vocab::read_transformers_settings(&place, &vocabulary, observer)?;
@@ -415,26 +459,19 @@ pub(super) fn complete(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary)
     FixedSettings { by: path, split, boundary: None, specials: &specials, specials_at }.complete(recipe);
 }
 
-/// Takes the rules that the recipe does not name, by which pairs are counted and chosen, from the training record of
-/// a tokenizer. Returns all settings of the record; null if there is no record.
-///
-/// # Errors
-/// The record is damaged.
-fn complete_from_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Result<Value> {
-    let record = record_of(path, vocabulary)?;
-    let settings = record.map_or(Value::Null, |record| record.settings);
-    fill(&mut keys.boundary, &settings["boundary"]);
-    fill_rules(keys, &settings);
-    Ok(settings)
+/// Whether a split may take the place of that of the tokenizer that is extended, without `--keep-merges`.
+fn is_superword(split: &SplitPattern) -> bool {
+    *split == SplitPattern::Named(NamedPattern::Superword)
 }
 
 /// Takes rules of choosing pairs that the recipe does not name from the settings of a stage.
 ///
-/// These are `score`, `max_token_bytes` and `min_frequency`. The tie rule is left to the caller.
+/// These are `score`, `max_token_bytes`, `min_frequency` and `max_words`. The tie rule is left to the caller.
 pub(super) fn fill_rules(keys: &mut TrainKeys, settings: &Value) {
     fill(&mut keys.score, &settings["score"]);
     fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
     fill(&mut keys.min_frequency, &settings["min_frequency"]);
+    fill(&mut keys.max_words, &settings["max_words"]);
 }
 
 /// The training record beside a tokenizer; `None` if there is none, or if it describes another tokenizer.

@@ -271,6 +271,12 @@ fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
         token_lengths,
         first_tokens: longer.take(SHOWN).map(|id| shown_token(vocabulary, id)).collect(),
         longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown_token(vocabulary, id)).collect(),
+        superwords: to_u64(vocabulary.superwords().count()),
+        first_superwords: vocabulary
+            .superwords()
+            .take(SHOWN)
+            .map(|(id, _)| shown_token(vocabulary, id))
+            .collect(),
         ..VocabularyFacts::default()
     }
 }

@@ -37,6 +37,7 @@ mod encoding;
 mod training;
 mod tokenizer_files;
 mod extend;
+mod stages;
 mod counting;
 mod parity;
 mod resources;
@@ -83,7 +84,9 @@ pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 #[doc(hidden)]
 pub use plan::MAX_THREADS;
-pub use plan::{EncodePlan, EncodedDocuments, Environment, ParityPlan, Plan, SmallerPlan, TrainPlan, plan};
+pub use plan::{
+    EncodePlan, EncodedDocuments, Environment, ParityPlan, Plan, SmallerPlan, StagePlan, TrainPlan, plan,
+};
 pub use preview::{ExistingOutput, Preview, SourcePreview, preview, preview_counting, preview_training};
 pub use push::push_result;
 pub use recipe::{Mistakes, Recipe};

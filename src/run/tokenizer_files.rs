@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use serde_json::json;
 
-use super::extend::{PARITY, STAGES};
+use super::extend::{PARITY, STAGES, planned_stages};
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use super::training::{Trained, vocabulary};
 use crate::base::atomic_file::{self, FileGroups};
@@ -43,6 +43,7 @@ pub(super) fn write_tokenizer(
             "merges": train.config.merges,
             "min_frequency": train.config.min_frequency,
             "max_token_bytes": train.config.max_token_bytes,
+            "max_words": train.config.max_words,
             "tie_break": train.config.tie_break,
             "score": train.config.score,
             "extends": train.extend,
@@ -58,6 +59,8 @@ pub(super) fn write_tokenizer(
     }
     if let Some(base) = &trained.base {
         record.settings[STAGES] = json!(base.stages(train));
+    } else if !train.stages.is_empty() {
+        record.settings[STAGES] = json!(planned_stages(train, &trained.stage_starts));
     }
     let learned = trained.learned.merges.len();
     for smaller in train.smaller.iter().filter(|smaller| smaller.merges > learned) {

@@ -14,12 +14,13 @@ use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::{Inputs, no_text};
 use super::over_memory;
 use super::parity::{Balanced, learn_balanced};
-use super::plan::{Plan, TrainPlan};
+use super::plan::{Plan, StagePlan, TrainPlan};
 use super::resources::{Costs, check_memory, learning_memory, within_memory};
+use super::stages::{FurtherStage, learn_further};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, Count, to_u64};
 use crate::count::{
-    Boundary, CorpusCounts, CorpusFacts, CountConfig, count_pretokens, count_whole_documents,
+    Boundary, CorpusCounts, CorpusFacts, CountConfig, Prepare, count_pretokens, count_whole_documents,
 };
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
@@ -37,6 +38,8 @@ pub(super) struct Trained {
     pub(super) vocabulary: Arc<Vocabulary>,
     /// The merges, with those of an extended tokenizer first, and the history of learning.
     pub(super) learned: Learned,
+    /// Number of merges before each stage, if the plan has several; otherwise empty.
+    pub(super) stage_starts: Vec<usize>,
     /// The tokenizer that training extended, if any. Its merges come first.
     pub(super) base: Option<ExtendedTokenizer>,
     /// Facts about the text that was counted.
@@ -95,9 +98,18 @@ pub(super) fn train(
         let balanced = learn_balanced(plan, train, parity, inputs, kept, costs, observer)?;
         return balanced_tokenizer(plan, train, balanced);
     }
+    if let [first, later @ ..] = &train.stages[..] {
+        return train_stages(plan, train, (first, later), inputs, kept, costs, observer);
+    }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
     let counting = Counting { plan, train, inputs, observer };
+    if let Some(base) = base.as_ref().filter(|base| base.is_further_stage(train))
+        && plan.counts.is_empty()
+        && !inputs.read_once()
+    {
+        return extend_with_cuts(counting, base.clone(), prepare, costs);
+    }
     let counted = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counting.read_files()?,
@@ -112,6 +124,65 @@ pub(super) fn train(
         return Err(no_text(inputs, "train"));
     }
     learn_from_counts(plan, train, base, counted, costs, observer)
+}
+
+/// Trains in stages: the first as any training, each later one from the merges of those before it.
+///
+/// Facts about the text are those of the first stage. Each merge has the count at which its stage learned it.
+///
+/// # Errors
+/// Those of [`train`] and [`learn_further`].
+fn train_stages(
+    plan: &Plan,
+    train: &TrainPlan,
+    (first, later): (&StagePlan, &[StagePlan]),
+    inputs: &Inputs<'_>,
+    kept: Option<&Path>,
+    costs: &mut Costs,
+    observer: &dyn Observer,
+) -> Result<Trained> {
+    let mut trained = self::train(plan, &train.of_stage(first), inputs, kept, costs, observer)?;
+    trained.stage_starts.push(0);
+    for stage in later {
+        let settings = train.of_stage(stage);
+        let before = trained.learned.merges.len();
+        trained.stage_starts.push(before);
+        let counting = Counting { plan, train: &settings, inputs, observer };
+        let FurtherStage { learned, .. } = learn_further(counting, &trained.learned.merges, None, costs)?;
+        let further = learned.history.into_iter().filter(|point| point.merges > to_u64(before));
+        trained.learned.history.extend(further);
+        (trained.learned.merges, trained.learned.replaced) = (learned.merges, learned.replaced);
+    }
+    check_tokens(&trained.learned, plan.memory)?;
+    trained.vocabulary = Arc::new(vocabulary(&trained.learned.merges, train, None)?);
+    Ok(trained)
+}
+
+/// Extends a tokenizer by merges of text that is split in another way.
+///
+/// # Errors
+/// Those of [`learn_further`], and of the vocabulary.
+fn extend_with_cuts(
+    counting: Counting<'_>,
+    base: ExtendedTokenizer,
+    prepare: Option<Arc<dyn Prepare>>,
+    costs: &mut Costs,
+) -> Result<Trained> {
+    let Counting { plan, train, .. } = counting;
+    let FurtherStage { learned, applied, facts, runs } =
+        learn_further(counting, base.given.merges(), prepare, costs)?;
+    let Learned { merges, history, replaced } = learned;
+    let counts = applied.into_iter().map(Some).chain(std::iter::repeat(None));
+    let counted = |(merge, applied): (&Merge, Option<u64>)| Merge {
+        count: applied.map_or(merge.count, Count::new),
+        ..*merge
+    };
+    let merges = Merges::new(merges.iter().zip(counts).map(counted).collect());
+    let learned = Learned { merges, history, replaced };
+    check_tokens(&learned, plan.memory)?;
+    let vocabulary = Arc::new(vocabulary(&learned.merges, train, Some(&base))?);
+    let (base, stage_starts, parity) = (Some(base), Vec::new(), Vec::new());
+    Ok(Trained { vocabulary, learned, stage_starts, base, corpus: facts, distinct_pretokens: runs, parity })
 }
 
 /// Learns merges from counts, and builds a vocabulary.
@@ -142,7 +213,8 @@ pub(super) fn learn_from_counts(
     })?;
     check_tokens(&learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
-    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pretokens, parity: Vec::new() })
+    let (stage_starts, parity) = Default::default();
+    Ok(Trained { vocabulary, learned, stage_starts, base, corpus: facts, distinct_pretokens, parity })
 }
 
 /// Builds the vocabulary of parity-aware training.
@@ -154,7 +226,8 @@ fn balanced_tokenizer(plan: &Plan, train: &TrainPlan, balanced: Balanced) -> Res
     check_tokens(&learned.learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.learned.merges, train, None)?);
     let (learned, parity) = (learned.learned, learned.history);
-    Ok(Trained { vocabulary, learned, base: None, corpus: facts, distinct_pretokens, parity })
+    let stage_starts = Vec::new();
+    Ok(Trained { vocabulary, learned, stage_starts, base: None, corpus: facts, distinct_pretokens, parity })
 }
 
 /// A lower bound in bytes for the text of the training, if it is known before reading. Without a split it is the
@@ -305,6 +378,9 @@ struct LearnedRecord {
     history: Vec<HistoryPoint>,
     /// How many pairs each merge replaced.
     replaced: Vec<u64>,
+    /// Number of merges before each stage, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stage_starts: Vec<usize>,
     /// Facts about the text that was counted.
     corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents without a split.
@@ -335,6 +411,7 @@ pub(super) fn store_learned(
         merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
         history: history.clone(),
         replaced: replaced.clone(),
+        stage_starts: trained.stage_starts.clone(),
         corpus: trained.corpus.clone(),
         distinct_pretokens: trained.distinct_pretokens,
         stages: stages.to_vec(),
@@ -365,6 +442,7 @@ pub(super) fn restore_learned(
     let trained = Trained {
         vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
         learned: Learned { merges, history: record.history, replaced: record.replaced },
+        stage_starts: record.stage_starts,
         // Only the command `train` extends a tokenizer, and it stores nothing here.
         base: None,
         corpus: record.corpus,

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::counting::Counting;
@@ -22,6 +23,7 @@ use crate::observer::{Observer, Silent};
 use crate::report;
 use crate::sink::{CARD_FILE, Manifest, TOKENIZER_FOLDER};
 use crate::source::OpenContext;
+use crate::split::SplitPattern;
 use crate::train::{Deviation, verify_memory_estimate, verify_merges, verify_sequences};
 use crate::vocab::{self, Format, LoadOptions, Vocabulary};
 
@@ -149,6 +151,10 @@ pub fn complete_from_training(
         return Err(Error::usage(format!("{name} has no stage {number}: {recorded} of training recorded"))
             .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
     };
+    // An earlier stage may have split text in another way than the tokenizer does.
+    if let Ok(split) = SplitPattern::deserialize(&stage["split"]) {
+        keys.split = Some(Given::flag(split));
+    }
     fill(&mut keys.boundary, &stage["boundary"]);
     fill_rules(keys, stage);
     keys.min_frequency.get_or_insert(Given::flag(Count::ONE));

@@ -41,6 +41,9 @@ pub enum NamedPattern {
     O200kDigitsRtl,
     /// GPT-4o's pattern with single digits.
     O200kDigit,
+    /// The pattern of the second stage of SuperBPE: it splits only at numbers, at two and more signs, and at several
+    /// spaces, so that tokens can have several words.
+    Superword,
 }
 
 /// GPT-2's pattern in a shorter spelling.
@@ -126,9 +129,20 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r"|[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]+(?!(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])",
 );
 
+/// What SuperBPE's second stage matches. Text between two matches is a pre-token, too.
+macro_rules! superword {
+    () => {
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+    };
+}
+/// SuperBPE's pattern as its origin publishes it.
+const SUPERWORD: &str = superword!();
+/// The same with an alternative for the text between two matches, because tiktoken drops unmatched text.
+const SUPERWORD_COVERING: &str = concat!(superword!(), r"|(?s:(?!\p{N}| ?[^\s\p{L}\p{N}]{2}| +(?!\S)).)++");
+
 impl NamedPattern {
     /// All named patterns.
-    pub const ALL: [NamedPattern; 10] = [
+    pub const ALL: [NamedPattern; 11] = [
         NamedPattern::Gpt2,
         NamedPattern::Gpt4,
         NamedPattern::Cl100k,
@@ -139,6 +153,7 @@ impl NamedPattern {
         NamedPattern::Gpt4DigitsRtl,
         NamedPattern::O200kDigitsRtl,
         NamedPattern::O200kDigit,
+        NamedPattern::Superword,
     ];
 
     /// Returns the name, the expression, and the expressions of the origin's `tokenizer.json`.
@@ -154,6 +169,7 @@ impl NamedPattern {
             NamedPattern::Gpt4DigitsRtl => ("gpt4-digits-rtl", GPT4_DIGITS_RTL, &[GPT4_DIGITS_RTL]),
             NamedPattern::O200kDigitsRtl => ("o200k-digits-rtl", O200K_DIGITS_RTL, &[O200K_DIGITS_RTL]),
             NamedPattern::O200kDigit => ("o200k-digit", O200K_DIGIT, &[O200K_DIGIT]),
+            NamedPattern::Superword => ("superword", SUPERWORD_COVERING, &[SUPERWORD]),
         }
     }
 
@@ -169,8 +185,10 @@ impl NamedPattern {
         self.published().0
     }
 
-    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. The
-    /// patterns with other groups of digits than GPT-4's and GPT-4o's have no origin. The expression is in the dialect of fancy-regex, tiktoken and Python's `regex`, and it matches every text without a gap.
+    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one, and
+    /// SuperBPE's has one more alternative, for the text between matches. The patterns with other groups of digits than
+    /// GPT-4's and GPT-4o's have no origin. The expression is in the dialect of fancy-regex, tiktoken and Python's
+    /// `regex`, and it matches every text without a gap.
     pub const fn regex(self) -> &'static str {
         self.published().1
     }
@@ -200,7 +218,8 @@ impl NamedPattern {
         if dialect == Dialect::Oniguruma && [",2}+", ",3}+", "$"].iter().any(|part| text.contains(part)) {
             return None;
         }
-        let known: [(NamedPattern, &[Spellings]); 9] = [
+        let known: [(NamedPattern, &[Spellings]); 10] = [
+            (NamedPattern::Superword, &[&[SUPERWORD, SUPERWORD_COVERING]]),
             (NamedPattern::O200k, &[&[O200K]]),
             (NamedPattern::O200kDigitsRtl, &[&[O200K_DIGITS_RTL]]),
             (NamedPattern::O200kDigit, &[&[O200K_DIGIT]]),

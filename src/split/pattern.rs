@@ -217,7 +217,7 @@ impl FromStr for SplitPattern {
                 let named = NamedPattern::ALL.into_iter().find(|named| named.name() == name);
                 named.map(SplitPattern::Named).ok_or_else(|| {
                     Error::usage(format!(
-                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 (also gpt4-digit), deepseek-v3, gpt4-digits-rtl, o200k-digits-rtl and o200k-digit, or {{ regex = \"…\" }}"
+                        "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 (also gpt4-digit), deepseek-v3, gpt4-digits-rtl, o200k-digits-rtl, o200k-digit and superword, or {{ regex = \"…\" }}"
                     ))
                 })
             }

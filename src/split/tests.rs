@@ -222,7 +222,9 @@ proptest! {
     #[test]
     fn the_tail_splitter_splits_as_the_look_ahead(text in text()) {
         thread_local!(static BOTH: Vec<(Lossy<TailSplitter>, Box<dyn Splitter>)> = {
-            let with_tail = NamedPattern::ALL.into_iter().filter(|name| *name != NamedPattern::DeepSeekV3);
+            let with_tail = NamedPattern::ALL.into_iter().filter(|name| {
+                !matches!(name, NamedPattern::DeepSeekV3 | NamedPattern::Superword)
+            });
             let patterns = OTHERS.into_iter().chain(with_tail.map(NamedPattern::regex));
             let tail = |pattern| Lossy(TailSplitter::new(pattern, false).expect("a tail of white space"));
             patterns.map(|pattern| (tail(pattern), oracle(pattern))).collect()
@@ -343,9 +345,13 @@ fn every_safe_split_point_between_two_characters_is_safe() {
 
 #[test]
 fn texts_without_spaces_have_safe_split_points_too() {
+    // Nothing splits a text of words for superwords but two signs, and numbers.
     for text in ["function(a,b){return a[0]+b;}", "吾輩は猫である。名前はまだ無い。どこで"]
     {
         for Pair { name, scanner, .. } in pairs_once().iter() {
+            if *name == NamedPattern::Superword && !text.contains("[0]") {
+                continue;
+            }
             assert!(
                 scanner.safe_split_point(text.as_bytes(), 1..=text.len()).is_some(),
                 "{name:?} of {text}"

@@ -251,7 +251,9 @@ pub(super) fn apply<W: Weight + Default>(
     pairs.free_spans(pair);
     created.clear();
     let (length, longest) = (corpus.length(token), pairs.keep.longest);
-    let fits = |other: u32| corpus.length(other) + length <= longest;
+    let fits = |other: u32, (left, right): (u32, u32)| {
+        corpus.length(other) + length <= longest && corpus.words_allow(left, right)
+    };
     update_counts(results, |result| &mut result.left, |left| (left, token), pairs, fits, created);
     update_counts(results, |result| &mut result.right, |right| (token, right), pairs, fits, created);
     // In a run such as `aaaa`, merging the first two tokens ends the occurrence of `aa` in the middle. So the counts
@@ -444,17 +446,17 @@ fn update_counts<W: Weight + Default>(
     side: impl Fn(&mut SegmentResult<W>) -> &mut NeighbourTable,
     with_new: impl Fn(u32) -> (u32, u32),
     pairs: &mut KeptPairs<W>,
-    fits: impl Fn(u32) -> bool,
+    fits: impl Fn(u32, (u32, u32)) -> bool,
     created: &mut Vec<PairId>,
 ) {
     let Some((first, others)) = results.split_first_mut() else { return };
     let threshold = pairs.keep.threshold;
     for (number, neighbour) in side(first).neighbours.iter_mut().enumerate() {
         pairs.lower_count(neighbour.ended, neighbour.count);
-        if neighbour.count < threshold || !fits(neighbour.token) {
+        let (left, right) = with_new(neighbour.token);
+        if neighbour.count < threshold || !fits(neighbour.token, (left, right)) {
             continue;
         }
-        let (left, right) = with_new(neighbour.token);
         let id = pairs.add(left, right, neighbour.count);
         created.push(id);
         if neighbour.occurrences > 0 {

@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use super::progress::PassProgress;
-use super::{Merge, Merges, TieBreak};
+use super::word_rule::{WordRule, token_lengths};
+use super::{Merge, Merges, TieBreak, TrainConfig};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::count::PretokenCounts;
@@ -101,6 +102,8 @@ pub(super) struct Corpus<W> {
     pub(super) widths: Vec<u32>,
     /// Length of each token in bytes.
     pub(super) lengths: Vec<u32>,
+    /// Which tokens may have several words; `None` if all may.
+    pub(super) word_rule: Option<WordRule>,
     /// Weight of each sequence.
     weights: Vec<W>,
     /// Weights too large for a [`CompactWeight`].
@@ -255,7 +258,21 @@ impl<W: Weight> Corpus<W> {
         let mut cells = huge_pages::with_capacity(positions);
         cells.push(Cell::new(SEPARATOR));
         let (widths, weights) = (vec![1; lengths.len()], Vec::with_capacity(sequences));
-        Ok(Corpus { cells, widths, lengths, weights, heavy: Vec::new(), tokens: 0 })
+        Ok(Corpus { cells, widths, lengths, word_rule: None, weights, heavy: Vec::new(), tokens: 0 })
+    }
+
+    /// Sets the rule for words of a configuration. `merges` are those that made the tokens of the corpus.
+    pub(super) fn with_word_rule<'a>(
+        self,
+        config: &TrainConfig,
+        merges: impl IntoIterator<Item = &'a Merge>,
+    ) -> Corpus<W> {
+        Corpus { word_rule: config.max_words.map(|max_words| WordRule::new(max_words, merges)), ..self }
+    }
+
+    /// Whether the rule for words allows to merge two tokens.
+    pub(super) fn words_allow(&self, left: u32, right: u32) -> bool {
+        self.word_rule.as_ref().is_none_or(|rule| rule.allows(left, right))
     }
 
     /// Appends a sequence and the separator after it. Returns `None` if the number of tokens no longer fits 64
@@ -272,6 +289,9 @@ impl<W: Weight> Corpus<W> {
     /// Adds the token made of `left` and `right`, which does not occur in the text yet, and returns its id.
     pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
         let token = truncate_to_u32(self.lengths.len());
+        if let Some(rule) = &mut self.word_rule {
+            rule.add(left, right);
+        }
         let [left, right] = [left, right].map(to_usize);
         self.lengths.push(self.lengths[left].saturating_add(self.lengths[right]));
         self.widths.push(self.widths[left].saturating_add(self.widths[right]));
@@ -423,15 +443,6 @@ impl<W: Weight> Corpus<W> {
         pass.ended(self.cells.len());
         Ok(())
     }
-}
-
-/// Length in bytes of each token: of the 256 bytes, then of those that `merges` make.
-fn token_lengths<'a>(merges: impl IntoIterator<Item = &'a Merge>) -> Vec<u32> {
-    let mut lengths: Vec<u32> = vec![1; 256];
-    for merge in merges {
-        lengths.push(lengths[to_usize(merge.left)].saturating_add(lengths[to_usize(merge.right)]));
-    }
-    lengths
 }
 
 /// Two adjacent tokens of the same sequence.

@@ -129,7 +129,7 @@ pub(super) fn replayed<'a>(
     let positions = sequences.tokens.len() + sequences.ends.len() + 1;
     observer.started(Stage::Prepare, Some(to_u64(PASSES * positions)));
     let bytes = sequences.bytes;
-    let corpus = Corpus::of_sequences(sequences, base, observer)?;
+    let corpus = Corpus::of_sequences(sequences, base, observer)?.with_word_rule(config, base);
     let mut log = MergeLog::new(config, bytes, TrainProgress::new(stage, merges, config, corpus.mergeable()));
     if !base.is_empty() {
         log.merges.extend(base);
@@ -163,7 +163,7 @@ pub(super) fn replay<'a>(
     observer: &dyn Observer,
 ) -> Result<(Corpus<CompactWeight>, MergeLog<'a>)> {
     observer.started(Stage::Prepare, Some(to_u64(2 * positions(pretokens))));
-    let mut corpus = Corpus::new(pretokens, observer)?;
+    let mut corpus = Corpus::new(pretokens, observer)?.with_word_rule(config, []);
     let sequences = corpus.sequence_numbers();
     let progress = TrainProgress::new(stage, merges, config, corpus.mergeable());
     let mut log = MergeLog::new(config, corpus.tokens, progress);

@@ -79,7 +79,7 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     // The text is laid out, its pairs are counted, and their occurrences are listed.
     const PASSES: usize = 3;
     observer.started(Stage::Prepare, Some(to_u64(PASSES * positions(&pretokens))));
-    let corpus = Corpus::<W>::new(&pretokens, observer)?;
+    let corpus = Corpus::<W>::new(&pretokens, observer)?.with_word_rule(config, []);
     let bytes = compared_bytes(&pretokens, config.tie_break);
     drop(pretokens);
     let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
@@ -228,10 +228,11 @@ impl<W: Weight + Default, O: TieOrder> Trainer<'_, W, O> {
         }
         let (limit, longest) = (self.log.remaining(), self.log.config.max_bytes());
         let tokens = self.corpus.live_tokens();
-        let mut unique = UniqueTail::new(tokens, &byte_order, longest, &mut self.corpus.lengths);
+        let Corpus { lengths, word_rule, tokens: left_tokens, .. } = &mut self.corpus;
+        let mut unique = UniqueTail::new(tokens, &byte_order, longest, lengths, word_rule);
         unique.merge(limit, observer, |left, right| {
-            self.corpus.tokens -= 1;
-            self.log.push(Merge { left, right, count: Count::ONE }, 1, self.corpus.tokens);
+            *left_tokens -= 1;
+            self.log.push(Merge { left, right, count: Count::ONE }, 1, *left_tokens);
             if self.log.merges.len().is_multiple_of(SINGLES_PER_REPORT) {
                 self.log.report(observer);
             }

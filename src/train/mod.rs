@@ -34,6 +34,7 @@ mod tests;
 mod tie_break;
 mod unique_tail;
 mod verify;
+mod word_rule;
 
 use progress::TrainProgress;
 
@@ -53,6 +54,7 @@ pub use scan::{ScanEngine, merges_by_scanning};
 pub use scores::{Powers, Score};
 pub use tie_break::TieBreak;
 pub use verify::{Deviation, verify_merges, verify_sequences};
+pub(crate) use word_rule::TokenLimits;
 
 /// Settings of [`learn_merges`]. [`TrainConfig::new`] gives the defaults for a number of merges.
 ///
@@ -71,6 +73,10 @@ pub struct TrainConfig {
     pub min_frequency: Count,
     /// Maximum length in bytes of a token that a merge makes. `None` means no limit.
     pub max_token_bytes: Option<usize>,
+    /// Maximum number of words of a token that a merge makes: parts between spaces that are not empty. If it is set,
+    /// no merge makes a token with a colon followed by a space either: both are rules of SuperBPE. `None` means no
+    /// limit.
+    pub max_words: Option<usize>,
     /// Which of several pairs with the same score is merged first.
     pub tie_break: TieBreak,
     /// The score to maximise: at each step the pair with the greatest score is merged.
@@ -92,6 +98,7 @@ impl TrainConfig {
             merges,
             min_frequency: DEFAULT_MIN_FREQUENCY,
             max_token_bytes: None,
+            max_words: None,
             tie_break: TieBreak::default(),
             score: Score::default(),
             history_every: (merges / DEFAULT_HISTORY_POINTS).max(1),

@@ -57,7 +57,7 @@ fn find_with<W: Weight + Default>(
         entry.occurrences += 1;
         *pair.pair = number;
     })?;
-    let (mut pairs, mut cursors) = keep_frequent(counter, &corpus.lengths, keep, merges);
+    let (mut pairs, mut cursors) = keep_frequent(counter, corpus, keep, merges);
     let arena = &mut pairs.arenas[0];
     corpus.for_each_pair(observer, |pair| {
         let id = counter.id(*pair.pair);
@@ -74,15 +74,17 @@ fn find_with<W: Weight + Default>(
 /// id, the cursor for the first occurrence.
 fn keep_frequent<W: Weight + Default>(
     counter: &mut impl PairCounter,
-    lengths: &[u32],
+    corpus: &Corpus<W>,
     keep: KeepRule,
     merges: usize,
 ) -> (KeptPairs<W>, Vec<Cursor>) {
-    let length =
-        |left: u32, right: u32| to_usize(lengths[to_usize(left)]) + to_usize(lengths[to_usize(right)]);
+    let keeps = |keep: KeepRule, left: u32, right: u32, count: u64| {
+        let length = corpus.length(left) + corpus.length(right);
+        keep.keeps(count, length) && corpus.words_allow(left, right)
+    };
     let mut frequent = Vec::new();
     counter.for_each(|left, right, entry| {
-        if keep.keeps(entry.count, length(left, right)) {
+        if keeps(keep, left, right, entry.count) {
             frequent.push(*entry);
         }
     });
@@ -92,7 +94,7 @@ fn keep_frequent<W: Weight + Default>(
     let (mut pairs, mut cursors) = (KeptPairs::with_capacity(keep, occurrences), vec![Cursor::default()]);
     counter.for_each(|left, right, entry| {
         entry.id = NOT_KEPT;
-        if keep.keeps(entry.count, length(left, right)) {
+        if keeps(keep, left, right, entry.count) {
             entry.id = pairs.add(left, right, entry.count);
             cursors.push(pairs.reserve(0, entry.occurrences));
         }
@@ -235,8 +237,7 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
         starts.map(counted).collect::<Vec<_>>()
     };
     observer.checkpoint()?;
-    let KeptChunks { mut pairs, ids, layouts } =
-        keep_frequent_in_chunks(&tables, &corpus.lengths, keep, merges);
+    let KeptChunks { mut pairs, ids, layouts } = keep_frequent_in_chunks(&tables, corpus, keep, merges);
     drop(tables);
     let first_tokens = corpus.cells.iter().step_by(size).map(|cell| cell.token);
     let next_tokens: Vec<u32> = first_tokens.skip(1).chain([SEPARATOR]).collect();
@@ -279,16 +280,20 @@ struct BlockLayout {
 /// Keeps the pairs worth keeping, and lays out a block of occurrences for each chunk.
 fn keep_frequent_in_chunks<W: Weight + Default>(
     tables: &[Vec<u32>],
-    lengths: &[u32],
+    corpus: &Corpus<W>,
     keep: KeepRule,
     merges: usize,
 ) -> KeptChunks<W> {
-    let tokens = lengths.len();
+    let tokens = corpus.lengths.len();
     let counts = |at: usize| tables.iter().map(move |table| table[at]);
     let count = |at: usize| -> u64 { counts(at).map(u64::from).sum() };
-    let length = |at: usize| to_usize(lengths[at / tokens]) + to_usize(lengths[at % tokens]);
+    let keeps = |keep: KeepRule, at: usize| {
+        let [left, right] = [at / tokens, at % tokens].map(truncate_to_u32);
+        let length = corpus.length(left) + corpus.length(right);
+        keep.keeps(count(at), length) && corpus.words_allow(left, right)
+    };
     let all = 0..tokens * tokens;
-    let frequent = all.clone().filter(|&at| keep.keeps(count(at), length(at)));
+    let frequent = all.clone().filter(|&at| keeps(keep, at));
     let keep = keep.for_merges(merges, frequent.map(count).collect::<Vec<_>>().into_iter());
     let mut pairs = KeptPairs::with_capacity(keep, 0);
     let arenas = rayon::current_num_threads().min(CHUNKS);
@@ -300,7 +305,7 @@ fn keep_frequent_in_chunks<W: Weight + Default>(
         })
         .collect();
     let mut keep_pair = |at: usize| {
-        if !keep.keeps(count(at), length(at)) {
+        if !keeps(keep, at) {
             return NOT_KEPT;
         }
         let id = pairs.add(truncate_to_u32(at / tokens), truncate_to_u32(at % tokens), count(at));

@@ -180,7 +180,13 @@ fn best_pair(
         bytes: to_u64(length(pair)),
     };
     let min_count = config.min_frequency.get().max(1);
-    let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|max_bytes| length(pair) <= max_bytes);
+    let few_words = |pair: (u32, u32), max_words: usize| {
+        has_few_words(&[&**bytes(pair).0, bytes(pair).1].concat(), max_words)
+    };
+    let fits = |pair: (u32, u32)| {
+        config.max_token_bytes.is_none_or(|max_bytes| length(pair) <= max_bytes)
+            && config.max_words.is_none_or(|max_words| few_words(pair, max_words))
+    };
     let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= min_count && fits(pair));
     let hf = |(left, right): (u32, u32)| (hf_order(left), hf_order(right));
     let spelled =
@@ -199,6 +205,12 @@ fn best_pair(
         })
     });
     best.map(|(pair, (count, _))| (pair, count))
+}
+
+/// Whether a token has at most this number of words, and no colon followed by a space.
+pub(super) fn has_few_words(token: &[u8], max_words: usize) -> bool {
+    let words = token.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).count();
+    words <= max_words && !token.windows(2).any(|two| two == b": ")
 }
 
 /// Compares the scores of two pairs; fractions by cross-multiplication.

@@ -241,7 +241,7 @@ pub(super) fn learn(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     observer.started(Stage::Prepare, Some(to_u64(2 * positions(&pretokens))));
-    let corpus = Corpus::new(&pretokens, observer)?;
+    let corpus = Corpus::new(&pretokens, observer)?.with_word_rule(config, []);
     drop(pretokens);
     let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
     let log = MergeLog::new(config, corpus.tokens, progress);
@@ -512,7 +512,8 @@ impl<'a> ScoreTrainer<'a> {
         let (min_count, longest) = (self.log.config.min_count(), self.log.config.max_bytes());
         for pair in found {
             let bytes = self.corpus.length(pair.left) + self.corpus.length(pair.right);
-            if pair.count >= min_count && bytes <= longest {
+            let fits = bytes <= longest && self.corpus.words_allow(pair.left, pair.right);
+            if pair.count >= min_count && fits {
                 self.keep(pair);
             }
         }

@@ -30,6 +30,7 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
         runs(b"a"),
         runs(b"ab"),
         runs(b"a !"),
+        runs(b"ab :"),
         runs(b"abc\xff"),
         vec(any::<u8>(), 1..40),
         vec(proptest::sample::select(b"abcd".as_slice()), 1..60),
@@ -56,14 +57,18 @@ fn config(
     merges: impl Strategy<Value = usize>,
 ) -> impl Strategy<Value = TrainConfig> {
     let max_token_bytes = prop_oneof![Just(None), (1..6usize).prop_map(Some)];
+    let max_words = prop_oneof![2 => Just(None), 1 => (0..4usize).prop_map(Some)];
     let tie_break = proptest::sample::select(TieBreak::ALL.as_slice());
     let history = (1..7usize, vec(0..60usize, 0..3));
-    (score, merges, tie_break, 0..4u64, max_token_bytes, history).prop_map(
-        |(score, merges, tie_break, min_frequency, max_token_bytes, (history_every, history_at))| {
+    let limits = (max_token_bytes, max_words);
+    (score, merges, tie_break, 0..4u64, limits, history).prop_map(
+        |(score, merges, tie_break, min_frequency, limits, (history_every, history_at))| {
+            let (max_token_bytes, max_words) = limits;
             TrainConfig {
                 merges,
                 min_frequency: Count::new(min_frequency),
                 max_token_bytes,
+                max_words,
                 tie_break,
                 score,
                 history_every,

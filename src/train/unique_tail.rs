@@ -1,6 +1,7 @@
 //! The last phase of training by ids: the pairs that occur once.
 
 use super::corpus::SEPARATOR;
+use super::word_rule::WordRule;
 use crate::base::int::{to_usize, truncate_to_u32};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -18,8 +19,8 @@ const NONE: u32 = u32::MAX;
 /// is filed under its left token, and the tokens have their turns in order. Merging (l, r) into x between a and b
 /// creates (a, x) and (x, b). Token x ranks after all others, so its turn is still to come. The turn of a is
 /// also still to come, or it is the current turn and (a, x) is the last pair in it. For if a ranked before l,
-/// then (a, l) would have been merged in the turn of a, unless its token is too long; and then the token of (a,
-/// x) is too long as well.
+/// then (a, l) would have been merged in the turn of a, unless its token is refused for its length or its words; and
+/// then the token of (a, x), which contains it, is refused as well.
 ///
 /// **Memory:** 12 bytes per token of the current text, and 20 to 44 per merge.
 pub(super) struct UniqueTail<'a> {
@@ -32,6 +33,8 @@ pub(super) struct UniqueTail<'a> {
     lengths: &'a mut Vec<u32>,
     /// Maximum length in bytes of a token.
     longest: usize,
+    /// Which tokens may have several words; `None` if all may.
+    word_rule: &'a mut Option<WordRule>,
     /// Rank of each byte in the tie order; all other tokens follow by id.
     byte_order: [u32; 256],
     /// The pairs of the original text, grouped by the rank of their left tokens.
@@ -84,17 +87,19 @@ struct CreatedPair {
 
 impl<'a> UniqueTail<'a> {
     /// Files the pairs of a text, which is given as its tokens with the separators around the sequences.
-    /// `longest` is the maximum length of a token in bytes; `lengths` grows with each merge.
+    /// `longest` is the maximum length of a token in bytes; `lengths` and `word_rule` grow with each merge.
     pub(super) fn new(
         text: Vec<u32>,
         byte_order: &[u32; 256],
         longest: usize,
         lengths: &'a mut Vec<u32>,
+        word_rule: &'a mut Option<WordRule>,
     ) -> UniqueTail<'a> {
         let mut unique = UniqueTail {
             text,
             widths: vec![1; lengths.len()],
             longest,
+            word_rule,
             byte_order: *byte_order,
             initial: Vec::new(),
             by_left: vec![PairsOfToken::default(); lengths.len()],
@@ -134,7 +139,10 @@ impl<'a> UniqueTail<'a> {
     /// Whether two adjacent tokens are a pair that may be merged.
     fn fits(&self, left: u32, right: u32) -> bool {
         let length = |token| to_usize(self.lengths[to_usize(token)]);
-        left != SEPARATOR && right != SEPARATOR && length(left) + length(right) <= self.longest
+        left != SEPARATOR
+            && right != SEPARATOR
+            && length(left) + length(right) <= self.longest
+            && self.word_rule.as_ref().is_none_or(|rule| rule.allows(left, right))
     }
 
     /// Merges at most `limit` pairs, and calls `made` with the two tokens of each.
@@ -204,6 +212,9 @@ impl<'a> UniqueTail<'a> {
     fn merge_at(&mut self, left: u32, right: u32, position: u32) {
         let token = truncate_to_u32(self.lengths.len());
         self.lengths.push(self.lengths[to_usize(left)] + self.lengths[to_usize(right)]);
+        if let Some(rule) = &mut *self.word_rule {
+            rule.add(left, right);
+        }
         let width = self.widths[to_usize(left)] + self.widths[to_usize(right)];
         self.widths.push(width);
         self.by_left.push(PairsOfToken::default());

@@ -9,6 +9,7 @@ use super::vocabulary::{RankedMerge, Vocabulary, VocabularyParts};
 use crate::base::hash::Map;
 use crate::base::int::{Count, TokenId, to_usize, truncate_to_u32};
 use crate::error::{Error, ErrorKind, Result};
+use crate::split::SplitPattern;
 use crate::train::{Merge, Merges};
 
 /// The merges of a vocabulary, split into the first ones, which are given, and the rest, which were learned one after
@@ -292,6 +293,45 @@ impl Vocabulary {
             ids.push(result);
         }
         parts.build().map_err(|error| error.with_kind(ErrorKind::Usage))
+    }
+
+    /// Returns this vocabulary with another pattern to split text by.
+    ///
+    /// # Errors
+    /// None for a valid vocabulary.
+    pub(crate) fn with_split(&self, split: &SplitPattern) -> Result<Vocabulary> {
+        VocabularyParts { split: split.clone(), ..self.parts() }.build()
+    }
+
+    /// Returns this vocabulary with its first merges alone, or all of them if `merges` is `None` or larger. Tokens that
+    /// only later merges make are left out, and the ids of the others close up.
+    ///
+    /// # Errors
+    /// None for a valid vocabulary.
+    pub(crate) fn with_first_merges(&self, merges: Option<usize>) -> Result<Vocabulary> {
+        let Some(merges) = merges.filter(|&merges| merges < self.merges.len()) else {
+            return Ok(self.clone());
+        };
+        let later = self.made_later(merges);
+        let mut parts = self.parts();
+        parts.merges.truncate(merges);
+        parts.tokens.retain(|(id, _)| !later.contains(id));
+        let added = parts.added.iter().map(|added| added.id);
+        let mut ids: Vec<TokenId> = parts.tokens.iter().map(|(id, _)| *id).chain(added).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let renumber = |id: &mut TokenId| *id = TokenId::from_index(ids.partition_point(|other| other < id));
+        parts.tokens.iter_mut().for_each(|(id, _)| renumber(id));
+        parts.added.iter_mut().for_each(|added| renumber(&mut added.id));
+        parts
+            .merges
+            .iter_mut()
+            .flat_map(|merge| [&mut merge.left, &mut merge.right, &mut merge.result])
+            .for_each(renumber);
+        let BosEosTemplate { before, after } = &mut parts.bos_eos_template;
+        before.iter_mut().chain(after).for_each(renumber);
+        parts.unknown.iter_mut().filter_map(|unknown| unknown.id.as_mut()).for_each(renumber);
+        parts.build()
     }
 
     /// Returns the first `max_merges` merges as a list, and the number of each token in it.

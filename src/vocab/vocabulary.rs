@@ -153,6 +153,24 @@ impl Vocabulary {
         self.tokens().filter(|(id, _)| !self.is_added_only(*id))
     }
 
+    /// Returns the superwords, by ascending id: the tokens with a space between two words, as training with the split
+    /// `superword` makes.
+    ///
+    /// ```
+    /// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source, split::{NamedPattern, SplitPattern}};
+    /// let texts = source::texts(["of the people, by the people, for the people"]);
+    /// let split = SplitPattern::Named(NamedPattern::Superword);
+    /// let (vocabulary, _) = learn(texts, &LearnConfig { split, ..LearnConfig::new(300, &[]) }, &Silent)?;
+    /// assert!(vocabulary.superwords().any(|(_, bytes)| bytes == b" the people"));
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
+    pub fn superwords(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
+        let words = |bytes: &[u8]| {
+            bytes.split(|&byte| byte == b' ').filter(|word| !word.trim_ascii().is_empty()).count()
+        };
+        self.ordinary().filter(move |(_, bytes)| words(bytes) > 1)
+    }
+
     /// Returns whether a token is only an added one, which byte-pair encoding does not produce. O(log n).
     pub(crate) fn is_added_only(&self, id: TokenId) -> bool {
         self.added_only.binary_search(&id).is_ok()

@@ -320,3 +320,47 @@ fn pretokens_are_cut_at_bytes_without_a_token() {
     );
     does(&folder, &["verify-merges", "grown", "--on", "more.txt"]);
 }
+
+/// A tokenizer of two stages is the same as one that extends the first merges of another with superwords. Its stages can
+/// be checked one by one.
+#[test]
+fn superwords_are_learned_in_stages_or_by_extending() {
+    let folder = folder();
+    let text: String = (0..400)
+        .map(|n| {
+            format!("out of the {} and into the sea: one of the {n}\n", ["boat", "sky", "old house"][n % 3])
+        })
+        .collect();
+    write(&folder, "text.txt", text);
+    let train = |output, more: &[&str]| {
+        let input = ["train", "text.txt", "--documents", "line", "-o", output];
+        does(&folder, &[&input[..], more].concat());
+    };
+    train("both", &["--stage", "gpt4:276", "--stage", "superword:300:3"]);
+    train("first", &["--vocab-size", "284", "--split", "gpt4"]);
+    let extend = ["--extend", "first", "--keep-merges", "20", "--split", "superword", "--max-words", "3"];
+    train("second", &[&extend[..], &["--vocab-size", "300"]].concat());
+    assert_eq!(tokenizer(&folder, "both"), tokenizer(&folder, "second"));
+    let file = tokenizer(&folder, "both");
+    let tokens = file["model"]["vocab"].as_object().expect("keys");
+    assert!(tokens.contains_key("\u{120}of\u{120}the"), "{tokens:?}");
+    let words = |token: &str| token.split('\u{120}').filter(|word| !word.is_empty()).count();
+    assert!(tokens.keys().all(|token| words(token) <= 3 && !token.contains(":\u{120}")), "{tokens:?}");
+    for stage in ["1", "2"] {
+        let check = ["verify-merges", "both", "--on", "text.txt", "--documents", "line", "--stage", stage];
+        does(&folder, &check);
+    }
+    let record: Value = serde_json::from_str(&read(&folder, "both/training.json")).expect("JSON");
+    assert_eq!(record["settings"]["stages"][1]["split"], "superword");
+    assert_eq!(record["settings"]["stages"][1]["merges_before"], json!(20));
+    let too_many = ["--extend", "first", "--keep-merges", "90", "--vocab-size", "400"];
+    let more = [&["train", "text.txt", "-o", "new"][..], &too_many].concat();
+    refuses(&folder, &more, 2, &["`--keep-merges` is 90, but first has 28 merges"]);
+    let other = ["--extend", "first", "--split", "o200k", "--vocab-size", "400"];
+    refuses(
+        &folder,
+        &[&["train", "text.txt", "-o", "new"][..], &other].concat(),
+        2,
+        &["first has the split gpt4"],
+    );
+}

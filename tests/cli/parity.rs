@@ -6,8 +6,8 @@ use super::*;
 fn texts() -> TempDir {
     let folder = folder();
     let en = "how much wood would a woodchuck chuck if a woodchuck could chuck wood\n";
-    write(&folder, "en.txt", &en.repeat(40));
-    write(&folder, "el.txt", &"τη γλώσσα μου έδωσαν ελληνική, το σπίτι φτωχικό\n".repeat(20));
+    write(&folder, "en.txt", en.repeat(40));
+    write(&folder, "el.txt", "τη γλώσσα μου έδωσαν ελληνική, το σπίτι φτωχικό\n".repeat(20));
     write(&folder, "en.dev.txt", "a woodchuck would chuck wood\n");
     write(&folder, "el.dev.txt", "η γλώσσα μου ελληνική\n");
     folder

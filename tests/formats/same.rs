@@ -164,6 +164,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
         ("gpt4-digits-rtl", "does not open a tokenizer that has the split gpt4-digits-rtl"),
         ("o200k-digits-rtl", "does not open a tokenizer that has the split o200k-digits-rtl"),
         ("o200k-digit", "does not open a tokenizer that has the split o200k-digit"),
+        ("superword", "does not open a tokenizer that has the split superword"),
     ] {
         let noted = caution_of(&trained(&TEXTS, &[], SpecialTokensAt::End, split));
         assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");

@@ -12,7 +12,7 @@ from program import SPECIAL
 
 SPLITS = [
     "none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3",
-    "gpt4-digits-rtl", "o200k-digits-rtl", "o200k-digit",
+    "gpt4-digits-rtl", "o200k-digits-rtl", "o200k-digit", "superword",
 ]  # fmt: skip
 VOCAB_SIZE = 3_000
 

@@ -8,7 +8,7 @@ import regex
 import rustbpe
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from program import byte_of_character, merges
+from program import GPT4, byte_of_character, merges
 
 # Smaller vocabularies need no check of their own: their merges are the first of these.
 SIZE = 32_000
@@ -17,10 +17,6 @@ MIN_FREQUENCY = 2
 SIZE_FOR_GIGATOKEN = 26_000
 
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
-GPT4 = (
-    r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"""
-    r"""| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
-)
 
 
 def check(setting):

@@ -11,6 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SPECIAL = "<|endoftext|>"
+GPT4 = (
+    r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"""
+    r"""| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+)
 
 
 @dataclass(frozen=True)

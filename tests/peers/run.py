@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 CHECKS = [
-    "vectors", "merges", "parity", "ids", "foreign", "edited", "config", "next_version", "minbpe_model", "output",
-    "stores", "pages", "explorer", "walk", "python_package",
+    "vectors", "merges", "parity", "superwords", "ids", "foreign", "edited", "config", "next_version", "minbpe_model",
+    "output", "stores", "pages", "explorer", "walk", "python_package",
 ]
 
 

@@ -70,6 +70,7 @@ class LearnKeys(TypedDict, total=False):
 
     min_frequency: int
     max_token_bytes: int
+    max_words: int
     tie_break: Literal["ids", "hf", "first", "bytes-greatest", "bytes-smallest", "alphabet-greatest"]
     score: str | Mapping[str, Mapping[str, int]]
     special_tokens_at: Literal["start", "end"]
@@ -99,11 +100,20 @@ class TrainSettings(SplitKeys, LearnKeys, total=False):
     parity: bool | ParityKeys
 
 
+class StageKeys(TypedDict, total=False):
+    """One of the ``stages`` of ``[train]``."""
+
+    split: str | Mapping[str, str]
+    vocab_size: int
+    max_words: int
+
+
 class TrainKeys(TrainSettings, total=False):
     """``[train]``: what is learned."""
 
     vocab_size: int | Sequence[int]
     merges: int
+    stages: Sequence[StageKeys]
     formats: Sequence[Literal["hf", "tiktoken", "minbpe", "gpt2"]]
 
 

@@ -115,6 +115,10 @@ pub struct TrainPlan {
     pub extend_at: Option<PathBuf>,
     /// The folder for the tokenizer's files.
     pub output: PathBuf,
+    /// The number of its first merges that are kept; all if `None`.
+    pub keep_merges: Option<usize>,
+    /// The stages of the training, in order, if it has several. `split` and `config` are those of the last one.
+    pub stages: Vec<StagePlan>,
     /// Smaller vocabularies that are written as well, the smallest first. Each has the first merges of the same
     /// training.
     pub smaller: Vec<SmallerPlan>,
@@ -161,6 +165,17 @@ impl ParityPlan {
             global_merges: u64_to_usize(self.global_merges),
         }
     }
+}
+
+/// A stage of a training. Each stage continues from the merges of the stages before it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StagePlan {
+    /// How text is split into pre-tokens.
+    pub split: SplitPattern,
+    /// Number of merges after this stage.
+    pub merges: usize,
+    /// Maximum number of words of a token of this stage; see [`TrainConfig::max_words`].
+    pub max_words: Option<usize>,
 }
 
 /// A smaller vocabulary of a training. It has the first merges of the largest vocabulary: training runs once for all
@@ -344,6 +359,17 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
     }
     if let Some(path) = plan.train.as_ref().and_then(|train| train.extend.as_ref()) {
         canonical["extend"] = json!(path);
+    }
+    if let Some(train) = &plan.train {
+        if let Some(merges) = train.keep_merges {
+            canonical["keep_merges"] = json!(merges);
+        }
+        if !train.stages.is_empty() {
+            canonical["stages"] = json!(train.stages);
+        }
+        if let Some(words) = train.config.max_words {
+            canonical["max_words"] = json!(words);
+        }
     }
     canonical
 }

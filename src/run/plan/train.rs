@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::check::{Check, value_of};
-use super::{SmallerPlan, TrainPlan};
+use super::{SmallerPlan, StagePlan, TrainPlan};
 use crate::base::int::{to_u64, u64_to_usize};
-use crate::run::recipe::{BYTE_TOKENS, Command, Field, Given, Origin, Recipe, TrainKeys};
+use crate::run::recipe::{BYTE_TOKENS, Command, Field, Given, Origin, Recipe, StageKeys, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{NamedPattern, SplitPattern, splitter};
-use crate::train::{Merges, TrainConfig};
+use crate::train::{Merges, Score, TrainConfig};
 use crate::vocab::{self, Format, TransformersConfig, Vocabulary, WriteOptions};
 
 /// Number of tokens in a vocabulary, at most (2³¹): ids are written as 32-bit signed integers.
@@ -26,7 +26,14 @@ impl Check<'_> {
     /// mistake of their own: one cause is reported once.
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
         let specials = self.specials(keys);
-        let merges = self.merges(keys, recipe, to_u64(specials.len()));
+        let stages = self.stages(keys, recipe, to_u64(specials.len()));
+        let merges = match stages.last() {
+            Some(last) => to_u64(last.merges),
+            None => self.merges(keys, recipe, to_u64(specials.len())),
+        };
+        let split = stages.last().map_or_else(|| self.split(keys), |last| last.split.clone());
+        let max_words = self.at_least_one("max_words", &keys.max_words).map(u64_to_usize);
+        let max_words = max_words.or_else(|| default_max_words(&split));
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = recipe.origin.command().is_some();
@@ -36,12 +43,13 @@ impl Check<'_> {
         let defaults = TrainConfig::new(u64_to_usize(merges));
         let [bos, eos] = [&keys.bos, &keys.eos].map(|field| value_of(field).flatten());
         let mut plan = TrainPlan {
-            split: self.split(keys),
+            split,
             parity: None,
             boundary: value_of(&keys.boundary).unwrap_or_default(),
             config: TrainConfig {
                 min_frequency: value_of(&keys.min_frequency).unwrap_or(defaults.min_frequency),
                 max_token_bytes: max_token_bytes.map(u64_to_usize),
+                max_words: stages.last().map_or(max_words, |last| last.max_words),
                 tie_break: value_of(&keys.tie_break).unwrap_or_default(),
                 score: value_of(&keys.score).unwrap_or_default(),
                 history_every: history_every.map_or(defaults.history_every, u64_to_usize),
@@ -58,6 +66,8 @@ impl Check<'_> {
             formats: if in_memory { Vec::new() } else { self.formats(keys) },
             extend: recipe.extend.as_ref().map(PathBuf::from),
             extend_at: recipe.extend_at.clone(),
+            keep_merges: self.keep_merges(recipe),
+            stages,
             smaller,
             output: folder,
         };
@@ -160,6 +170,80 @@ impl Check<'_> {
             self.wrong(key, given, &format!("cannot be used: {error}{cause}"), help);
         }
         given.value.clone()
+    }
+
+    /// The stages of training; none if the recipe names none. Reports stages that do not follow on each other, and keys
+    /// that each stage has or that do not go with stages.
+    fn stages(&mut self, keys: &TrainKeys, recipe: &Recipe, specials: u64) -> Vec<StagePlan> {
+        let Some(given) = &keys.stages else { return Vec::new() };
+        let name = self.origin.name("stages");
+        if given.value.is_empty() && !self.is_wrong("stages") {
+            self.wrong("stages", given, "names no stage", "leave it out, or name the first stage");
+        }
+        let in_stages = format!("cannot be combined with {name}: each stage has its own");
+        let spans = [
+            ("split", keys.split.as_ref().map(|given| given.span.clone())),
+            ("vocab_size", keys.vocab_size.as_ref().map(|given| given.span.clone())),
+            ("merges", keys.merges.as_ref().map(|given| given.span.clone())),
+            ("max_words", keys.max_words.as_ref().map(|given| given.span.clone())),
+        ];
+        for (key, span) in spans {
+            if let Some(span) = span {
+                self.wrong(key, &Given { value: (), span }, &in_stages, "write it in the stages");
+            }
+        }
+        if let Some(score) = keys.score.as_ref().filter(|score| score.value != Score::Count) {
+            let problem = format!("must be count with {name}");
+            self.wrong("score", score, &problem, "leave it out");
+        }
+        let other = match (&recipe.extend, recipe.counts.is_empty()) {
+            (Some(_), _) => Some("--extend: extending is a further stage itself"),
+            (None, false) => Some("--from-counts: later stages split the text itself"),
+            (None, true) => None,
+        };
+        if let Some(other) = other {
+            self.wrong("stages", given, &format!("cannot be combined with {other}"), "leave one of them out");
+        }
+        let mut least = BYTE_TOKENS + specials;
+        for stage in &given.value {
+            let StageKeys { split, vocab_size, max_words } = &stage.value;
+            self.vocabulary_fits(
+                "stages",
+                &Given { value: *vocab_size, span: stage.span.clone() },
+                *vocab_size,
+            );
+            if *vocab_size < least {
+                let problem = format!("has a stage of {vocab_size} tokens, fewer than the {least} before it");
+                self.wrong("stages", stage, &problem, "a vocabulary grows from stage to stage");
+            }
+            if *max_words == Some(0) {
+                self.wrong("stages", stage, "has a stage whose `max_words` is 0", "write 1 or more");
+            }
+            if let Err(error) = splitter(split) {
+                let problem = format!("has a split that cannot be used: {error}");
+                self.wrong("stages", stage, &problem, error.help().unwrap_or("write another one"));
+            }
+            least = *vocab_size;
+        }
+        let plan = |stage: &Given<StageKeys>| StagePlan {
+            split: stage.value.split.clone(),
+            merges: u64_to_usize(recipe.merges_of(stage.value.vocab_size, specials)),
+            max_words: stage
+                .value
+                .max_words
+                .map(u64_to_usize)
+                .or_else(|| default_max_words(&stage.value.split)),
+        };
+        given.value.iter().map(plan).collect()
+    }
+
+    /// The number of merges that are kept of the tokenizer that is extended. Reports it if no tokenizer is extended.
+    fn keep_merges(&mut self, recipe: &Recipe) -> Option<usize> {
+        let given = recipe.keep_merges.as_ref()?;
+        if recipe.extend.is_none() {
+            self.wrong("keep_merges", given, "needs `--extend`", "name the tokenizer whose merges are kept");
+        }
+        Some(u64_to_usize(given.value))
     }
 
     /// The number of merges to learn, from `merges` or from the largest `vocab_size`.
@@ -316,6 +400,13 @@ impl Check<'_> {
 }
 
 impl TrainPlan {
+    /// The settings of one of the stages, as of a training of its own.
+    pub(in crate::run) fn of_stage(&self, stage: &StagePlan) -> TrainPlan {
+        let StagePlan { split, merges, max_words } = stage.clone();
+        let config = TrainConfig { merges, max_words, ..self.config.clone() };
+        TrainPlan { split, config, stages: Vec::new(), ..self.clone() }
+    }
+
     /// Number of tokens in the vocabulary, at most, if it extends no other. It is the sum of 256 bytes, the special
     /// tokens and the merges.
     pub(in crate::run) fn vocab_size(&self) -> usize {
@@ -330,6 +421,12 @@ impl TrainPlan {
         let keys: Vec<&str> = named.map(|(key, _)| key).collect();
         format!(", which is the {} token for transformers", keys.join(" and "))
     }
+}
+
+/// The number of words that tokens may have if the recipe does not say: SuperBPE's for its split.
+fn default_max_words(split: &SplitPattern) -> Option<usize> {
+    const OF_SUPERWORDS: usize = 4;
+    (*split == SplitPattern::Named(NamedPattern::Superword)).then_some(OF_SUPERWORDS)
 }
 
 /// All vocabularies except the largest, the smallest first.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
@@ -92,6 +93,11 @@ pub struct TrainKeys {
     pub min_frequency: Field<Count>,
     /// `max_token_bytes`: the length of tokens in bytes, at most. Merges to longer tokens are refused.
     pub max_token_bytes: Field<u64>,
+    /// `max_words`: the number of words of a token, at most. Merges to tokens with more words, or with a colon followed
+    /// by a space, are refused. 4 by default for the split `superword`; other splits have no limit.
+    pub max_words: Field<u64>,
+    /// `stages`: training in several stages, each with a split of its own, in place of `split` and `vocab_size`.
+    pub stages: Field<Vec<Given<StageKeys>>>,
     /// `tie_break`: which of several equally good pairs is merged first. `ids` by default.
     pub tie_break: Field<TieBreak>,
     /// `score`: how pairs are ranked, by default according to their counts.
@@ -177,6 +183,48 @@ impl TrainKeys {
         }
         named
     }
+}
+
+/// One of the `stages` of `[train]`. A flag writes it as `SPLIT:VOCAB_SIZE` or `SPLIT:VOCAB_SIZE:MAX_WORDS`.
+///
+/// ```
+/// use tokenmill::run::recipe::StageKeys;
+///
+/// let stage: StageKeys = "superword:200000:4".parse()?;
+/// assert_eq!((stage.vocab_size, stage.max_words), (200_000, Some(4)));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageKeys {
+    /// `split`: the pattern that splits text in this stage.
+    pub split: SplitPattern,
+    /// `vocab_size`: the number of tokens after this stage.
+    pub vocab_size: u64,
+    /// `max_words`: the number of words of a token of this stage, at most, as [`max_words`](TrainKeys::max_words).
+    pub max_words: Option<u64>,
+}
+
+impl FromStr for StageKeys {
+    type Err = Error;
+
+    /// # Errors
+    /// The text has another form, or names no known split.
+    fn from_str(text: &str) -> Result<StageKeys> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (split, sizes) = match &parts[..] {
+            [split, sizes @ ..] if (1..=2).contains(&sizes.len()) => (split, sizes),
+            _ => return Err(stage_form(text)),
+        };
+        let sizes: Vec<u64> =
+            sizes.iter().map(|size| size.parse().map_err(|_| stage_form(text))).collect::<Result<_>>()?;
+        Ok(StageKeys { split: split.parse()?, vocab_size: sizes[0], max_words: sizes.get(1).copied() })
+    }
+}
+
+/// The error for the text of a stage that has another form.
+fn stage_form(text: &str) -> Error {
+    Error::usage(format!("{text:?} is not a stage"))
+        .with_help("write SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS, such as superword:200000:4")
 }
 
 /// The keys of `[encode]`.
@@ -334,7 +382,8 @@ choices! {
         "gpt4-digit" => SplitPattern::Named(NamedPattern::Qwen2),
         "gpt4-digits-rtl" => SplitPattern::Named(NamedPattern::Gpt4DigitsRtl),
         "o200k-digit" => SplitPattern::Named(NamedPattern::O200kDigit),
-        "o200k-digits-rtl" => SplitPattern::Named(NamedPattern::O200kDigitsRtl);
+        "o200k-digits-rtl" => SplitPattern::Named(NamedPattern::O200kDigitsRtl),
+        "superword" => SplitPattern::Named(NamedPattern::Superword);
         unnamed SplitPattern::Custom(_) | SplitPattern::Steps(_)
     }
     Boundary { "document" => Boundary::Document, "join" => Boundary::Join }
@@ -413,6 +462,15 @@ impl WrittenValue {
             // Several steps come from files of tokenizers alone, which neither flags nor recipes spell.
             named => WrittenValue::Text(named.to_string()),
         }
+    }
+
+    /// A stage of training.
+    fn stage(stage: &StageKeys) -> WrittenValue {
+        let StageKeys { split, vocab_size, max_words } = stage;
+        let mut keys =
+            vec![("split", WrittenValue::split(split)), ("vocab_size", WrittenValue::number(vocab_size))];
+        keys.extend(max_words.map(|words| ("max_words", WrittenValue::number(&words))));
+        WrittenValue::Table(keys)
     }
 
     /// How plain text is divided: a name, or a separator.
@@ -610,6 +668,10 @@ impl TrainKeys {
             .with("merges", &self.merges, WrittenValue::number)
             .with("min_frequency", &self.min_frequency, |count| WrittenValue::number(&count.get()))
             .with("max_token_bytes", &self.max_token_bytes, WrittenValue::number)
+            .with("max_words", &self.max_words, WrittenValue::number)
+            .with("stages", &self.stages, |stages| {
+                WrittenValue::List(stages.iter().map(|stage| WrittenValue::stage(&stage.value)).collect())
+            })
             .with("tie_break", &self.tie_break, WrittenValue::name)
             .with("score", &self.score, |score| WrittenValue::Text(score.to_string()))
             .with("parity", &self.parity, ParityKeys::written)

@@ -21,8 +21,8 @@ use crate::split::SplitPattern;
 use crate::vocab::SpecialTokensAt;
 
 pub use keys::{
-    Choice, CountsKeys, EncodeKeys, OutputKeys, ParityKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys,
-    WrittenSection, WrittenValue, named, names,
+    Choice, CountsKeys, EncodeKeys, OutputKeys, ParityKeys, RunKeys, SampleKeys, SourceKeys, StageKeys,
+    TrainKeys, WrittenSection, WrittenValue, named, names,
 };
 pub use read::{read, read_with};
 
@@ -92,6 +92,8 @@ pub struct Recipe {
     pub extend: Option<String>,
     /// The local path of that tokenizer, if its name is not a path.
     pub extend_at: Option<PathBuf>,
+    /// The number of its first merges that training keeps; all if `None`. Only a flag can name it.
+    pub keep_merges: Field<u64>,
     /// The size of that tokenizer, once it has been read.
     pub extended: Option<Extended>,
     /// `[sample]`.
@@ -142,6 +144,7 @@ impl Recipe {
             counts: Vec::new(),
             extend: None,
             extend_at: None,
+            keep_merges: None,
             extended: None,
             sample: SampleKeys::default(),
             train: None,

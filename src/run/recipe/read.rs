@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::keys::nearest;
 use super::{
     Choice, EncodeKeys, Field, Given, MAX_LISTED, Mistake, Mistakes, Origin, OutputKeys, ParityKeys, Recipe,
-    RunKeys, SampleKeys, SourceKeys, TrainKeys, named, names,
+    RunKeys, SampleKeys, SourceKeys, StageKeys, TrainKeys, named, names,
 };
 use crate::base::int::{ByteCount, Count};
 use crate::encode::Probability;
@@ -185,6 +185,8 @@ fn read_train(section: &mut RecipeSection<'_, '_, '_>) -> TrainKeys {
         merges: section.get("merges", whole),
         min_frequency: section.get("min_frequency", count),
         max_token_bytes: section.get("max_token_bytes", whole),
+        max_words: section.get("max_words", whole),
+        stages: section.list("stages", stage),
         tie_break: section.get("tie_break", choice),
         score: section.get("score", score),
         parity: section.table("parity", read_parity),
@@ -542,6 +544,31 @@ pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, WrongValue> {
 /// A split pattern by name, or as `{ regex = "…" }`.
 pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, WrongValue> {
     named_or_table(value, "regex", SplitPattern::from_regex)
+}
+
+/// A stage of training.
+///
+/// # Errors
+/// The value is no table of the form, or one of its keys has a wrong value.
+pub(super) fn stage(value: &DeValue<'_>) -> Result<StageKeys, WrongValue> {
+    /// The form of a stage, for messages.
+    const FORM: &str = "{ split = \"gpt4\", vocab_size = 100000 }, perhaps with max_words";
+    let form = || WrongValue { problem: format!("takes tables of the form {FORM}"), help: None };
+    let table = value.as_table().ok_or_else(form)?;
+    if table.keys().any(|key| !["split", "vocab_size", "max_words"].contains(&&**key.get_ref())) {
+        return Err(form());
+    }
+    let of_key = |key: &str, wrong: WrongValue| WrongValue {
+        problem: format!("has a stage whose `{key}` {}", wrong.problem),
+        help: wrong.help,
+    };
+    let key = |key: &str| table.get(key).map(|value| value.get_ref());
+    let number = |name: &str| key(name).map(|value| whole(value).map_err(|wrong| of_key(name, wrong)));
+    Ok(StageKeys {
+        split: split(key("split").ok_or_else(form)?).map_err(|wrong| of_key("split", wrong))?,
+        vocab_size: number("vocab_size").ok_or_else(form)??,
+        max_words: number("max_words").transpose()?,
+    })
 }
 
 /// A score by name, or as `{ conditional = { p = …, q = …, r = … } }`.

@@ -113,6 +113,8 @@ impl Scanner {
             NamedPattern::O200kDigitsRtl => self.run::<6, O200k<DigitsFromRight>>(text, from, ends),
             NamedPattern::O200kDigit => self.run::<6, O200k<DigitsFromLeft<1>>>(text, from, ends),
             NamedPattern::DeepSeekV3 => self.run::<5, DeepSeek>(text, from, ends),
+            // Its pre-tokens are long, so character by character is fast enough.
+            NamedPattern::Superword => from,
         }
     }
 

@@ -79,6 +79,7 @@ impl ScalarScanner {
             NamedPattern::Nanochat => self.gpt4(text, at, 2, false),
             NamedPattern::Qwen2 => self.gpt4(text, at, 1, false),
             NamedPattern::DeepSeekV3 => self.deepseek(text, at),
+            NamedPattern::Superword => self.superword(text, at),
         }
     }
 
@@ -272,6 +273,46 @@ impl ScalarScanner {
             .unwrap_or_else(|| if at_end { white_space.end } else { white_space.without_last(text) })
     }
 
+    /// SuperBPE's pattern: a match, or the text up to the next one.
+    fn superword(&self, text: &[u8], mut at: usize) -> usize {
+        if let Some(end) = self.superword_match(text, at) {
+            return end;
+        }
+        loop {
+            (_, at) = self.class(text, at);
+            // No match begins with a letter.
+            at = self.run(text, at, LETTER);
+            if at == text.len() || self.superword_match(text, at).is_some() {
+                return at;
+            }
+        }
+    }
+
+    /// `\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)`: returns the end of the match at `at`, if there is one.
+    #[inline]
+    fn superword_match(&self, text: &[u8], at: usize) -> Option<usize> {
+        let (first, next) = self.class(text, at);
+        if first & NUMBER != 0 {
+            return Some(self.digits(text, next, 3));
+        }
+        let is_space = text[at] == b' ';
+        if !is_space && first & SYMBOL == 0 {
+            return None;
+        }
+        let (second, after) = self.class(text, next);
+        let (third, end) = if is_space { self.class(text, after) } else { (second, after) };
+        if second & SYMBOL != 0 && third & SYMBOL != 0 {
+            return Some(skip(text, self.run(text, end, SYMBOL), b"\r\n/"));
+        }
+        if !is_space {
+            return None;
+        }
+        let end = skip(text, next, b" ");
+        let is_kept = end < text.len() && self.class(text, end).0 & WHITE == 0;
+        let end = if is_kept { end - 1 } else { end };
+        (end > at).then_some(end)
+    }
+
     /// `\p{N}{1,max_digits}`, where the first digit has been matched and `at` is the offset after it.
     fn digits(&self, text: &[u8], mut at: usize, max_digits: usize) -> usize {
         for _ in 1..max_digits {
@@ -333,8 +374,18 @@ impl ScalarScanner {
         let last = text.len().checked_sub(1)?.min(*range.end());
         (1.max(*range.start())..=last).rev().find(|at| {
             let (before, after) = (self.character_before(text, *at), self.character_at(text, *at));
-            before.zip(after).is_some_and(|(before, after)| self.always_splits(before, after))
+            before.zip(after).is_some_and(|(before, after)| {
+                self.always_splits(before, after)
+                    || self.pattern == NamedPattern::Superword && self.ends_signs(text, *at, after)
+            })
         })
+    }
+
+    /// Returns whether SuperBPE's pattern always splits before the character `after`, which is at `at`, because two
+    /// signs precede it. A slash does not count: it can belong to signs and line breaks before it.
+    fn ends_signs(&self, text: &[u8], at: usize, after: AdjacentCharacter) -> bool {
+        let is_sign = |byte: u8| byte.is_ascii() && byte != b'/' && self.classes.of_byte(byte) & SYMBOL != 0;
+        at >= 2 && is_sign(text[at - 1]) && is_sign(text[at - 2]) && after.class & (SYMBOL | NEWLINE) == 0
     }
 
     /// Returns the character that starts at `at`; `None` if it is invalid UTF-8 or incomplete. The bytes around a
@@ -399,6 +450,7 @@ impl ScalarScanner {
                 class if class & NUMBER != 0 => after & NUMBER == 0,
                 _ => after & (SPACE | NUMBER) != 0,
             },
+            NamedPattern::Superword => (before ^ after) & NUMBER != 0,
             NamedPattern::DeepSeekV3 if (before ^ after) & (NUMBER | HAN) != 0 => true,
             NamedPattern::DeepSeekV3 => match before {
                 class if class & WORD != 0 => after & (WHITE | SIGN) != 0,

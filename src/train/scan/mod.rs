@@ -136,7 +136,12 @@ pub(super) fn shortens_lists(config: &TrainConfig, bytes: u64) -> bool {
 
 /// Whether scanning supports these settings, and the text is long enough.
 fn supports(config: &TrainConfig, bytes: u64) -> bool {
-    config.tie_break.compares_ids() && config.score == Score::Count && config.merges > 0 && bytes >= MIN_BYTES
+    let refuses_by_words = config.max_words.is_some();
+    config.tie_break.compares_ids()
+        && config.score == Score::Count
+        && !refuses_by_words
+        && config.merges > 0
+        && bytes >= MIN_BYTES
 }
 
 /// State of the scan between two passes.
