@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::progress::PassProgress;
 use super::word_rule::{WordRule, token_lengths};
-use super::{Merge, Merges, TieBreak, TrainConfig};
+use super::{Merge, Merges, TrainConfig};
 use crate::base::huge_pages;
 use crate::base::int::{Count, to_u64, to_usize, truncate_to_u32, u64_to_usize};
 use crate::count::PretokenCounts;
@@ -462,22 +462,6 @@ pub(super) struct AdjacentPair<'a, W> {
 /// Number of positions of a [`Corpus`] of these sequences.
 pub(super) fn positions(pretokens: &PretokenCounts) -> usize {
     pretokens.bytes() + pretokens.len() + 1
-}
-
-/// The bytes that a tie rule compares, each at the position where [`Corpus`] has its token. Separators are 0. Empty if
-/// the rule compares no bytes.
-pub(super) fn compared_bytes(pretokens: &PretokenCounts, rule: TieBreak) -> Vec<u8> {
-    if !rule.compares_bytes() {
-        return Vec::new();
-    }
-    let compared = rule.compared_bytes();
-    let mut bytes = Vec::with_capacity(positions(pretokens));
-    bytes.push(0);
-    for (pretoken, _) in pretokens.iter() {
-        bytes.extend(pretoken.iter().map(|byte| compared[usize::from(*byte)]));
-        bytes.push(0);
-    }
-    bytes
 }
 
 /// What to do if the number of tokens does not fit in 64 bits.

@@ -5,13 +5,13 @@
 //! number of merged occurrences, not with the length of the text.
 
 use super::apply::{MergeScratch, apply, is_worth_sharing};
-use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, compared_bytes, positions};
+use super::corpus::{CompactWeight, Corpus, PairId, UnitWeight, Weight, positions};
 use super::occurrences::find;
 use super::pairs::{KeepRule, KeptPairs, Pair};
 use super::progress::TrainProgress;
 use super::queue::{PairOrder, PairQueue};
 use super::scan::{self, Scanned};
-use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder};
+use super::tie_break::{ByBytes, ByFirstPosition, ById, Reversed, TieOrder, compared_text};
 use super::unique_tail::UniqueTail;
 use super::{Learned, Merge, MergeLog, Score, TieBreak, TrainConfig, scores};
 use crate::base::int::{Count, to_u64};
@@ -80,7 +80,7 @@ pub(super) fn learn_with_lists<W: Weight + Default>(
     const PASSES: usize = 3;
     observer.started(Stage::Prepare, Some(to_u64(PASSES * positions(&pretokens))));
     let corpus = Corpus::<W>::new(&pretokens, observer)?.with_word_rule(config, []);
-    let bytes = compared_bytes(&pretokens, config.tie_break);
+    let bytes = compared_text(&pretokens, config.tie_break);
     drop(pretokens);
     let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
     let log = MergeLog::new(config, corpus.tokens, progress);

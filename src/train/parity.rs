@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{CompactWeight, Corpus, NOT_KEPT, PairId, SEPARATOR, compared_bytes, positions};
+use super::corpus::{CompactWeight, Corpus, NOT_KEPT, PairId, SEPARATOR, positions};
 use super::progress::{PassProgress, TrainProgress};
 use super::queue::{PairOrder, PairQueue};
 use super::scores::changed_positions;
-use super::tie_break::{ByBytes, ById, TieOrder};
+use super::tie_break::{ByBytes, ById, TieOrder, compared_text};
 use super::{Learned, Merge, MergeLog, Score, TieBreak, TrainConfig};
 use crate::base::int::{Count, to_f64, to_u64, to_usize, truncate_to_u32};
 use crate::count::PretokenCounts;
@@ -135,7 +135,7 @@ pub fn learn_parity_merges(
     let (text, parts) = joined(texts);
     observer.started(Stage::Prepare, Some(to_u64(2 * positions(&text))));
     let corpus = Corpus::new(&text, observer)?;
-    let bytes = compared_bytes(&text, config.tie_break);
+    let bytes = compared_text(&text, config.tie_break);
     drop(text);
     let progress = TrainProgress::new(Stage::Train, config.merges, config, corpus.mergeable());
     let log = MergeLog::new(config, 0, progress);

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{Cell, PairId, Weight};
+use super::corpus::{Cell, PairId, Weight, positions};
 use super::pairs::{KeptPairs, Pair};
 use crate::base::int::{ALL_BYTES, to_usize, truncate_to_u32};
+use crate::count::PretokenCounts;
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
 /// the pairs, so the result never depends on threads or hash order.
@@ -173,6 +174,22 @@ fn gpt2_ranks() -> [u8; 256] {
         ranks[usize::from(byte)] = rank;
     }
     ranks
+}
+
+/// The bytes that a tie rule compares, each at the position where [`Corpus`](super::corpus::Corpus) has its token.
+/// Separators are 0. Empty if the rule compares no bytes.
+pub(super) fn compared_text(pretokens: &PretokenCounts, rule: TieBreak) -> Vec<u8> {
+    if !rule.compares_bytes() {
+        return Vec::new();
+    }
+    let compared = rule.compared_bytes();
+    let mut bytes = Vec::with_capacity(positions(pretokens));
+    bytes.push(0);
+    for (pretoken, _) in pretokens.iter() {
+        bytes.extend(pretoken.iter().map(|byte| compared[usize::from(*byte)]));
+        bytes.push(0);
+    }
+    bytes
 }
 
 /// Order by the bytes of (left, right), smallest first.
