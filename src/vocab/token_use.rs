@@ -117,7 +117,7 @@ fn uses_in_steps(
 pub struct Residue {
     /// The [share](TokenUse::share) below which a token is listed.
     pub floor: f64,
-    /// The number of tokens that merges make.
+    /// The number of tokens that merges make in the text.
     pub of: usize,
     /// The tokens below the floor, by ascending share, and then by ids.
     pub tokens: Vec<TokenUse>,
@@ -129,13 +129,15 @@ impl Residue {
 }
 
 impl Residue {
-    /// Returns the tokens whose [share](TokenUse::share) is below `floor`.
+    /// Returns the tokens whose [share](TokenUse::share) is below `floor`. Tokens that are not made at all are left
+    /// out: in a short text, most are not.
     ///
     /// The measure is R = F1 / (F1 + F2) of arXiv 2602.04706: F1 is the number of uses in the encoded text, and F2 that
     /// as a part of other tokens.
     pub fn new(uses: Vec<TokenUse>, floor: f64) -> Residue {
-        let of = uses.len();
-        let mut tokens: Vec<TokenUse> = uses.into_iter().filter(|one| one.share() < floor).collect();
+        let made: Vec<TokenUse> = uses.into_iter().filter(|one| one.whole > 0 || one.part > 0).collect();
+        let of = made.len();
+        let mut tokens: Vec<TokenUse> = made.into_iter().filter(|one| one.share() < floor).collect();
         tokens.sort_by(|one, other| one.share().total_cmp(&other.share()).then(one.id.cmp(&other.id)));
         Residue { floor, of, tokens }
     }
