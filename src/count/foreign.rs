@@ -527,7 +527,9 @@ mod tests {
     fn every_split_keeps_its_own_pretokens_whole() {
         let text =
             "It's  DON'T\n\n  12345 x1 naïve Ünïcode, 東京タワー!!\r\n\tEnd…  \u{a0}it'LL 3.14 --- a_b-c \n";
-        for pattern in NamedPattern::ALL {
+        // What ends with a space, as pre-tokens with this split may, is cut before the space if nothing follows.
+        let whole = |pattern: &NamedPattern| *pattern != NamedPattern::Superword;
+        for pattern in NamedPattern::ALL.into_iter().filter(whole) {
             let splitter = splitter(&SplitPattern::Named(pattern)).expect("a named pattern");
             let mut ends = Vec::new();
             splitter.pretoken_ends(text.as_bytes(), &mut ends).expect("a short text");

@@ -200,14 +200,14 @@ impl ParityFacts {
                 text_bytes: first.sources[at],
                 tokens: last.sources[at],
                 development_tokens: last.development.get(at).copied().unwrap_or_default(),
-                bytes_per_token: ratio(compared(first), compared(last)),
+                bytes_per_token: rounded(ratio(compared(first), compared(last))),
             }
         };
         Some(ParityFacts {
-            gini_before: gini(&costs(first)),
-            gini_after: gini(&costs(last)),
-            worst_to_best_before: worst_to_best(&costs(first)).unwrap_or_default(),
-            worst_to_best_after: worst_to_best(&costs(last)).unwrap_or_default(),
+            gini_before: rounded(gini(&costs(first))),
+            gini_after: rounded(gini(&costs(last))),
+            worst_to_best_before: rounded(worst_to_best(&costs(first)).unwrap_or_default()),
+            worst_to_best_after: rounded(worst_to_best(&costs(last)).unwrap_or_default()),
             sources: names.into_iter().enumerate().map(source).collect(),
             history,
         })
@@ -217,6 +217,12 @@ impl ParityFacts {
     pub(super) fn costs(&self) -> impl Iterator<Item = (u64, Vec<f64>)> {
         self.history.iter().map(|point| (point.merges, costs(&self.history[0], point)))
     }
+}
+
+/// A figure with nine decimals, which reads back from JSON as the same number.
+fn rounded(figure: f64) -> f64 {
+    const DECIMALS: f64 = 1e9;
+    (figure * DECIMALS).round() / DECIMALS
 }
 
 /// The cost of each source at a point, where `first` is the point before all merges.

@@ -504,7 +504,7 @@ mod tests {
             addresses.iter().all(|rest| rest.starts_with("://www.w3.org/2000/svg\"")),
             "only the SVG namespace"
         );
-        assert_eq!(page.matches("<svg").count(), 5);
+        assert_eq!(page.matches("<svg").count(), 6);
     }
 
     /// Missing and empty sections are left out without an error.

@@ -157,10 +157,7 @@ mod tests {
             let texts = to_u64(sources);
             let plain = memory_estimate(&config, 20_000_000, 2_000_000, true).0;
             let need = parity_memory_estimate(&config, 20_000_000, 2_000_000, sources).0;
-            assert!(
-                plain <= need && need <= texts * plain,
-                "{sources} sources with equal words in all: {need}"
-            );
+            assert!(need <= texts * plain, "{sources} sources with equal words in all: {need}");
         }
     }
 

@@ -104,7 +104,8 @@ pub struct ParityLearned {
 ///
 /// # Errors
 /// - [`ErrorKind::Usage`](crate::ErrorKind::Usage): there are fewer than two sources, the score is not
-///   [`Score::Count`], the tie rule is [`TieBreak::First`], or a setting is out of range.
+///   [`Score::Count`], the tie rule is [`TieBreak::First`], the words of a token are limited, or a setting is out of
+///   range.
 /// - [`ErrorKind::Memory`](crate::ErrorKind::Memory) if the positions of all texts together do not fit 32 bits.
 /// - The number of tokens in all texts together does not fit 64 bits.
 /// - The observer asks to stop.
@@ -159,6 +160,9 @@ fn check(texts: &ParityTexts, config: &TrainConfig, parity: &ParityConfig) -> Re
     }
     if config.score != Score::Count {
         return wrong(format!("parity cannot be combined with the score {}", config.score), "use `count`");
+    }
+    if config.max_words.is_some() {
+        return wrong("parity cannot be combined with `max_words`".to_owned(), "leave it out");
     }
     if config.tie_break == TieBreak::First {
         let problem = "parity cannot be combined with the tie rule `first`: sources have no common order";

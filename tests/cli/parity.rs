@@ -93,6 +93,7 @@ fn parity_that_makes_no_sense_is_refused() {
         (&two, &["--score", "count-length"], "cannot be combined with the score count-length"),
         (&two, &["--tie-break", "first"], "the tie rule `first`"),
         (&two, &["--split", "none"], "needs a split"),
+        (&two, &["--max-words", "2"], "cannot be combined with `--max-words`"),
         (&two, &["--take", "10"], "a sample of all sources"),
         (&two, &["--ratio", "1"], "`--ratio` has 1 values for 2 sources"),
         (&two, &["--development", "en.dev.txt"], "`--development` has 1 values for 2 sources"),
@@ -100,6 +101,7 @@ fn parity_that_makes_no_sense_is_refused() {
         (&two, &["--alpha", "2"], "`--alpha` has no effect without `--window`"),
         (&two, &["--window", "9", "--alpha", "0.5"], "`--alpha` is 0.5, but must be 1 or more"),
         (&["en.txt", "empty.txt"], &[], "empty.txt has no text"),
+        (&two, &["--stage", "gpt4:300", "--stage", "superword:310"], "cannot be combined with `--stage`"),
     ] {
         let args = [&["train"], inputs, &["-o", "out", "--merges", "9", "--parity"], flags].concat();
         let run = tokenmill(&folder).args(args).output().expect("a run");

@@ -64,6 +64,13 @@ impl Check<'_> {
             let problem = "needs a split: it learns from pre-tokens";
             self.wrong("parity", given, problem, "name a split, such as gpt4");
         }
+        if !plan.stages.is_empty() {
+            let problem = format!("cannot be combined with {}", self.origin.name("stages"));
+            self.wrong("parity", given, &problem, "train in one stage");
+        } else if plan.config.max_words.is_some() {
+            let problem = format!("cannot be combined with {}", self.origin.name("max_words"));
+            self.wrong("parity", given, &problem, "use a split of single words, such as gpt4");
+        }
         if plan.config.score != Score::Count {
             let problem = format!("cannot be combined with the score {}", plan.config.score);
             self.wrong("parity", given, &problem, "use the score `count`");

@@ -176,6 +176,7 @@ impl Origin {
             (Origin::Flags(_), "uri") => "INPUT".to_owned(),
             (Origin::Flags(_), "dir") => "`--output`".to_owned(),
             (Origin::Flags(_), "special_tokens") => "`--special-token`".to_owned(),
+            (Origin::Flags(_), "stages") => "`--stage`".to_owned(),
             (Origin::Flags(_), _) => format!("`--{}`", key.replace('_', "-")),
         }
     }
