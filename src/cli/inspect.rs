@@ -283,7 +283,8 @@ impl Facts {
         if number == 0 {
             return Ok(());
         }
-        let first = self.vocabulary.superwords().take(EXAMPLES).map(|(_, bytes)| format!("'{}'", shortened(bytes)));
+        let first =
+            self.vocabulary.superwords().take(EXAMPLES).map(|(_, bytes)| format!("'{}'", shortened(bytes)));
         writeln!(out, "superwords    {number}, the first: {}", first.collect::<Vec<_>>().join("  "))
     }
 
