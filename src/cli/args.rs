@@ -1010,7 +1010,7 @@ pub(super) struct TrainFlags {
     pub(super) max_words: Option<u64>,
     /// A stage of training, as SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS; may be repeated
     ///
-    /// Each stage continues from the merges of the one before it, with another split. Two stages such as
+    /// Each stage continues from the merges of the one before it, with another split. Two stages like
     /// --stage gpt4:100000 --stage superword:200000:4 learn tokens of several words, as SuperBPE does. They take the
     /// place of --split and --vocab-size.
     #[arg(long, value_name = "STAGE", hide_short_help = true)]
@@ -1024,7 +1024,7 @@ pub(super) struct TrainFlags {
     /// Balance the inputs: each merge is the best one of the input with the most tokens
     #[arg(long, hide_short_help = true)]
     pub(super) parity: bool,
-    /// A text of which the tokens are balanced, in place of an input; repeated for each input, in the same order
+    /// A text whose tokens are balanced, in place of an input; repeated for each input, in the same order
     #[arg(long, value_name = "FILE", requires = "parity", hide_short_help = true)]
     pub(super) development: Vec<String>,
     /// Compress inputs in these proportions instead, separated by commas
@@ -1122,7 +1122,7 @@ pub(super) struct EncodeFlags {
     /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>(), hide_short_help = true)]
     pub(super) missing_bytes: Option<MissingBytes>,
-    /// Leave out each merge with this probability (BPE-dropout), such as 0.1 [default: 0]
+    /// Leave out each merge with this probability (BPE-dropout), for example 0.1 [default: 0]
     #[arg(long, value_name = "PROBABILITY", hide_short_help = true)]
     pub(super) dropout: Option<Probability>,
     /// Seed of the dropout; another one cuts the same documents differently [default: 0]
@@ -1194,7 +1194,7 @@ fn number(text: &str) -> Result<u64, &'static str> {
 /// The text is not a number in this range.
 fn share(text: &str) -> Result<f64, &'static str> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or("write a number from 0 to 1, such as 0.05")
+    share.ok_or("write a number from 0 to 1, for example 0.05")
 }
 
 /// Reads a count from 1 to `most`.

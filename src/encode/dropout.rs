@@ -88,7 +88,7 @@ impl fmt::Display for Probability {
 /// pre-token ends when none remains. Probability 0 is plain encoding, and 1 leaves single bytes.
 ///
 /// The draws depend on the seed, on the number of the document, and on the offset of the pre-token in it. So the ids
-/// depend on nothing else, such as threads, and equal words of a text are cut differently.
+/// do not depend on threads, and equal words of a text are cut differently.
 /// [`ignore_merges`](crate::vocab::Vocabulary::ignore_merges) has no effect, as in Hugging Face's tokenizers.
 ///
 /// ```
@@ -173,7 +173,7 @@ const MERGES_A_CHECK: u32 = 1 << 16;
 /// A heap holds all possible merges of a pre-token. Those that are left out at a step are put aside until a merge is
 /// carried out, and then go back. A step takes 1 / (1 − p) draws on average, until the last one.
 ///
-/// **Memory:** 4 bytes per byte of the longest pre-token so far, and at worst 16 for the heap and what is put aside.
+/// **Memory:** 4 bytes per byte of the longest pre-token so far, and at worst 16 for the heap and the merges that are put aside.
 #[derive(Debug, Default)]
 pub(super) struct DropoutMerger {
     /// The tokens of the pre-token. Its heap has all possible merges, not only those before their neighbours.

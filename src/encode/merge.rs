@@ -278,7 +278,7 @@ impl HeapMerger {
         Ok(())
     }
 
-    /// Appends the tokens of the part, of which there are `tokens`, to `ids`. Frees the memory of a long part.
+    /// Appends the `tokens` tokens of the part to `ids`. Frees the memory of a long part.
     pub(super) fn append_tokens(&mut self, tokens: usize, ids: &mut Vec<TokenId>) {
         if self.heap.capacity() > KEPT {
             self.heap = BinaryHeap::new();

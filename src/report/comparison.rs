@@ -170,7 +170,7 @@ impl Comparison {
         self.sources.iter().map(|source| to_f64(source.tokens_of(tokenizer))).collect()
     }
 
-    /// The premium of a source and its interval as text, such as `1.500 (1.480–1.522)`.
+    /// The premium of a source and its interval as text, for example `1.500 (1.480–1.522)`.
     pub fn shown_premium(&self, source: usize, tokenizer: usize) -> String {
         let premium =
             self.premium(source, tokenizer).map_or("none".to_owned(), |premium| format!("{premium:.3}"));

@@ -276,7 +276,7 @@ pub struct VocabularyFacts {
 /// The tokens that the training text hardly uses but as parts of others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResidueFacts {
-    /// The share of its uses, from 0 to 1, in less than which such a token stays whole.
+    /// Such a token stays whole in a smaller share of its uses, from 0 to 1.
     pub floor: f64,
     /// Number of such tokens.
     pub tokens: u64,
@@ -295,7 +295,7 @@ pub struct ResidueToken {
     pub whole: u64,
     /// How often it became part of another token.
     pub part: u64,
-    /// The token of which it became part most often.
+    /// The token that it became part of most often.
     pub made_for: Option<ShownToken>,
 }
 

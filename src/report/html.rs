@@ -68,7 +68,7 @@ struct Fact {
 /// A token that the training text hardly uses but as a part of others.
 struct Residue {
     token: Token,
-    /// The token of which it became part most often.
+    /// The token that it became part of most often.
     made_for: Option<Token>,
     /// How often it stayed whole, and how often it became part of another.
     uses: [Fact; 2],

@@ -1,4 +1,4 @@
-//! How unequally a cost, such as the tokens of the same text in several languages, is divided.
+//! How unequally a cost is divided, for example the tokens of the same text in several languages.
 
 use crate::base::int::{to_f64, to_u64};
 

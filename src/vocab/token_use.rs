@@ -18,7 +18,7 @@ pub struct TokenUse {
     pub whole: u64,
     /// How often it is made and becomes part of another token.
     pub part: u64,
-    /// The token of which it becomes part most often, with the lowest rank among equals. `None` if it becomes part of
+    /// The token that it becomes part of most often, with the lowest rank among equals. `None` if it becomes part of
     /// none.
     pub made_for: Option<TokenId>,
 }
@@ -70,7 +70,7 @@ pub fn token_uses_in(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<TokenUse> {
     let mut steps: Vec<(TokenId, [TokenId; 2], u64)> = Vec::new();
     let tokens = parts.iter().enumerate().map(|(id, parts)| (TokenId::from_index(id), parts));
     steps.extend(tokens.filter_map(|(id, parts)| Some((id, (*parts)?, 0))));
-    // The tokens of which a token can be a part are longer, so they come first.
+    // A token is shorter than the tokens that it is a part of, so these come first.
     steps.sort_by_key(|(id, ..)| Reverse(length(id)));
     for (id, parts, count) in &mut steps {
         *count = made[id.index()];

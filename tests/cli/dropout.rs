@@ -104,5 +104,5 @@ fn dropout_that_makes_no_sense_is_refused() {
     let recipe = "[source]\nuri = \"texts\"\n[encode]\ntokenizer = \"tokenizer\"\ndropout = 2\n[output]\ndir = \"out\"\n";
     write(&folder, "run.toml", recipe);
     let (code, _, said) = run(&folder, &["run", "run.toml"]);
-    assert!(code == Some(2) && said.contains("a number from 0 to 1, such as 0.1"), "{said}");
+    assert!(code == Some(2) && said.contains("a number from 0 to 1, for example 0.1"), "{said}");
 }

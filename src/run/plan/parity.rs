@@ -62,14 +62,14 @@ impl Check<'_> {
         }
         if plan.split == SplitPattern::None {
             let problem = "needs a split: it learns from pre-tokens";
-            self.wrong("parity", given, problem, "name a split, such as gpt4");
+            self.wrong("parity", given, problem, "name a split, for example gpt4");
         }
         if !plan.stages.is_empty() {
             let problem = format!("cannot be combined with {}", self.origin.name("stages"));
             self.wrong("parity", given, &problem, "train in one stage");
         } else if plan.config.max_words.is_some() {
             let problem = format!("cannot be combined with {}", self.origin.name("max_words"));
-            self.wrong("parity", given, &problem, "use a split of single words, such as gpt4");
+            self.wrong("parity", given, &problem, "use a split of single words, for example gpt4");
         }
         if plan.config.score != Score::Count {
             let problem = format!("cannot be combined with the score {}", plan.config.score);

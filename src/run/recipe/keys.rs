@@ -224,7 +224,7 @@ impl FromStr for StageKeys {
 /// The error for the text of a stage that has another form.
 fn stage_form(text: &str) -> Error {
     Error::usage(format!("{text:?} is not a stage"))
-        .with_help("write SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS, such as superword:200000:4")
+        .with_help("write SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS, for example superword:200000:4")
 }
 
 /// The keys of `[encode]`.
@@ -422,7 +422,7 @@ pub enum WrittenValue {
     Truth(bool),
     /// Several values.
     List(Vec<WrittenValue>),
-    /// Keys with values, such as `{ window = 100 }`.
+    /// Keys with values, for example `{ window = 100 }`.
     Table(Vec<(&'static str, WrittenValue)>),
     /// A text under a key of its own, such as `{ regex = "…" }`.
     Keyed(&'static str, String),

@@ -523,7 +523,7 @@ pub(super) fn probability(value: &DeValue<'_>) -> Result<Probability, WrongValue
     };
     text.parse().map_err(|_| WrongValue {
         problem: format!("cannot be {text}"),
-        help: Some("it is a probability: a number from 0 to 1, such as 0.1".to_owned()),
+        help: Some("it is a probability: a number from 0 to 1, for example 0.1".to_owned()),
     })
 }
 
