@@ -119,13 +119,17 @@ fn report(folder: &Path) -> serde_json::Value {
 
 /// Inserts a line before a section of the recipe, kills a run of it, and checks that the next run resumes.
 fn is_gone_on_with(line: &str, before: &str) {
-    let changed = || {
+    recipe_is_gone_on_with(&RECIPE.replace(before, &format!("{line}\n{before}")));
+}
+
+/// Kills a run of a recipe, and checks that the next run resumes.
+fn recipe_is_gone_on_with(recipe: &str) {
+    let with_recipe = || {
         let folder = folder_with_recipe();
-        let recipe = RECIPE.replace(before, &format!("{line}\n{before}"));
         std::fs::write(folder.path().join("recipe.toml"), recipe).unwrap();
         folder
     };
-    are_gone_on_with(&changed(), &changed());
+    are_gone_on_with(&with_recipe(), &with_recipe());
 }
 
 /// Runs the recipe undisturbed in `whole`. Kills a run of it in `folder` and resumes. Files and reports must be
@@ -152,6 +156,23 @@ fn packed_files_are_gone_on_with() {
     for rule in ["concat", "best-fit"] {
         is_gone_on_with(&format!("pack = {rule:?}\nlength = 1000"), "[output]");
     }
+}
+
+/// The draws of dropout do not depend on where a run was killed.
+#[test]
+fn dropout_is_gone_on_with() {
+    is_gone_on_with("dropout = 0.1\ndropout_seed = 7", "[output]");
+}
+
+/// What was learned in stages or with parity is kept, with all that the report says of it.
+#[test]
+fn training_in_stages_and_with_parity_is_gone_on_with() {
+    let stages =
+        r#"stages = [{ split = "gpt4", vocab_size = 270 }, { split = "superword", vocab_size = 280 }]"#;
+    recipe_is_gone_on_with(&RECIPE.replace("vocab_size = 280", stages));
+    // Parity balances whole sources, so there is no sample of all of them together.
+    let parity = RECIPE.replace("[sample]\ntake = 500\n", "").replace("[encode]", "parity = true\n[encode]");
+    recipe_is_gone_on_with(&parity);
 }
 
 /// CSV files and JSON arrays are not divided into units. A resumed run reads them from the start to where the
