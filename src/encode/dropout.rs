@@ -173,7 +173,8 @@ const MERGES_A_CHECK: u32 = 1 << 16;
 /// A heap holds all possible merges of a pre-token. Those that are left out at a step are put aside until a merge is
 /// carried out, and then go back. A step takes 1 / (1 − p) draws on average, until the last one.
 ///
-/// **Memory:** 4 bytes per byte of the longest pre-token so far, and at worst 16 for the heap and the merges that are put aside.
+/// **Memory:** 4 bytes per byte of the longest pre-token so far, and at worst 16 for the heap and the merges that are put
+/// aside.
 #[derive(Debug, Default)]
 pub(super) struct DropoutMerger {
     /// The tokens of the pre-token. Its heap has all possible merges, not only those before their neighbours.
