@@ -341,6 +341,10 @@ fn superwords_are_learned_in_stages_or_by_extending() {
     let extend = ["--extend", "first", "--keep-merges", "20", "--split", "superword", "--max-words", "3"];
     train("second", &[&extend[..], &["--vocab-size", "300"]].concat());
     assert_eq!(tokenizer(&folder, "both"), tokenizer(&folder, "second"));
+    for (output, limits) in [("one", ["--threads", "1"]), ("little", ["--memory", "64MB"])] {
+        train(output, &[&["--stage", "gpt4:276", "--stage", "superword:300:3"][..], &limits].concat());
+        assert_eq!(tokenizer(&folder, "both"), tokenizer(&folder, output), "{limits:?}");
+    }
     let file = tokenizer(&folder, "both");
     let tokens = file["model"]["vocab"].as_object().expect("keys");
     assert!(tokens.contains_key("\u{120}of\u{120}the"), "{tokens:?}");
