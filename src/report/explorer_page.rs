@@ -44,7 +44,7 @@ struct Page {
     /// The hash of the script, by which the browser knows it.
     hash: String,
     script: &'static str,
-    /// JSON that can stand in an element.
+    /// JSON that is safe inside an element.
     facts: String,
     /// The table of each tokenizer in Base64.
     tables: Vec<String>,

@@ -188,7 +188,7 @@ pub struct BalancedSource {
 }
 
 impl ParityFacts {
-    /// The figures of the named sources, whose tokens are in `history`. The first point is the one before all merges,
+    /// The figures of the named sources, whose tokens are in `history`. The first point is before all merges,
     /// so it has the numbers of bytes.
     pub(crate) fn of(names: Vec<String>, history: Vec<ParityPoint>) -> Option<ParityFacts> {
         let (first, last) = (history.first()?, history.last()?);

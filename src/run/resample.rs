@@ -26,7 +26,7 @@ impl Replicates {
         Replicates { width, sums: vec![0; width * REPLICATES] }
     }
 
-    /// Adds a document, whose figures are in the order of `new`'s `width`.
+    /// Adds a document. Its figures have the order of `width` of `new`.
     pub(super) fn add(&mut self, key: u64, figures: &[u64]) {
         let mut random = SeededRandom::of(key);
         for sums in self.sums.chunks_mut(self.width) {

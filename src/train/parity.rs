@@ -231,7 +231,7 @@ struct ParityTrainer<'a> {
 }
 
 impl<'a> ParityTrainer<'a> {
-    /// Starts on texts that end at the positions `parts`, of which the first are those of the sources.
+    /// Starts on texts that end at the positions `parts`: first those of the sources, then the development texts.
     ///
     /// # Errors
     /// The observer asks to stop.
@@ -518,7 +518,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The tie rule, with what it compares.
+/// The tie rule, and the bytes that it compares.
 struct Ties<'a> {
     rule: TieBreak,
     ids: ById,
