@@ -38,10 +38,8 @@ use crate::vocab::{SpecialTokensAt, Vocabulary};
 
 /// The result of a further stage.
 pub(super) struct FurtherStage {
-    /// All merges, the given ones first, and the history of this stage.
+    /// All merges, the given ones first, and the history of this stage. What the merges replaced is of its text.
     pub(super) learned: Learned,
-    /// How often each given merge was applied in the text of this stage.
-    pub(super) applied: Vec<u64>,
     /// Facts about the text.
     pub(super) facts: CorpusFacts,
     /// Number of distinct runs that the merges were learned from.
@@ -97,17 +95,17 @@ pub(super) fn learn_further(
             with_unit(number, "distinct run"),
             ByteCount(bytes)
         ));
-        let (learned, applied) = costs.stage("train", || {
+        let learned = costs.stage("train", || {
             let (sequences, applied) = encoded_runs(pretokens, base, &tokenizer, observer)?;
             let config = TrainConfig { min_frequency: Count::new(least), ..train.config.clone() };
             let (tokens, runs) = (to_u64(sequences.tokens.len()), to_u64(sequences.ends.len()));
             within_memory(memory_estimate(&config, tokens, runs, true), plan.memory)?;
             let mut learned = extend_sequences(sequences, base, &config, observer)?;
             learned.replaced[..applied.len()].copy_from_slice(&applied);
-            Ok(((learned, applied), bytes))
+            Ok((learned, bytes))
         })?;
         if learned.merges.len() >= train.config.merges || least <= lowest {
-            return Ok(FurtherStage { learned, applied, facts, runs: number });
+            return Ok(FurtherStage { learned, facts, runs: number });
         }
         least = lowest.max(least / LOWER_DIVISOR);
         observer.noted(&format!(

@@ -169,10 +169,11 @@ fn extend_with_cuts(
     costs: &mut Costs,
 ) -> Result<Trained> {
     let Counting { plan, train, .. } = counting;
-    let FurtherStage { learned, applied, facts, runs } =
-        learn_further(counting, base.given.merges(), prepare, costs)?;
+    let given = base.given.merges();
+    let FurtherStage { learned, facts, runs } = learn_further(counting, given, prepare, costs)?;
     let Learned { merges, history, replaced } = learned;
-    let counts = applied.into_iter().map(Some).chain(std::iter::repeat(None));
+    let applied = replaced[..given.len()].iter().copied().map(Some);
+    let counts = applied.chain(std::iter::repeat(None));
     let counted = |(merge, applied): (&Merge, Option<u64>)| Merge {
         count: applied.map_or(merge.count, Count::new),
         ..*merge
