@@ -49,6 +49,41 @@ file_text_bytes = {file_bytes}
 threads = 2
 """
 
+# Training in two stages, and encoding with dropout.
+STAGES_RECIPE = """
+[source]
+uri = "demo:verse?lines={lines}&seed=4"
+column = "line"
+[train]
+stages = [{{ split = "gpt4", vocab_size = 1000 }}, {{ split = "superword", vocab_size = 1400, max_words = 4 }}]
+[encode]
+dropout = 0.1
+dropout_seed = 5
+[output]
+dir = "out"
+[run]
+memory = "{memory}"
+threads = {threads}
+"""
+
+# Parity-aware training of two sources, with a development text for each.
+PARITY_RECIPE = """
+[[source]]
+uri = "demo:verse?lines=3000&seed=3"
+column = "line"
+[[source]]
+uri = "text.jsonl"
+column = "line"
+weight = 2
+[train]
+vocab_size = 400
+parity = { development = ["demo:verse?lines=300&seed=4", "text.jsonl"], window = 10 }
+[output]
+dir = "out"
+[run]
+threads = 1
+"""
+
 
 def nothing(_):
     """Prepares no input and no environment variables."""
@@ -144,6 +179,8 @@ def small(setting):
     one = ["--threads", "1"]
     return [
         run("run", SMALL_RECIPE, rows=2000),
+        run("stages", STAGES_RECIPE.format(lines=3000, memory="1GB", threads=1)),
+        run("parity", PARITY_RECIPE, rows=2000),
         train(200, *one),
         count("count", generated(60_000), "4MB", more=["--column", "line", *one]),
         download(setting.hubs, 4_000, *one),
@@ -157,6 +194,7 @@ def large(setting):
         train(300_000 // part, *two),
         count("count", generated(400_000 // part), "20MB", more=["--column", "line", *two]),
         run("encode", LARGE_RECIPE.format(lines=900_000 // part, file_bytes=20_000_000 // part)),
+        run("stages", STAGES_RECIPE.format(lines=300_000 // part, memory="64MB", threads=2)),
         download(setting.hubs, 400_000 // part, *two),
     ]
 
