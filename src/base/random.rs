@@ -8,6 +8,7 @@ use super::int::{to_u64, u64_to_usize};
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A sequence of random numbers from a seed.
+#[derive(Clone)]
 pub(crate) struct SeededRandom(u64);
 
 impl SeededRandom {

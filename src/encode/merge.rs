@@ -141,7 +141,7 @@ fn byte_pair([left, right]: [u8; 2]) -> usize {
 
 /// Longest part, in bytes, that is merged by searching for the lowest rank again after each merge. This is
 /// quadratic, but faster than a heap while all ranks fit in a few cache lines.
-const SHORT: usize = 64;
+pub(super) const SHORT: usize = 64;
 
 /// Bytes between two checks of the observer in pre-tokens that consist of short parts.
 const BYTES_A_CHECK: usize = 1 << 18;
@@ -187,38 +187,72 @@ impl Merger {
     }
 }
 
-/// Merges a part of 2 to [`SHORT`] bytes.
-///
-/// Works on two arrays on the stack. Each merge closes the gap in both, so tokens stay contiguous and the leftmost of
-/// equal ranks is the first one found.
+/// Merges a part of at most [`SHORT`] bytes.
 fn short(pairs: &MergeTable, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<TokenId>) {
-    let mut tokens = [0; SHORT];
-    // `steps[i]` is the merge of tokens i and i + 1; the last token has none.
-    let mut steps = [PairMerge::NONE; SHORT];
-    for (token, byte) in tokens.iter_mut().zip(part) {
-        *token = byte_ids[usize::from(*byte)].get();
+    let mut part = ShortPart::new(pairs, byte_ids, part);
+    while let Some(at) = part.lowest() {
+        part.join(pairs, at);
     }
-    for (step, two) in steps.iter_mut().zip(part.array_windows()) {
-        *step = pairs.find_bytes(*two);
+    part.append_tokens(ids);
+}
+
+/// The tokens of at most [`SHORT`] bytes while they are merged, on the stack.
+///
+/// Each merge closes the gap in both arrays, so tokens stay contiguous and the leftmost of equal ranks is the first one
+/// found.
+pub(super) struct ShortPart {
+    /// The tokens.
+    tokens: [u32; SHORT],
+    /// The merge of each token with the next one; the last token has none.
+    steps: [PairMerge; SHORT],
+    /// Number of tokens.
+    len: usize,
+}
+
+impl ShortPart {
+    /// The tokens of these bytes.
+    pub(super) fn new(pairs: &MergeTable, byte_ids: &[TokenId; 256], bytes: &[u8]) -> ShortPart {
+        let (mut tokens, mut steps) = ([0; SHORT], [PairMerge::NONE; SHORT]);
+        for (token, byte) in tokens.iter_mut().zip(bytes) {
+            *token = byte_ids[usize::from(*byte)].get();
+        }
+        for (step, two) in steps.iter_mut().zip(bytes.array_windows()) {
+            *step = pairs.find_bytes(*two);
+        }
+        ShortPart { tokens, steps, len: bytes.len() }
     }
-    let mut len = part.len();
-    while let Some(at) = lowest(&steps[..len]) {
+
+    /// Position of the lowest rank, the leftmost if several are equal; `None` if no pair merges.
+    fn lowest(&self) -> Option<usize> {
+        let (at, step) = self.steps[..self.len].iter().enumerate().min_by_key(|(_, step)| step.rank)?;
+        (!step.is_none()).then_some(at)
+    }
+
+    /// The [entry] and the position of the first possible merge that does not come before the entry `from`.
+    pub(super) fn first_from(&self, from: u64) -> Option<(u64, usize)> {
+        let entries = self.steps[..self.len].iter().enumerate().map(|(at, step)| entry(step.rank, at));
+        let first = entries.filter(|entry| *entry >= from).min()?;
+        (first < entry(u32::MAX, 0)).then(|| (first, u64_to_usize(first & u64::from(u32::MAX))))
+    }
+
+    /// Merges the token at this position with the next one.
+    #[inline]
+    pub(super) fn join(&mut self, pairs: &MergeTable, at: usize) {
+        let ShortPart { tokens, steps, len } = self;
         tokens[at] = steps[at].result;
-        tokens.copy_within(at + 2..len, at + 1);
-        steps.copy_within(at + 1..len, at);
-        len -= 1;
-        steps[at] = if at + 1 < len { pairs.find(tokens[at], tokens[at + 1]) } else { PairMerge::NONE };
+        tokens.copy_within(at + 2..*len, at + 1);
+        steps.copy_within(at + 1..*len, at);
+        *len -= 1;
+        steps[at] = if at + 1 < *len { pairs.find(tokens[at], tokens[at + 1]) } else { PairMerge::NONE };
         if at > 0 {
             steps[at - 1] = pairs.find(tokens[at - 1], tokens[at]);
         }
     }
-    ids.extend(tokens[..len].iter().copied().map(TokenId::new));
-}
 
-/// Position of the lowest rank, the leftmost if several are equal; `None` if no pair merges.
-fn lowest(steps: &[PairMerge]) -> Option<usize> {
-    let (at, step) = steps.iter().enumerate().min_by_key(|(_, step)| step.rank)?;
-    (!step.is_none()).then_some(at)
+    /// Appends the tokens to `ids`.
+    pub(super) fn append_tokens(&self, ids: &mut Vec<TokenId>) {
+        ids.extend(self.tokens[..self.len].iter().copied().map(TokenId::new));
+    }
 }
 
 /// Flag of the slots within a token, after its first byte, in [`HeapMerger::slots`].

@@ -139,7 +139,7 @@ pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder
 }
 
 /// An encoder that splits after spaces and uses backtracking from the start, if the vocabulary allows it.
-fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
+pub(super) fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     let vocabulary = Arc::new(vocabulary.clone());
     Encoder::with_splitter(vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid").prepared()
 }

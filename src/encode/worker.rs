@@ -10,8 +10,8 @@ use super::backtrack::{
     self, BacktrackScratch, BacktrackTables, BatchedBacktrack, ChunkTokens, EncodedChunk, LockstepMerger,
     Stitcher,
 };
-use super::cache::{Lookup, NOT_SHORT, PretokenCache};
-use super::dropout::{DocumentDropout, Dropout, DropoutMerger};
+use super::cache::{Lookup, NOT_SHORT, PLAIN, PretokenCache};
+use super::dropout::{DocumentDropout, Draws, Dropout, DropoutMerger};
 use super::encoder::{CHUNK_BYTES, Encoder};
 use super::ids::TokenIds;
 use super::merge;
@@ -458,8 +458,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes a text and leaves merges out at random. Neither the cache nor batches are used, since equal pre-tokens
-    /// have different tokens.
+    /// Encodes a text and leaves merges out at random.
     ///
     /// # Errors
     /// Those of [`encode_text`](Worker::encode_text).
@@ -472,27 +471,35 @@ impl<'e> Worker<'e> {
     ) -> Result<()> {
         self.fill(output);
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return self.pretoken_with_dropout(dropout, missing, text, 0..text.len(), &mut output.ids);
+            let whole = (0..text.len(), NOT_SHORT);
+            return self.pretoken_with_dropout(dropout, missing, text, whole, &mut output.ids);
         };
-        let mut ends = std::mem::take(&mut self.memory.buffers.ends);
+        let Buffers { ends, lookups, .. } = &mut self.memory.buffers;
+        let (mut ends, mut lookups) = (std::mem::take(ends), std::mem::take(lookups));
+        lookups.resize(PRETOKENS_PER_CHECK, NOT_SHORT);
         let mut start = 0;
         while start < text.len() {
             self.observer.checkpoint()?;
-            let window = &text[start..start + splitter.safe_prefix(&text[start..], WINDOW)];
+            let rest = &text[start..];
+            let length = splitter.safe_prefix(rest, WINDOW);
             ends.clear();
-            splitter.pretoken_ends_observed(window, &mut ends, self.observer)?;
-            self.encoder.limits.check_pretokens(window.len(), &ends)?;
-            let mut begin = start;
-            for end in ends.iter().map(|&end| start + to_usize(end)) {
-                self.pretoken_with_dropout(dropout, missing, text, begin..end, &mut output.ids)?;
-                begin = end;
+            splitter.pretoken_ends_observed(&rest[..length], &mut ends, self.observer)?;
+            self.encoder.limits.check_pretokens(length, &ends)?;
+            let mut begin = 0;
+            for ends in ends.chunks(PRETOKENS_PER_CHECK) {
+                self.look_up(rest, begin, ends, &mut lookups);
+                for (end, lookup) in ends.iter().map(|&end| to_usize(end)).zip(&lookups) {
+                    let pretoken = (start + begin..start + end, *lookup);
+                    self.pretoken_with_dropout(dropout, missing, text, pretoken, &mut output.ids)?;
+                    begin = end;
+                }
             }
             if text.len() > LONG {
                 self.encoder.limits.check_tokens(output.ids.len())?;
             }
-            start += window.len();
+            start += length;
         }
-        self.memory.buffers.ends = ends;
+        (self.memory.buffers.ends, self.memory.buffers.lookups) = (ends, lookups);
         Ok(())
     }
 
@@ -503,7 +510,7 @@ impl<'e> Worker<'e> {
         dropout: DocumentDropout,
         missing: Option<&MissingByteTable>,
         text: &[u8],
-        range: Range<usize>,
+        (range, lookup): (Range<usize>, Lookup),
         ids: &mut TokenIds,
     ) -> Result<()> {
         let (encoder, pretoken) = (self.encoder, &text[range.clone()]);
@@ -512,6 +519,10 @@ impl<'e> Worker<'e> {
         }
         let draws = dropout.draws(to_u64(self.offset));
         self.offset += pretoken.len();
+        if missing.is_none() && self.plain_tokens_stay(pretoken, lookup, draws.clone())? {
+            ids.extend_from_slice(&self.memory.buffers.tokens);
+            return Ok(());
+        }
         let WorkerMemory { encoders, buffers: Buffers { tokens, .. }, .. } = &mut *self.memory;
         tokens.clear();
         let lacking = missing.and_then(|missing| Some((missing, missing.first_in(pretoken)?)));
@@ -530,6 +541,31 @@ impl<'e> Worker<'e> {
         ids.extend_from_slice(tokens);
         shrink(tokens);
         Ok(())
+    }
+
+    /// Whether dropout leaves out none of the merges of plain encoding, as far as this is known at once. Then the tokens
+    /// of the pre-token are in `buffers.tokens`.
+    ///
+    /// Each merge takes one token away, so their number is that of the bytes less that of the tokens. Until one is left
+    /// out, each draw is for the merge that plain encoding carries out next.
+    fn plain_tokens_stay(&mut self, pretoken: &[u8], (short, line): Lookup, draws: Draws) -> Result<bool> {
+        let stay = draws.stay(pretoken.len().saturating_sub(1));
+        if short == ShortPretoken::NONE || stay == 0 || self.encoder.vocabulary().ignore_merges() {
+            return Ok(false);
+        }
+        let WorkerMemory { cache, encoders, buffers: Buffers { tokens, .. }, .. } = &mut *self.memory;
+        tokens.clear();
+        let mut found = [TokenId::default(); PLAIN];
+        let number = cache.get(short, line, &mut found);
+        if number > 0 {
+            tokens.extend_from_slice(&found[..number]);
+        } else if let Some((packed, number)) = cache.get_packed(short, line) {
+            tokens.extend_from_slice(&packed[..number]);
+        } else {
+            encoders.encode(self.encoder, pretoken, tokens, self.observer)?;
+            cache.put(short, line, tokens);
+        }
+        Ok(pretoken.len() - tokens.len() <= stay)
     }
 
     /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
