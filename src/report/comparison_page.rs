@@ -6,7 +6,9 @@
 use askama::Template;
 
 use super::ShownToken;
-use super::comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
+use super::comparison::{
+    ComparedIntervals, ComparedText, ComparedTokenizer, ComparedWord, Comparison, Interval,
+};
 use super::figures::{grouped, plain};
 use crate::base::int::{ByteCount, to_f64};
 
@@ -33,6 +35,8 @@ struct Page<'a> {
     tokenizers: Vec<Key<'a>>,
     /// The name of the baseline.
     baseline: Option<String>,
+    /// Whether any figure has a confidence interval.
+    has_intervals: bool,
     /// Bytes per token of all text, by tokenizer.
     bars: Vec<Bar>,
     /// The figures of all text: a label, and the figure of each tokenizer.
@@ -60,6 +64,8 @@ struct Cell {
     value: String,
     /// Whether no tokenizer has a better one.
     best: bool,
+    /// Its confidence interval, if there are enough documents.
+    interval: Option<Interval>,
     /// The change from the baseline, with its key in the JSON. The baseline itself has no key.
     change: Option<(Option<String>, String)>,
 }
@@ -87,6 +93,8 @@ struct Part {
     span: (String, String),
     /// The position of each tokenizer's dot, and its distance from the top in pixels.
     dots: Vec<(String, usize)>,
+    /// The positions of the ends of each tokenizer's confidence interval.
+    intervals: Vec<Option<(String, String)>>,
     /// Bytes per token of each tokenizer.
     cells: Vec<Cell>,
 }
@@ -109,15 +117,18 @@ impl<'a> Page<'a> {
         let shown = comparison.groups().flat_map(|(_, parts)| parts).chain([text]);
         let longest = shown.map(best).fold(0.0, f64::max);
         let axis = Axis::of(longest, tokenizers.len());
-        let part = |kind: &str, at: usize, part: &ComparedText| {
-            let name = if kind == "source" { "sources" } else { "scripts" };
-            Part::of(comparison, part, &format!("{name}.{at}"), longest)
+        let part = |kind: &str, at: usize, part: &ComparedText| match kind {
+            "source" => {
+                let intervals = comparison.source_intervals.get(at);
+                Part::of(comparison, part, intervals, &format!("sources.{at}"), longest)
+            }
+            _ => Part::of(comparison, part, None, &format!("scripts.{at}"), longest),
         };
         let groups = comparison.groups().map(|(kind, parts)| {
             (kind, parts.iter().enumerate().map(|(at, of)| part(kind, at, of)).collect())
         });
         let widest = best(text);
-        let bars = bytes_per_token(comparison, text, "text")
+        let bars = bytes_per_token(comparison, text, Some(&comparison.text_intervals), "text")
             .into_iter()
             .enumerate()
             .map(|(number, cell)| Bar { cell, percent: percent(text.bytes_per_token(number), widest) });
@@ -129,6 +140,7 @@ impl<'a> Page<'a> {
                 counted(text.words, "word")
             ),
             baseline: comparison.baseline.and_then(|at| keys.get(at)).map(|key| key.name.clone()),
+            has_intervals: comparison.text_intervals.bytes_per_token.iter().any(Option::is_some),
             bars: bars.collect(),
             figures: figures(comparison),
             groups: groups.collect(),
@@ -150,7 +162,7 @@ impl<'a> Key<'a> {
 impl Cell {
     /// A figure that is neither the best nor measured against the baseline.
     fn new(key: String, value: String) -> Cell {
-        Cell { key, value, best: false, change: None }
+        Cell { key, value, best: false, interval: None, change: None }
     }
 }
 
@@ -170,18 +182,27 @@ impl Axis {
 
 impl Part {
     /// A part of the text. `key` is that of the part in the JSON; the axis ends at `longest`.
-    fn of(comparison: &Comparison, part: &ComparedText, key: &str, longest: f64) -> Part {
+    fn of(
+        comparison: &Comparison,
+        part: &ComparedText,
+        intervals: Option<&ComparedIntervals>,
+        key: &str,
+        longest: f64,
+    ) -> Part {
         let figures: Vec<f64> =
             (0..comparison.tokenizers.len()).map(|number| part.bytes_per_token(number)).collect();
         let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let most = figures.iter().copied().fold(0.0, f64::max);
         let dot = |(index, &figure): (usize, &f64)| (position(figure, longest), LANE * (index + 1));
+        let cells = bytes_per_token(comparison, part, intervals, key);
+        let ends = |interval: Interval| (position(interval.low, longest), position(interval.high, longest));
         Part {
             name: plain(&part.name),
             note: format!("{}, {}", counted(part.documents, "document"), ByteCount(part.text_bytes)),
             span: (position(least.min(most), longest), position(most, longest)),
             dots: figures.iter().enumerate().map(dot).collect(),
-            cells: bytes_per_token(comparison, part, key),
+            intervals: cells.iter().map(|cell| cell.interval.map(ends)).collect(),
+            cells,
         }
     }
 }
@@ -195,8 +216,18 @@ impl<'a> Word<'a> {
     }
 }
 
+/// The interval of this tokenizer, if it has one.
+fn interval(intervals: &[Option<Interval>], tokenizer: usize) -> Option<Interval> {
+    intervals.get(tokenizer).copied().flatten()
+}
+
 /// Bytes per token of a part by each tokenizer, and its tokens against the baseline. `key` is that of the part.
-fn bytes_per_token(comparison: &Comparison, part: &ComparedText, key: &str) -> Vec<Cell> {
+fn bytes_per_token(
+    comparison: &Comparison,
+    part: &ComparedText,
+    intervals: Option<&ComparedIntervals>,
+    key: &str,
+) -> Vec<Cell> {
     let value = |number| format!("{:.3}", part.bytes_per_token(number));
     let all: Vec<String> = (0..comparison.tokenizers.len()).map(value).collect();
     let best = (0..all.len()).map(|number| part.bytes_per_token(number)).fold(0.0, f64::max);
@@ -204,6 +235,7 @@ fn bytes_per_token(comparison: &Comparison, part: &ComparedText, key: &str) -> V
     let cell = |(number, value): (usize, String)| Cell {
         key: format!("{key}.bytes_per_token.{number}"),
         best: value == best,
+        interval: intervals.and_then(|intervals| interval(&intervals.bytes_per_token, number)),
         change: comparison.baseline.map(|_| {
             let known = comparison.against_baseline(part, number);
             let key = known.map(|_| format!("{key}.against_baseline.{number}"));
@@ -229,7 +261,8 @@ fn figures(comparison: &Comparison) -> Vec<(String, Vec<Cell>)> {
         }),
         row("characters per token", &|number, _| {
             let value = format!("{:.3}", text.characters_per_token(number));
-            Cell::new(format!("text.characters_per_token.{number}"), value)
+            let interval = interval(&comparison.text_intervals.characters_per_token, number);
+            Cell { interval, ..Cell::new(format!("text.characters_per_token.{number}"), value) }
         }),
         row("tokens per word", &|number, _| {
             let value = format!("{:.3}", text.tokens_per_word(number));
@@ -254,7 +287,10 @@ fn figures(comparison: &Comparison) -> Vec<(String, Vec<Cell>)> {
         let label = format!("tokens of {} against {}", plain(&part.name), plain(&base.name));
         rows.push(row(&label, &|number, _| {
             let premium = comparison.premium(source, number).unwrap_or(0.0);
-            Cell::new(format!("premiums.{source}.{number}"), format!("{premium:.3}"))
+            let intervals =
+                comparison.source_intervals.get(source).filter(|_| comparison.base != Some(source));
+            let interval = intervals.and_then(|intervals| interval(&intervals.premium, number));
+            Cell { interval, ..Cell::new(format!("premiums.{source}.{number}"), format!("{premium:.3}")) }
         }));
     }
     rows.push(row("Gini coefficient of the sources", &|number, _| {
@@ -289,9 +325,7 @@ mod tests {
 
     use super::*;
     use crate::base::int::TokenId;
-    use crate::report::{
-        ComparedIntervals, comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible,
-    };
+    use crate::report::{comparison_to_csv, comparison_to_json, comparison_to_markdown, is_invisible};
 
     const HOSTILE: &str = "</td><script>alert(1)</script>,\"|\u{202E}\u{1B}\u{7}";
 
@@ -317,14 +351,23 @@ mod tests {
             count: 5,
             tokens: vec![vec![ShownToken::new(TokenId::new(7), HOSTILE.as_bytes())], Vec::new()],
         };
+        // The second tokenizer has too few documents for intervals.
+        let intervals = |low: f64| {
+            let one = vec![Some(Interval { low, high: low + 0.25 }), None];
+            ComparedIntervals {
+                bytes_per_token: one.clone(),
+                characters_per_token: one.clone(),
+                premium: one,
+            }
+        };
         let sources = vec![text(HOSTILE, [250, 400]), text("other", [500, 400])];
         let mut sum = ComparedText::default();
         sources.iter().for_each(|source| sum.add(source));
         assert_eq!((sum.tokens.as_slice(), sum.words), (&[750, 800][..], 300));
         Comparison {
             base: Some(1),
-            text_intervals: ComparedIntervals::default(),
-            source_intervals: Vec::new(),
+            text_intervals: ComparedIntervals { premium: Vec::new(), ..intervals(2.4) },
+            source_intervals: vec![intervals(3.0), intervals(2.0)],
             tokenizers: vec![tokenizer("one"), tokenizer(HOSTILE)],
             baseline: Some(1),
             sources,
@@ -341,9 +384,12 @@ mod tests {
         let page = comparison_to_html(&comparison);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)), "{page}");
-        for figure in ["2.667", "2.500", "66.7 %", "width:100.0%", "width:93.8%", "−37.5 %", "+25.0 %"] {
+        for figure in
+            ["2.667", "2.500", "66.7 %", "width:100.0%", "width:93.8%", "−37.5 %", "+25.0 %", "2.400–2.650"]
+        {
             assert!(page.contains(figure), "{figure}");
         }
+        assert_eq!(page.matches("class=\"interval\"").count(), 2, "{page}");
         // Figures that were read from a file may be incomplete.
         comparison_to_html(&Comparison { text: ComparedText::default(), ..comparison });
         comparison_to_html(&Comparison { baseline: Some(9), ..Comparison::default() });
@@ -375,7 +421,9 @@ mod tests {
         let csv = comparison_to_csv(&comparison);
         let all = json["text"]["bytes_per_token"][0].as_f64().expect("a number");
         assert!(
-            csv.contains(&format!("all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200,3,,,,,,,\n")),
+            csv.contains(&format!(
+                "all,,6,2000,1800,300,one,750,{all},2.4,2.5,-0.0625,300,200,3,2.4,2.65,2.4,2.65,,,\n"
+            )),
             "{csv}"
         );
         assert!(csv.contains("source,other,3,1000,900,150,one,500,2,"), "{csv}");
