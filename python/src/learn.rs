@@ -32,12 +32,12 @@ const PORTION_TEXTS: usize = 1 << 13;
 /// Trains a tokenizer by a recipe, which is given as JSON. `tokenmill.train` and `train_from_iterator` call it.
 ///
 /// It learns from `texts`, or from a column of `table`, or from `counts`, or from the counts files `files`, or else from
-/// the sources of the recipe. `extend` names a tokenizer whose merges come first.
+/// the sources of the recipe. `extend` names a tokenizer whose merges come first, or the first `keep_merges` of them.
 #[pyfunction]
 #[pyo3(signature = (
-    json, *, texts=None, table=None, column="text", counts=None, files=Vec::new(), extend=None, threads=None,
-    progress=None
-), text_signature = "(json, *, texts=None, table=None, column='text', counts=None, files=(), extend=None, threads=None, progress=None)")]
+    json, *, texts=None, table=None, column="text", counts=None, files=Vec::new(), extend=None, keep_merges=None,
+    threads=None, progress=None
+), text_signature = "(json, *, texts=None, table=None, column='text', counts=None, files=(), extend=None, keep_merges=None, threads=None, progress=None)")]
 #[expect(clippy::too_many_arguments, reason = "they are those of the functions in Python")]
 pub(crate) fn train(
     py: Python<'_>,
@@ -48,6 +48,7 @@ pub(crate) fn train(
     counts: Option<&Bound<'_, Counts>>,
     files: Vec<PathBuf>,
     extend: Option<PathBuf>,
+    keep_merges: Option<u64>,
     threads: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tokenizer> {
@@ -75,6 +76,7 @@ pub(crate) fn train(
             recipe.extend_at = Some(tokenizer_path(&name, &hub(), watcher)?);
             recipe.extend = Some(name.display().to_string());
         }
+        recipe.keep_merges = keep_merges.map(Given::flag);
         complete_from_tokenizer(&mut recipe, watcher)?;
         let plan = limits.plan(&recipe)?;
         check_one_size(&plan)?;

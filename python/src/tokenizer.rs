@@ -9,7 +9,7 @@ use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use tokenmill::encode::{EncodeConfig, FlatIds};
+use tokenmill::encode::{Dropout, EncodeConfig, FlatIds, Probability};
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{self, Format, LoadOptions, SpecialToken, WriteOptions};
 use tokenmill::{Error, Result, TokenId};
@@ -177,6 +177,22 @@ impl Tokenizer {
         } else {
             self.encode_long(py, text)?
         };
+        Ok(around.with(ids).into_owned())
+    }
+
+    /// The ids of a text, some of whose merges are left out at random.
+    fn ids_with_dropout(
+        &self,
+        py: Python<'_>,
+        text: &Text,
+        probability: f64,
+        seed: u64,
+        around: &Around,
+    ) -> PyResult<Vec<u32>> {
+        let dropout = Dropout { probability: Probability::try_from(probability).or_raise(py)?, seed };
+        let using = self.shared.to_encode(py)?;
+        let tokenizer = &using.tokenizer;
+        let ids = py.detach(|| tokenizer.encode_with_dropout(text, dropout)).or_raise(py)?;
         Ok(around.with(ids).into_owned())
     }
 
@@ -438,6 +454,8 @@ impl Tokenizer {
     ///     text: The text.
     ///     bos: Whether to add the token that begins a document before the ids.
     ///     eos: Whether to add the token that ends a document after the ids.
+    ///     dropout: The probability that a possible merge is left out (BPE-dropout), from 0 to 1.
+    ///     seed: Determines which merges are left out. Another seed for each call cuts the same text in other ways.
     ///
     /// Returns:
     ///     The ids, a list of ``int``.
@@ -451,9 +469,23 @@ impl Tokenizer {
     ///     [97, 268]
     ///     >>> tokenizer.encode(b"wood\xff")
     ///     [119, 111, 260, 255]
-    #[pyo3(signature = (text, *, bos=false, eos=false))]
-    fn encode<'py>(&self, py: Python<'py>, text: Text, bos: bool, eos: bool) -> PyResult<Bound<'py, PyList>> {
-        let ids = self.ids(py, text, &self.around(py, bos, eos)?)?;
+    ///     >>> tokenizer.encode("a woodchuck", dropout=0.3, seed=1)
+    ///     [97, 256, 111, 260, 257, 117, 99, 107]
+    #[pyo3(signature = (text, *, bos=false, eos=false, dropout=0.0, seed=0))]
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        text: Text,
+        bos: bool,
+        eos: bool,
+        dropout: f64,
+        seed: u64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let around = self.around(py, bos, eos)?;
+        let ids = match dropout {
+            0.0 => self.ids(py, text, &around)?,
+            _ => self.ids_with_dropout(py, &text, dropout, seed, &around)?,
+        };
         self.list(py, &ids)
     }
 

@@ -24,6 +24,22 @@ def test_texts_are_encoded_and_decoded(tokenizer: Tokenizer, texts: list[str]) -
     assert tokenizer.count_batch(iter(texts)) == [len(row) for row in rows] == [tokenizer.count(text) for text in texts]
 
 
+def test_dropout_leaves_merges_out_by_the_seed(tokenizer: Tokenizer, texts: list[str]) -> None:
+    for text in texts[:50]:
+        plain = tokenizer.encode(text)
+        assert tokenizer.encode(text, dropout=0.0, seed=3) == plain
+        assert tokenizer.encode(text, dropout=1.0) == [tokenizer.token_to_id(bytes([byte])) for byte in text.encode()]
+        one = tokenizer.encode(text, dropout=0.3, seed=1)
+        assert one == tokenizer.encode(text, dropout=0.3, seed=1)
+        assert len(one) >= len(plain)
+        assert tokenizer.decode(one) == text
+    long = " ".join(texts)
+    assert tokenizer.encode(long, dropout=0.3, seed=1) != tokenizer.encode(long, dropout=0.3, seed=2)
+    for probability in (-0.1, 1.5, float("nan")):
+        with pytest.raises(errors.UsageError, match="not a probability"):
+            tokenizer.encode("text", dropout=probability)
+
+
 def test_ids_are_ints_of_python(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("the quick brown fox")
     assert type(ids) is list

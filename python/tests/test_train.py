@@ -121,6 +121,27 @@ def test_a_tokenizer_is_extended(corpus: Path, tmp_path: Path) -> None:
     assert large.to_str() == tokenmill.train(corpus, vocab_size=SIZE).to_str()
 
 
+def test_superwords_are_learned_in_stages_or_after_the_merges_that_are_kept(corpus: Path, tmp_path: Path) -> None:
+    stages: list[Any] = [{"split": "gpt4", "vocab_size": 300}, {"split": "superword", "vocab_size": 320}]
+    staged = tokenmill.train(corpus, stages=stages)
+    tokenmill.train(corpus, vocab_size=SIZE).save_pretrained(tmp_path / "words")
+    after = tokenmill.train(corpus, vocab_size=320, extend=tmp_path / "words", keep_merges=44, split="superword")
+    assert staged.vocab_size == 320
+    assert after.to_str() == staged.to_str()
+    with pytest.raises(errors.UsageError, match="reads the text again"):
+        tokenmill.train(iter(["a text", "a text"]), stages=stages)
+
+
+def test_sources_are_balanced(tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("abcd " * 900)
+    (tmp_path / "few.txt").write_text("wxyz " * 100)
+    sources = [tmp_path / "many.txt", tmp_path / "few.txt"]
+    plain = tokenmill.train(sources, vocab_size=260)
+    balanced = tokenmill.train(sources, vocab_size=260, parity={"ratio": [1, 1]})
+    assert plain.token_to_id("wx") is None
+    assert balanced.token_to_id("wx") is not None
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -129,6 +150,8 @@ def test_a_tokenizer_is_extended(corpus: Path, tmp_path: Path) -> None:
         (lambda path: tokenmill.train(path, vocab_size="many"), errors.UsageError, "`vocab_size` must be"),
         (lambda path: tokenmill.train(path / "none.txt", vocab_size=300), errors.NotFoundError, "none.txt"),
         (lambda path: tokenmill.train([], vocab_size=300), errors.UsageError, "no sources"),
+        (lambda path: tokenmill.train(path), errors.UsageError, "needs `vocab_size`"),
+        (lambda path: tokenmill.train(path, vocab_size=300, keep_merges=9), errors.UsageError, "needs `extend`"),
         (lambda path: tokenmill.train([5], vocab_size=300), TypeError, "not int"),
         (lambda path: tokenmill.train(5, vocab_size=300), TypeError, "not int"),
         (lambda path: tokenmill.train(b"text", vocab_size=300), TypeError, "not bytes"),

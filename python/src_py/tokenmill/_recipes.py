@@ -180,6 +180,8 @@ class Recipe(TypedDict, total=False):
 class TrainArguments(ReadKeys, TrainSettings, total=False):
     """The keywords of ``tokenmill.train`` that are keys of a recipe."""
 
+    stages: Sequence[StageKeys]
+
 
 class EncodeArguments(ReadKeys, EncodeSettings, OutputSettings, total=False):
     """The keywords of ``tokenmill.encode`` that are keys of a recipe."""

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 def train(
     source: Data | None = None,
     *,
-    vocab_size: int,
+    vocab_size: int | None = None,
     column: str | None = None,
     counts: Counts | Path | Sequence[Path] | None = None,
     extend: Path | None = None,
+    keep_merges: int | None = None,
     sample: SampleKeys | None = None,
     threads: int | None = None,
     memory: Size | None = None,
@@ -46,12 +47,13 @@ def train(
             a table, data frame or stream. Or an iterator of texts (``iter(texts)`` for a list). What an iterator gives
             is never a path: use ``list(Path("corpus").glob("*.parquet"))``.
         vocab_size: The most tokens: 256 for the bytes, the special tokens, and one for each merge. A small text gives
-            fewer: merging ends when no pair is frequent enough.
+            fewer: merging ends when no pair is frequent enough. Leave it out only with ``stages``.
         column: The column with the text; by default ``"text"``.
         counts: Counts to train from in place of a source: :class:`Counts`, or the path of a counts file, or several.
             The split and the special tokens follow from them. Or a file, folder or pattern of Parquet with the columns
             ``pretoken`` and ``count`` that another program has written; then ``split`` must name their split.
         extend: A tokenizer whose merges come first: a path or a name.
+        keep_merges: How many of its merges come first; by default all.
         sample: Which documents to take, as the section ``[sample]`` of a recipe: ``{"take": 1000}``.
         threads: The number of threads; by default one for each processor. The result does not depend on it.
         memory: The limit of memory, such as ``"8GB"`` or a number of bytes; by default that of the machine.
@@ -59,7 +61,7 @@ def train(
             done, and the expected amount or ``None``.
         **keys: Further keys of the sections ``[source]`` and ``[train]`` of recipes: ``split`` (by default
             ``"gpt4"``; a name or a regular expression), ``special_tokens``, ``boundary``, ``tie_break``,
-            ``min_frequency``, ``eos``, ``format``, ``on_bad_input`` and others.
+            ``min_frequency``, ``parity``, ``stages``, ``eos``, ``format``, ``on_bad_input`` and others.
 
     Returns:
         The tokenizer.
@@ -74,11 +76,14 @@ def train(
         >>> import tokenmill
         >>> tokenmill.train("demo:verse?lines=500", column="line", vocab_size=300)
         Tokenizer(vocab_size=300, split="gpt4", special_tokens=0)
+        >>> stages = [{"split": "gpt4", "vocab_size": 300}, {"split": "superword", "vocab_size": 310}]
+        >>> tokenmill.train("demo:verse?lines=500", column="line", stages=stages)
+        Tokenizer(vocab_size=310, split="superword", special_tokens=0)
     """
     if (source is None) == (counts is None):
         raise UsageError("training needs a source or counts, and not both", "give one of them")
     of_train, of_sources = divided({"column": column, **keys}, TrainSettings, CommonKeys)
-    recipe: dict[str, Any] = {"train": {"vocab_size": vocab_size, **of_train}}
+    recipe: dict[str, Any] = {"train": given({"vocab_size": vocab_size, **of_train})}
     arguments: dict[str, Any] = {}
     if counts is None:
         read = Input(source, of_sources)
@@ -93,7 +98,7 @@ def train(
     if counts is not None and (of_sources or sample):
         raise UsageError("counts have no sources to read or sample", f"leave out {', '.join(of_sources) or 'sample'}")
     recipe |= given({"sample": sample})
-    return _trained(recipe, memory, threads, progress, extend=extend, **arguments)
+    return _trained(recipe, memory, threads, progress, extend=extend, keep_merges=keep_merges, **arguments)
 
 
 def train_from_iterator(

@@ -241,7 +241,8 @@ impl Check<'_> {
     fn keep_merges(&mut self, recipe: &Recipe) -> Option<usize> {
         let given = recipe.keep_merges.as_ref()?;
         if recipe.extend.is_none() {
-            self.wrong("keep_merges", given, "needs `--extend`", "name the tokenizer whose merges are kept");
+            let problem = format!("needs {}", self.origin.name("extend"));
+            self.wrong("keep_merges", given, &problem, "name the tokenizer whose merges are kept");
         }
         Some(u64_to_usize(given.value))
     }
