@@ -113,3 +113,13 @@ pub trait Observer: Sync {
 pub struct Silent;
 
 impl Observer for Silent {}
+
+/// Passes on the wish to stop, and nothing else: for work that is not to be shown.
+#[expect(missing_debug_implementations, reason = "observers need not have one")]
+pub struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+}

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokenmill::base::int::{ByteCount, to_f64, to_u64, to_usize, u64_to_usize};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
+use tokenmill::observer::Quiet;
 use tokenmill::report::{
     ComparedText, Comparison, comparison_to_csv, comparison_to_html, comparison_to_json,
     comparison_to_markdown,
@@ -540,16 +541,6 @@ fn documents_with_text(batch: &Batch) -> u64 {
     to_u64(batch.len() - nulls) - u64::from(batch.open)
 }
 
-/// Passes on the wish to stop, but no progress, which would be measured, too. The field is the observer of the
-/// command.
-struct Quiet<'a>(&'a dyn Observer);
-
-impl Observer for Quiet<'_> {
-    fn stopping(&self) -> bool {
-        self.0.stopping()
-    }
-}
-
 /// Encodes the documents and keeps the ids in memory. The ids keep the order of the documents. `input` gives the
 /// names of units for error messages.
 ///
@@ -564,6 +555,7 @@ fn encode(
     let mut encoded = Vec::new();
     let documents = Box::new(documents.into_iter().map(Ok));
     let name = |source, unit| input.name(source, unit);
+    // Progress would be measured, too.
     encode_batches(documents, encoder, name, &Quiet(observer), |batch| {
         encoded.push(batch);
         Ok(())

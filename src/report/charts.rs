@@ -25,6 +25,18 @@ const RULE: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// Colour of the data.
 const LINE: RGBColor = RGBColor(0x32, 0x67, 0xB8);
 
+/// Number of colours of the style sheet, `--k0` and on, that people with any colour vision can tell apart.
+pub(super) const COLOURS: usize = 6;
+/// Colours of lines that are told apart, which are roles like those above.
+const LINES: [RGBColor; COLOURS] = [
+    RGBColor(0, 0, 0xC0),
+    RGBColor(0, 0, 0xC1),
+    RGBColor(0, 0, 0xC2),
+    RGBColor(0, 0, 0xC3),
+    RGBColor(0, 0, 0xC4),
+    RGBColor(0, 0, 0xC5),
+];
+
 /// Width and height of a chart in units of its drawing. The page shows it at about half this size, so that curves
 /// are drawn to half a pixel: the drawing has whole numbers only.
 const SIZE: (u32, u32) = (1040, 600);
@@ -66,24 +78,22 @@ pub(super) fn bytes_per_token(training: &TrainingFacts) -> String {
     curve(&points)
 }
 
-/// The cost of each source of parity-aware training, against merges learned: a line for each.
+/// The cost of each source of parity-aware training, against merges learned: a line for each. Exact values are in the
+/// order of the sources.
 pub(super) fn costs(parity: &ParityFacts) -> String {
     let points: Vec<(f64, Vec<f64>)> =
         parity.costs().map(|(merges, costs)| (to_f64(merges), costs)).collect();
     let last = points.last().map_or(1.0, |point| point.0.max(1.0));
-    let extreme =
-        |costs: &[f64], fold: fn(f64, f64) -> f64| costs.iter().copied().reduce(fold).unwrap_or(0.0);
-    let top = points.iter().map(|(_, costs)| extreme(costs, f64::max)).fold(1e-3, f64::max);
-    let readings = points.windows(2).map(|two| {
-        let ((from, costs), (to, _)) = (&two[0], &two[1]);
-        let show = |cost: f64| if cost < 10.0 { format!("{cost:.3}") } else { format!("{cost:.0}") };
-        let [least, most] = [f64::min, f64::max].map(|fold| show(extreme(costs, fold)));
-        Reading { span: *from..*to, text: format!("{from} merges: from {least} to {most}") }
+    let top = points.iter().flat_map(|(_, costs)| costs).copied().fold(1e-3, f64::max);
+    let readings = points.array_windows().map(|[(from, costs), (to, _)]| {
+        let show = |cost: &f64| if *cost < 10.0 { format!("{cost:.3}") } else { format!("{cost:.0}") };
+        let costs: Vec<String> = costs.iter().map(show).collect();
+        Reading { span: *from..*to, text: format!("{from} merges: {}", costs.join(", ")) }
     });
     draw(0.0..last, 0.0..top, &|x| short(*x), &readings.collect::<Vec<_>>(), |chart| {
-        for source in 0..parity.sources.len() {
+        for (source, colour) in (0..parity.sources.len()).zip(LINES.iter().cycle()) {
             let line = points.iter().filter_map(|(merges, costs)| Some((*merges, *costs.get(source)?)));
-            chart.draw_series(LineSeries::new(line, LINE.stroke_width(4))).expect(DRAWN);
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(4))).expect(DRAWN);
         }
     })
 }

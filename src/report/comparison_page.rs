@@ -6,14 +6,13 @@
 use askama::Template;
 
 use super::ShownToken;
+use super::charts::COLOURS;
 use super::comparison::{
     ComparedIntervals, ComparedText, ComparedTokenizer, ComparedWord, Comparison, Interval,
 };
 use super::figures::{grouped, plain};
 use crate::base::int::{ByteCount, to_f64};
 
-/// Number of colours of the style sheet, `--k0` and on, that people with any colour vision can tell apart.
-const COLOURS: usize = 6;
 /// Distance in pixels between the dots of two tokenizers, one below the other, so that equal figures hide no dot.
 const LANE: usize = 7;
 /// Most labels on the axis of bytes per token.

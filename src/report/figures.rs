@@ -158,14 +158,14 @@ pub struct LearnedSource {
 /// of tokens per byte of its training text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ParityFacts {
-    /// The Gini coefficient of the costs before the first merge.
-    pub gini_before: f64,
-    /// The same after the last merge.
-    pub gini_after: f64,
-    /// The greatest cost divided by the least, before the first merge.
-    pub worst_to_best_before: f64,
-    /// The same after the last merge.
-    pub worst_to_best_after: f64,
+    /// The Gini coefficient of the costs.
+    pub gini: f64,
+    /// The same for plain training: as many merges, learned from all sources together.
+    pub plain_gini: f64,
+    /// The greatest cost divided by the least.
+    pub worst_to_best: f64,
+    /// The same for plain training.
+    pub plain_worst_to_best: f64,
     /// Each source, in the order of the recipe.
     pub sources: Vec<BalancedSource>,
     /// The tokens of each source after some of the merges.
@@ -185,12 +185,18 @@ pub struct BalancedSource {
     pub development_tokens: u64,
     /// Bytes per token after the last merge: of the development text, or else of the training text.
     pub bytes_per_token: f64,
+    /// The same after plain training.
+    pub plain_bytes_per_token: f64,
 }
 
 impl ParityFacts {
-    /// The figures of the named sources, whose tokens are in `history`. The first point is before all merges,
-    /// so it has the numbers of bytes.
-    pub(crate) fn of(names: Vec<String>, history: Vec<ParityPoint>) -> Option<ParityFacts> {
+    /// The figures of the named sources, whose tokens are in `history`, and after plain training in `plain`. The first
+    /// point is before all merges, so it has the numbers of bytes.
+    pub(crate) fn of(
+        names: Vec<String>,
+        history: Vec<ParityPoint>,
+        plain: &ParityPoint,
+    ) -> Option<ParityFacts> {
         let (first, last) = (history.first()?, history.last()?);
         let costs = |point| costs(first, point);
         let source = |(at, uri)| {
@@ -201,16 +207,22 @@ impl ParityFacts {
                 tokens: last.sources[at],
                 development_tokens: last.development.get(at).copied().unwrap_or_default(),
                 bytes_per_token: rounded(ratio(compared(first), compared(last))),
+                plain_bytes_per_token: rounded(ratio(compared(first), compared(plain))),
             }
         };
         Some(ParityFacts {
-            gini_before: rounded(gini(&costs(first))),
-            gini_after: rounded(gini(&costs(last))),
-            worst_to_best_before: rounded(worst_to_best(&costs(first)).unwrap_or_default()),
-            worst_to_best_after: rounded(worst_to_best(&costs(last)).unwrap_or_default()),
+            gini: rounded(gini(&costs(last))),
+            plain_gini: rounded(gini(&costs(plain))),
+            worst_to_best: rounded(worst_to_best(&costs(last)).unwrap_or_default()),
+            plain_worst_to_best: rounded(worst_to_best(&costs(plain)).unwrap_or_default()),
             sources: names.into_iter().enumerate().map(source).collect(),
             history,
         })
+    }
+
+    /// Whether the costs are those of development texts.
+    pub(super) fn has_development(&self) -> bool {
+        self.history.iter().any(|point| !point.development.is_empty())
     }
 
     /// The cost of each source after some merges: a point of the history, and the costs in the order of the sources.

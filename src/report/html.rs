@@ -36,7 +36,7 @@ struct Page<'a> {
     report: &'a RunReport,
     /// The few figures at the top.
     headline: Vec<Fact>,
-    charts: Vec<Chart>,
+    charts: Vec<Chart<'a>>,
     /// All figures, by topic. Topics without data are left out.
     sections: Vec<Section>,
     /// The first merges, in the order in which they were learned. Empty if none were.
@@ -77,17 +77,19 @@ struct Residue {
 /// A table of figures by source.
 struct BySource<'a> {
     title: &'static str,
-    /// The headings of the four columns of figures.
-    labels: [&'static str; 4],
+    /// The headings of the columns of figures.
+    labels: Vec<&'static str>,
     /// The URI of each source and its figures, in the order of the recipe.
-    rows: Vec<(&'a str, [Fact; 4])>,
+    rows: Vec<(&'a str, Vec<Fact>)>,
 }
 
 /// A chart with its heading.
-struct Chart {
+struct Chart<'a> {
     title: &'static str,
     /// What the axes show.
     note: String,
+    /// The number of the colour and the name of each line; empty if there is one line.
+    legend: Vec<(usize, &'a str)>,
     /// A complete element, which the template inserts without escaping.
     svg: String,
 }
@@ -341,10 +343,10 @@ fn vocabulary_facts(vocabulary: &VocabularyFacts) -> Vec<Fact> {
 fn parity_facts(parity: &ParityFacts) -> Vec<Fact> {
     let number = |label, key: &str, value| Fact::number(label, format!("training.parity.{key}"), value);
     vec![
-        number("Gini coefficient of costs before", "gini_before", parity.gini_before),
-        number("Gini coefficient of costs after", "gini_after", parity.gini_after),
-        number("greatest cost / least before", "worst_to_best_before", parity.worst_to_best_before),
-        number("greatest cost / least after", "worst_to_best_after", parity.worst_to_best_after),
+        number("Gini coefficient of the costs", "gini", parity.gini),
+        number("Gini coefficient without parity", "plain_gini", parity.plain_gini),
+        number("greatest cost / least", "worst_to_best", parity.worst_to_best),
+        number("greatest cost / least without parity", "plain_worst_to_best", parity.plain_worst_to_best),
     ]
 }
 
@@ -416,20 +418,13 @@ fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> 
 }
 
 /// The charts for which the report has data.
-fn draw_charts(report: &RunReport) -> Vec<Chart> {
+fn draw_charts(report: &RunReport) -> Vec<Chart<'_>> {
     let mut charts = Vec::new();
-    let mut add = |title, note: String, svg| charts.push(Chart { title, note, svg });
+    let mut add = |title, note: String, svg| charts.push(Chart { title, note, legend: Vec::new(), svg });
     if let Some(training) = &report.training {
         let by_merges = || "against merges learned".to_owned();
         add("Bytes per token in training", by_merges(), charts::bytes_per_token(training));
         add("Tokens in the training text", by_merges(), charts::tokens_by_merges(training));
-        if let Some(parity) = &training.parity {
-            let cost = match parity.history.iter().any(|point| !point.development.is_empty()) {
-                true => "tokens of its development text",
-                false => "tokens per byte of its text",
-            };
-            add("Cost of each source", format!("{cost}, against merges learned"), charts::costs(parity));
-        }
         if !training.merge_counts.is_empty() {
             let note = "against its rank, axes logarithmic".to_owned();
             add("Count of each merge", note, charts::counts_by_rank(&training.merge_counts));
@@ -454,7 +449,25 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
             add("Length of documents", note, charts::of_each_doubling(lengths, "document"));
         }
     }
+    charts.extend(report.training.as_ref().and_then(|training| training.parity.as_ref()).map(cost_chart));
     charts
+}
+
+/// The chart of the cost of each source of parity-aware training.
+fn cost_chart(parity: &ParityFacts) -> Chart<'_> {
+    let cost = match parity.has_development() {
+        true => "tokens of its development text",
+        false => "tokens per byte of its text",
+    };
+    Chart {
+        title: "Cost of each source",
+        note: format!("{cost}, against merges learned"),
+        legend: (0..charts::COLOURS)
+            .cycle()
+            .zip(parity.sources.iter().map(|source| source.uri.as_str()))
+            .collect(),
+        svg: charts::costs(parity),
+    }
 }
 
 /// The length from which on tokens have one bar together: at most one in a hundred does, since a few very long ones
@@ -470,57 +483,66 @@ fn longest_bar(lengths: &Histogram) -> u64 {
     found.map_or(64, |bin| bin.to + 1).clamp(16, 64)
 }
 
-/// A source's URI, and its figures with their names in `report.json`.
-type OfSource<'a> = (&'a str, [(&'static str, u64); 3], (&'static str, f64));
-
 impl<'a> BySource<'a> {
-    /// A table of a `list` of the report; `None` unless it has several sources. `figures_of` returns the figures of a
-    /// source.
+    /// A table of a `list` of the report; `None` unless it has several sources. `facts_of` returns the URI of a source and
+    /// its figures, whose keys are those within the source.
     fn of<S>(
         title: &'static str,
         list: &str,
-        labels: [&'static str; 4],
         sources: &'a [S],
-        figures_of: impl Fn(&'a S) -> OfSource<'a>,
+        facts_of: impl Fn(&'a S) -> (&'a str, Vec<Fact>),
     ) -> Option<BySource<'a>> {
         let row = |(at, source)| {
-            let key = |name| format!("{list}.{at}.{name}");
-            let (uri, counts, (name, number)) = figures_of(source);
-            let [one, two, three] = counts.map(|(name, count)| Fact::count("", key(name), count));
-            (uri, [one, two, three, Fact::number("", key(name), number)])
+            let (uri, facts) = facts_of(source);
+            let key = |fact: &Fact| format!("{list}.{at}.{}", fact.key);
+            (uri, facts.into_iter().map(|fact| Fact { key: key(&fact), ..fact }).collect::<Vec<_>>())
         };
-        (sources.len() > 1).then(|| BySource {
-            title,
-            labels,
-            rows: sources.iter().enumerate().map(row).collect(),
-        })
+        let rows: Vec<_> = sources.iter().enumerate().map(row).collect();
+        let labels = rows.first()?.1.iter().map(|fact| fact.label).collect();
+        (rows.len() > 1).then_some(BySource { title, labels, rows })
     }
 }
 
 /// Tables of the contributions of sources to training and to encoding.
 fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
     let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
-    let labels = ["documents", "bytes of text", "weight", "share of all text"];
-    let learned = BySource::of("Training text by source", "training.sources", labels, learned, |source| {
+    let learned = BySource::of("Training text by source", "training.sources", learned, |source| {
         let &LearnedSource { ref uri, documents, text_bytes, weight, share } = source;
-        let counts = [("documents", documents), ("text_bytes", text_bytes), ("weight", weight)];
-        (uri, counts, ("share", share))
+        let facts = vec![
+            Fact::count("documents", "documents", documents),
+            Fact::count("bytes of text", "text_bytes", text_bytes),
+            Fact::count("weight", "weight", weight),
+            Fact::number("share of all text", "share", share),
+        ];
+        (uri, facts)
     });
     let parity = report.training.as_ref().and_then(|training| training.parity.as_ref());
     let balanced = parity.map_or(&[][..], |parity| &parity.sources);
-    let labels = ["bytes of text", "tokens", "tokens of the development text", BYTES_A_TOKEN];
-    let balanced = BySource::of("Parity by source", "training.parity.sources", labels, balanced, |source| {
-        let &BalancedSource { ref uri, text_bytes, tokens, development_tokens, bytes_per_token } = source;
-        let counts =
-            [("text_bytes", text_bytes), ("tokens", tokens), ("development_tokens", development_tokens)];
-        (uri, counts, ("bytes_per_token", bytes_per_token))
+    let develops = parity.is_some_and(ParityFacts::has_development);
+    let balanced = BySource::of("Parity by source", "training.parity.sources", balanced, |source| {
+        let BalancedSource { uri, text_bytes, tokens, development_tokens, .. } = source;
+        let mut facts = vec![
+            Fact::count("bytes of text", "text_bytes", *text_bytes),
+            Fact::count("tokens", "tokens", *tokens),
+        ];
+        let development = "tokens of the development text";
+        facts.extend(develops.then(|| Fact::count(development, "development_tokens", *development_tokens)));
+        facts.extend([
+            Fact::number("bytes per token", "bytes_per_token", source.bytes_per_token),
+            Fact::number("without parity", "plain_bytes_per_token", source.plain_bytes_per_token),
+        ]);
+        (uri, facts)
     });
     let encoded = report.encoding.as_ref().map_or(&[][..], |encoding| &encoding.sources);
-    let labels = ["documents", "bytes of text", "tokens", BYTES_A_TOKEN];
-    let encoded = BySource::of("Encoded text by source", "encoding.sources", labels, encoded, |source| {
+    let encoded = BySource::of("Encoded text by source", "encoding.sources", encoded, |source| {
         let &EncodedSource { ref uri, documents, text_bytes, tokens, bytes_per_token } = source;
-        let counts = [("documents", documents), ("text_bytes", text_bytes), ("tokens", tokens)];
-        (uri, counts, ("bytes_per_token", bytes_per_token))
+        let facts = vec![
+            Fact::count("documents", "documents", documents),
+            Fact::count("bytes of text", "text_bytes", text_bytes),
+            Fact::count("tokens", "tokens", tokens),
+            Fact::number(BYTES_A_TOKEN, "bytes_per_token", bytes_per_token),
+        ];
+        (uri, facts)
     });
     learned.into_iter().chain(balanced).chain(encoded).collect()
 }

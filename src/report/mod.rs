@@ -265,7 +265,7 @@ mod tests {
         };
         let names = ["verse.parquet", "prose.parquet"].map(str::to_owned).to_vec();
         let history = vec![point(0, 6_000_000, 3_876_543), point(4_321, 2_000_000, 1_210_987)];
-        ParityFacts::of(names, history).expect("two points")
+        ParityFacts::of(names, history, &point(4_321, 2_900_000, 1_100_987)).expect("two points")
     }
 
     fn learned_source((uri, share): (&str, f64)) -> LearnedSource {

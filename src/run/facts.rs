@@ -150,9 +150,10 @@ impl ReportParts<'_> {
 
     /// The figures of parity-aware training, by source or counts file.
     fn parity(&self, trained: &Trained) -> Option<ParityFacts> {
+        let tokens = trained.parity.as_ref()?;
         let counts = self.plan.counts.iter().map(|path| path.display().to_string());
         let names = self.plan.sources.iter().map(|source| shown_uri(&source.uri)).chain(counts);
-        ParityFacts::of(names.collect(), trained.parity.clone())
+        ParityFacts::of(names.collect(), tokens.history.clone(), &tokens.plain)
     }
 
     /// The sources that were trained on. The share of each is its weighted bytes of text divided by those of all.

@@ -2,25 +2,42 @@
 
 use std::path::Path;
 
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::{Deserialize, Serialize};
+
 use super::counting::Counting;
 use super::inputs::Inputs;
 use super::plan::{ParityPlan, Plan, TrainPlan};
 use super::resources::{Costs, learning_memory, within_memory};
+use super::stages::encoder_of;
 use crate::base::int::to_u64;
 use crate::count::{CorpusFacts, PretokenCounts};
+use crate::encode::Encoder;
 use crate::error::{Error, Result};
-use crate::observer::Observer;
+use crate::observer::{Observer, Quiet};
+use crate::report::ParityFacts;
 use crate::source::shown_uri;
-use crate::train::{ParityLearned, ParityTexts, learn_parity_merges};
+use crate::train::{Learned, ParityPoint, ParityTexts, TrainConfig, learn_merges, learn_parity_merges};
 
 /// The result of parity-aware training, before a vocabulary is made of it.
 pub(super) struct Balanced {
-    /// The merges, and the tokens of each source.
-    pub(super) learned: ParityLearned,
+    /// The merges, and the history of all sources together.
+    pub(super) learned: Learned,
+    /// The tokens of each source.
+    pub(super) tokens: BalancedTokens,
     /// Facts about the text of all sources.
     pub(super) facts: CorpusFacts,
     /// Number of distinct pre-tokens, added up over the sources.
     pub(super) distinct_pretokens: u64,
+}
+
+/// The tokens of each source during parity-aware training, and without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BalancedTokens {
+    /// The tokens after some of the merges.
+    pub(super) history: Vec<ParityPoint>,
+    /// The tokens after as many merges that are learned from all sources together, for comparison.
+    pub(super) plain: ParityPoint,
 }
 
 /// Counts each source, and learns merges that balance them. If `kept` names a folder, the counts of the sources are
@@ -65,11 +82,54 @@ pub(super) fn learn_balanced(
     let bytes = distinct_bytes.saturating_add(of_development(PretokenCounts::bytes));
     let sequences = distinct_pretokens.saturating_add(of_development(PretokenCounts::len));
     within_memory(learning_memory(settings, bytes, sequences, true), plan.memory)?;
+    let texts = ParityTexts { sources, development };
+    let plain =
+        costs.stage("plain", || Ok((plain_tokens(&texts, &settings.config, observer)?, distinct_bytes)))?;
     let learned = costs.stage("train", || {
-        let texts = ParityTexts { sources, development };
         Ok((learn_parity_merges(texts, &settings.config, &parity.config(), observer)?, distinct_bytes))
     })?;
-    Ok(Balanced { learned, facts, distinct_pretokens })
+    let (learned, tokens) = (learned.learned, BalancedTokens { history: learned.history, plain });
+    if let Some(facts) = ParityFacts::of(Vec::new(), tokens.history.clone(), &tokens.plain) {
+        observer.noted(&format!(
+            "the greatest cost of a source is {:.3} times the least, without parity {:.3} times; Gini coefficient {:.3}, \
+             without parity {:.3}",
+            facts.worst_to_best, facts.plain_worst_to_best, facts.gini, facts.plain_gini
+        ));
+    }
+    Ok(Balanced { learned, tokens, facts, distinct_pretokens })
+}
+
+/// The tokens of all texts after plain training: as many merges, learned from all sources together. It takes a fraction
+/// of the time and memory of parity-aware training.
+///
+/// # Errors
+/// Those of [`learn_merges`] and of encoding.
+fn plain_tokens(texts: &ParityTexts, config: &TrainConfig, observer: &dyn Observer) -> Result<ParityPoint> {
+    let all = texts.sources.iter().flat_map(PretokenCounts::iter).collect();
+    let merges = learn_merges(all, config, &Quiet(observer))?.merges;
+    let encoder = encoder_of(&merges)?;
+    let tokens = |texts: &[PretokenCounts]| -> Result<Vec<u64>> {
+        texts.par_iter().map(|text| tokens_of(text, &encoder, observer)).collect()
+    };
+    Ok(ParityPoint {
+        merges: to_u64(merges.len()),
+        sources: tokens(&texts.sources)?,
+        development: tokens(&texts.development)?,
+    })
+}
+
+/// Number of tokens of a text.
+///
+/// # Errors
+/// Those of encoding; the observer asks to stop.
+fn tokens_of(text: &PretokenCounts, encoder: &Encoder, observer: &dyn Observer) -> Result<u64> {
+    let mut worker = encoder.observed_worker(observer);
+    let mut sum = 0;
+    for (pretoken, count) in text.iter() {
+        observer.checkpoint()?;
+        sum += count.get() * to_u64(worker.encode(pretoken)?.len());
+    }
+    Ok(sum)
 }
 
 /// Checks that each text has something to learn from or to measure. `name` names the one of a number.
@@ -80,4 +140,30 @@ fn check_texts(what: &str, texts: &[PretokenCounts], name: impl Fn(usize) -> Str
     let Some(number) = texts.iter().position(PretokenCounts::is_empty) else { return Ok(()) };
     let problem = format!("the {what} {} has no text, so parity cannot balance it", name(number));
     Err(Error::failed(problem).with_help("leave the source out, or check its column and format"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::int::Count;
+    use crate::observer::Silent;
+    use crate::train::ParityConfig;
+
+    /// Plain training is parity-aware training all of whose merges are global, which counts the tokens as it merges.
+    #[test]
+    fn plain_tokens_are_those_of_global_merges() {
+        let text = |words: &[(&str, u64)]| -> PretokenCounts {
+            words.iter().map(|(word, count)| (word.as_bytes(), Count::new(*count))).collect()
+        };
+        let sources = vec![text(&[("woodchuck", 9), ("wood", 4)]), text(&[("chuck", 5), ("ξύλο", 7)])];
+        let development = vec![text(&[("woodwood", 2)]), text(&[("ξύλα", 3), ("x", 1)])];
+        let texts = ParityTexts { sources, development };
+        for merges in [0, 1, 5, 100] {
+            let (config, all) =
+                (TrainConfig::new(merges), ParityConfig { global_merges: merges, ..Default::default() });
+            let learned = learn_parity_merges(texts.clone(), &config, &all, &Silent).expect("it learns");
+            let plain = plain_tokens(&texts, &config, &Silent).expect("it learns");
+            assert_eq!(Some(&plain), learned.history.last());
+        }
+    }
 }

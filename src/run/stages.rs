@@ -206,7 +206,7 @@ struct Border {
 ///
 /// # Errors
 /// Those of [`Encoder::new`].
-fn encoder_of(merges: &Merges) -> Result<Encoder> {
+pub(super) fn encoder_of(merges: &Merges) -> Result<Encoder> {
     let vocabulary = Vocabulary::from_merges(merges, &[], SpecialTokensAt::End, SplitPattern::None)?;
     let cuts = Box::new(TokenCuts::new(merges));
     Encoder::with_splitter(Arc::new(vocabulary), EncodeConfig::default(), Some(cuts))

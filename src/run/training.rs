@@ -13,7 +13,7 @@ use super::counting::Counting;
 use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::{Inputs, no_text};
 use super::over_memory;
-use super::parity::{Balanced, learn_balanced};
+use super::parity::{Balanced, BalancedTokens, learn_balanced};
 use super::plan::{Plan, StagePlan, TrainPlan};
 use super::resources::{Costs, check_memory, learning_memory, within_memory};
 use super::stages::{FurtherStage, learn_further};
@@ -28,7 +28,7 @@ use crate::report::StageCost;
 use crate::sink::{Journal, OutputFolder};
 use crate::source::{Documents, SkippedRows, Unit, UnitSkips};
 use crate::split::{NamedPattern, SpecialFinder, SplitPattern, splitter};
-use crate::train::{HistoryPoint, Learned, Merge, Merges, ParityPoint, TrainConfig, learn_merges};
+use crate::train::{HistoryPoint, Learned, Merge, Merges, TrainConfig, learn_merges};
 use crate::vocab::{SpecialTokensAt, Vocabulary};
 use crate::{sink, vocab};
 
@@ -46,8 +46,8 @@ pub(super) struct Trained {
     pub(super) corpus: CorpusFacts,
     /// Number of distinct pre-tokens, or of distinct documents if there is no split.
     pub(super) distinct_pretokens: u64,
-    /// The tokens of each source during parity-aware training; empty for other training.
-    pub(super) parity: Vec<ParityPoint>,
+    /// The tokens of each source if training was parity-aware.
+    pub(super) parity: Option<BalancedTokens>,
 }
 
 impl Trained {
@@ -182,7 +182,7 @@ fn extend_with_cuts(
     let learned = Learned { merges, history, replaced };
     check_tokens(&learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.merges, train, Some(&base))?);
-    let (base, stage_starts, parity) = (Some(base), Vec::new(), Vec::new());
+    let (base, stage_starts, parity) = (Some(base), Vec::new(), None);
     Ok(Trained { vocabulary, learned, stage_starts, base, corpus: facts, distinct_pretokens: runs, parity })
 }
 
@@ -223,11 +223,10 @@ pub(super) fn learn_from_counts(
 /// # Errors
 /// The learned tokens do not fit the memory limit.
 fn balanced_tokenizer(plan: &Plan, train: &TrainPlan, balanced: Balanced) -> Result<Trained> {
-    let Balanced { learned, facts, distinct_pretokens } = balanced;
-    check_tokens(&learned.learned, plan.memory)?;
-    let vocabulary = Arc::new(vocabulary(&learned.learned.merges, train, None)?);
-    let (learned, parity) = (learned.learned, learned.history);
-    let stage_starts = Vec::new();
+    let Balanced { learned, tokens, facts, distinct_pretokens } = balanced;
+    check_tokens(&learned, plan.memory)?;
+    let vocabulary = Arc::new(vocabulary(&learned.merges, train, None)?);
+    let (stage_starts, parity) = (Vec::new(), Some(tokens));
     Ok(Trained { vocabulary, learned, stage_starts, base: None, corpus: facts, distinct_pretokens, parity })
 }
 
@@ -390,9 +389,9 @@ struct LearnedRecord {
     stages: Vec<StageCost>,
     /// Rows that were skipped while the text was read, by source and unit.
     left_out: Vec<(usize, usize, UnitSkips)>,
-    /// The tokens of each source during parity-aware training.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    parity: Vec<ParityPoint>,
+    /// The tokens of each source if training was parity-aware.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    parity: Option<BalancedTokens>,
 }
 
 /// Stores the merges that a job learned, the cost of its stages, and the rows that were skipped. The journal is
