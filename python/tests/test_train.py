@@ -128,7 +128,7 @@ def test_superwords_are_learned_in_stages_or_after_the_merges_that_are_kept(corp
     after = tokenmill.train(corpus, vocab_size=320, extend=tmp_path / "words", keep_merges=44, split="superword")
     assert staged.vocab_size == 320
     assert after.to_str() == staged.to_str()
-    with pytest.raises(errors.UsageError, match="reads the text again"):
+    with pytest.raises(errors.UsageError, match="reads its input twice"):
         tokenmill.train(iter(["a text", "a text"]), stages=stages)
 
 

@@ -23,7 +23,7 @@ use tokenmill::vocab::{
     UnreachableToken, Vocabulary, byte_ranges, check, formats_in, load, token_uses, token_uses_in,
     unreachable_tokens,
 };
-use tokenmill::{Error, Result, TokenId};
+use tokenmill::{Error, Observer, Result, TokenId};
 
 use super::args::InspectArgs;
 use super::failure::Failure;
@@ -114,7 +114,7 @@ fn inspect_tokenizer(
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
     let replaced = record.as_ref().map(|record| &record.replaced).filter(|replaced| !replaced.is_empty());
     let uses = match &args.text {
-        Some(path) => Some(uses_in_file(Path::new(path), &vocabulary)?),
+        Some(path) => Some(uses_in_file(Path::new(path), &vocabulary, progress)?),
         None => replaced.map(|replaced| token_uses(&vocabulary, replaced)),
     };
     let floor = args.residue.unwrap_or(Residue::DEFAULT_FLOOR);
@@ -133,10 +133,10 @@ fn inspect_tokenizer(
 ///
 /// # Errors
 /// The file cannot be read or encoded.
-fn uses_in_file(path: &Path, vocabulary: &Arc<Vocabulary>) -> Result<Vec<TokenUse>> {
+fn uses_in_file(path: &Path, vocabulary: &Arc<Vocabulary>, observer: &dyn Observer) -> Result<Vec<TokenUse>> {
     let text = std::fs::read(path).map_err(|cause| Error::io("read", path, cause))?;
     let encoder = Encoder::new(Arc::clone(vocabulary), EncodeConfig::default())?.prepared();
-    let mut worker = encoder.worker();
+    let mut worker = encoder.observed_worker(observer);
     let mut counts = vec![0; vocabulary.id_limit()];
     let ids = worker.encode(&text).map_err(|error| error.at(path.display()))?;
     ids.iter().for_each(|id| counts[id.index()] += 1);

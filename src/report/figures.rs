@@ -47,9 +47,10 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Seconds that a stage took; `None` if the run had no such stage.
+    /// Seconds that all stages of this name took together; `None` if the run had no such stage.
     pub fn seconds(&self, stage: &str) -> Option<f64> {
-        self.stages.iter().find(|cost| cost.name == stage).map(|cost| cost.seconds)
+        let stages = self.stages.iter().filter(|cost| cost.name == stage).map(|cost| cost.seconds);
+        stages.reduce(|sum, seconds| sum + seconds)
     }
 }
 
@@ -221,7 +222,7 @@ impl ParityFacts {
     }
 
     /// Whether the costs are those of development texts.
-    pub(super) fn has_development(&self) -> bool {
+    pub(crate) fn has_development(&self) -> bool {
         self.history.iter().any(|point| !point.development.is_empty())
     }
 

@@ -22,14 +22,30 @@ use crate::{sink, vocab};
 /// - The input contains data files that an earlier job left in the output folder.
 /// - A column cannot be written, or the tokenizer lacks a special token that the plan names.
 pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<()> {
-    if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
-        let problem = "the run reads its input twice, and standard input or a pipe can be read only once";
-        return Err(Error::usage(problem).with_help("save it to a file first"));
-    }
+    check_read_again(plan, inputs)?;
     check_apart(&plan.output, inputs)?;
     let Some(encode) = &plan.encode else { return Ok(()) };
     sink::output_schema(&inputs.columns()?)?;
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
+/// Checks that the input can be read as often as the plan needs it.
+///
+/// # Errors
+/// The plan encodes what it trains on, or trains in stages, and the input can be read only once.
+pub(super) fn check_read_again(plan: &Plan, inputs: &Inputs<'_>) -> Result<()> {
+    if !inputs.read_once() {
+        return Ok(());
+    }
+    let what = match &plan.train {
+        Some(_) if plan.encode.is_some() => "the run",
+        Some(train) if train.stages.len() > 1 => "training in stages",
+        _ => return Ok(()),
+    };
+    let problem = format!(
+        "{what} reads its input twice, and standard input, a pipe or an iterator can be read only once"
+    );
+    Err(Error::usage(problem).with_help("save it to a file first"))
 }
 
 /// Checks the output folder of a job, before its inputs are open.

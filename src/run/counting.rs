@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::checks::check_outside;
 use super::inputs::{Inputs, ReadBy};
-use super::plan::{Plan, TrainPlan};
+use super::plan::{Plan, TrainPlan, text_settings};
 use super::recipe::{CountsKeys, FixedSettings, Given, Mistake, Origin, Recipe};
-use super::resources::{memory_of_sum, memory_of_tables};
+use super::resources::{learning_memory, memory_of_sum, memory_of_tables, within_memory};
 use crate::base::atomic_file;
 use crate::base::int::{ByteCount, to_u64};
 use crate::base::integrity::{sha256, sha256_of};
@@ -458,7 +458,7 @@ impl Counting<'_> {
             return Err(Error::usage(format!("{path} was counted with other settings than the plan has"))
                 .with_help("plan the training again"));
         }
-        let facts = facts(&pretokens);
+        let facts = facts([&pretokens]);
         Ok(CorpusCounts { pretokens, facts })
     }
 
@@ -505,20 +505,20 @@ impl Counting<'_> {
     /// The facts equal those of [`mixture`](Counting::mixture).
     ///
     /// # Errors
-    /// Errors of reading and counting; a file cannot be written or read.
+    /// - Errors of reading and counting; a file cannot be written or read.
+    /// - Learning from the counts needs more memory than the limit.
     pub(super) fn each_source(&self, kept: Option<&Path>) -> Result<(Vec<PretokenCounts>, CorpusFacts)> {
-        let memory = memory_of_sum(self.plan);
         if !self.plan.counts.is_empty() {
             note_text_counted_twice(&self.plan.counts, self.observer)?;
             let files = weighted(&self.plan.counts, &self.plan.weights);
-            let sums = self.sum_each(&files, memory)?;
-            let whole: PretokenCounts = sums.iter().flat_map(PretokenCounts::iter).collect();
-            return Ok((sums, facts(&whole)));
+            let sums = self.sum_each(&files)?;
+            let facts = facts(&sums);
+            return Ok((sums, facts));
         }
         let (mut facts, sums) = match kept.filter(|_| self.is_mixture()) {
             Some(folder) => {
                 let (facts, files) = self.stored(folder)?;
-                (facts, self.sum_each(&files, memory)?)
+                (facts, self.sum_each(&files)?)
             }
             None => {
                 let (mut facts, mut sums) = (CorpusFacts::default(), Vec::new());
@@ -530,6 +530,7 @@ impl Counting<'_> {
                     self.observer.finished(Stage::Count);
                     facts.add_source(&counts.facts);
                     sums.push(counts.pretokens);
+                    self.check_memory(&sums)?;
                 }
                 (facts, sums)
             }
@@ -541,10 +542,25 @@ impl Counting<'_> {
     /// Reads each of these counts files.
     ///
     /// # Errors
-    /// A file cannot be read, or does not fit the memory.
-    fn sum_each(&self, files: &[WeightedFile], memory: ByteCount) -> Result<Vec<PretokenCounts>> {
-        let sum = |file| Ok(self.sum(std::slice::from_ref(file), memory)?.pretokens);
-        files.iter().map(sum).collect()
+    /// A file cannot be read, or learning from the counts needs more memory than the limit.
+    fn sum_each(&self, files: &[WeightedFile]) -> Result<Vec<PretokenCounts>> {
+        let mut sums = Vec::new();
+        for file in files {
+            sums.push(self.sum(std::slice::from_ref(file), memory_of_sum(self.plan))?.pretokens);
+            self.check_memory(&sums)?;
+        }
+        Ok(sums)
+    }
+
+    /// Checks that learning from these counts alone fits the memory limit. It takes many times the memory of the counts,
+    /// so counts that pass leave room for those of the next source.
+    ///
+    /// # Errors
+    /// It does not fit.
+    fn check_memory(&self, counts: &[PretokenCounts]) -> Result<()> {
+        let bytes = counts.iter().map(|counts| to_u64(counts.bytes())).sum();
+        let sequences = counts.iter().map(|counts| to_u64(counts.len())).sum();
+        within_memory(learning_memory(self.train, bytes, sequences, true), self.plan.memory)
     }
 
     /// Notes in the facts which bytes the text has.
@@ -730,10 +746,10 @@ impl Counting<'_> {
 
 /// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
 /// these include the weights.
-pub(super) fn facts(pretokens: &PretokenCounts) -> CorpusFacts {
+pub(super) fn facts<'c>(counts: impl IntoIterator<Item = &'c PretokenCounts>) -> CorpusFacts {
     let mut facts = CorpusFacts::default();
     let mut seen = [false; 256];
-    for (pretoken, count) in pretokens.iter() {
+    for (pretoken, count) in counts.into_iter().flat_map(PretokenCounts::iter) {
         // Text of more than 2⁶⁴ − 1 bytes is an error later, where the counts are used.
         let times = |amount: u64| amount.saturating_mul(count.get());
         facts.text_bytes = facts.text_bytes.saturating_add(times(to_u64(pretoken.len())));
@@ -792,11 +808,7 @@ impl StoredCounts {
             "format_version": FORMAT_VERSION,
             "units": units,
             // Different files can have equal identities.
-            "uri": spec.uri,
-            "column": spec.column,
-            "format": spec.format,
-            "documents": spec.documents,
-            "on_bad_input": spec.on_bad_input,
+            "source": text_settings(spec, &spec.uri),
             "limit": plan.source_samples[number],
             "split": train.split,
             "boundary": train.boundary,

@@ -88,7 +88,7 @@ pub fn train_from_counts(
     observer: &dyn Observer,
 ) -> Result<TrainedTokenizer> {
     let base = ExtendedTokenizer::load(settings(plan), observer)?;
-    let counted = CorpusCounts { pretokens: counts.pretokens.clone(), facts: facts(&counts.pretokens) };
+    let counted = CorpusCounts { pretokens: counts.pretokens.clone(), facts: facts([&counts.pretokens]) };
     let trained = learn_from_counts(plan, settings(plan), base, counted, &mut Costs::default(), observer)?;
     Ok(TrainedTokenizer::new(trained, plan))
 }

@@ -8,16 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::counting::Counting;
 use super::inputs::Inputs;
 use super::plan::{ParityPlan, Plan, TrainPlan};
-use super::resources::{Costs, learning_memory, within_memory};
+use super::resources::{Costs, learning_memory, memory_of_counts, within_memory};
 use super::stages::encoder_of;
-use crate::base::int::to_u64;
+use crate::base::int::{ByteCount, to_u64};
 use crate::count::{CorpusFacts, PretokenCounts};
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Quiet};
 use crate::report::ParityFacts;
 use crate::source::shown_uri;
-use crate::train::{Learned, ParityPoint, ParityTexts, TrainConfig, learn_merges, learn_parity_merges};
+use crate::train::{
+    Learned, ParityPoint, ParityTexts, TrainConfig, learn_merges, learn_parity_merges, memory_estimate,
+};
 
 /// The result of parity-aware training, before a vocabulary is made of it.
 pub(super) struct Balanced {
@@ -81,7 +83,10 @@ pub(super) fn learn_balanced(
     let of_development = |size: fn(&PretokenCounts) -> usize| to_u64(development.iter().map(size).sum());
     let bytes = distinct_bytes.saturating_add(of_development(PretokenCounts::bytes));
     let sequences = distinct_pretokens.saturating_add(of_development(PretokenCounts::len));
-    within_memory(learning_memory(settings, bytes, sequences, true), plan.memory)?;
+    // Plain training runs while all texts are held.
+    let plain = memory_estimate(&settings.config, distinct_bytes, distinct_pretokens, true);
+    let plain = ByteCount(plain.0.saturating_add(memory_of_counts(bytes, sequences).0));
+    within_memory(learning_memory(settings, bytes, sequences, true).max(plain), plan.memory)?;
     let texts = ParityTexts { sources, development };
     let plain =
         costs.stage("plain", || Ok((plain_tokens(&texts, &settings.config, observer)?, distinct_bytes)))?;
@@ -90,17 +95,30 @@ pub(super) fn learn_balanced(
     })?;
     let (learned, tokens) = (learned.learned, BalancedTokens { history: learned.history, plain });
     if let Some(facts) = ParityFacts::of(Vec::new(), tokens.history.clone(), &tokens.plain) {
-        observer.noted(&format!(
-            "the greatest cost of a source is {:.3} times the least, without parity {:.3} times; Gini coefficient {:.3}, \
-             without parity {:.3}",
-            facts.worst_to_best, facts.plain_worst_to_best, facts.gini, facts.plain_gini
-        ));
+        observer.noted(&compared(&facts, !parity.ratio.is_empty()));
     }
     Ok(Balanced { learned, tokens, facts, distinct_pretokens })
 }
 
+/// Says in a sentence how the sources compare, with parity and without it.
+fn compared(facts: &ParityFacts, has_ratio: bool) -> String {
+    let (cost, hint) = match (facts.has_development(), has_ratio) {
+        (true, _) => ("tokens of the development texts", ""),
+        (false, true) => ("tokens per byte", ""),
+        (false, false) => (
+            "tokens per byte",
+            "; without development texts and ratios, parity makes the tokens of all sources equal",
+        ),
+    };
+    format!(
+        "{cost}, the most of a source divided by the fewest: {:.3} (without parity {:.3}), Gini coefficient {:.3} \
+         (without parity {:.3}){hint}",
+        facts.worst_to_best, facts.plain_worst_to_best, facts.gini, facts.plain_gini
+    )
+}
+
 /// The tokens of all texts after plain training: as many merges, learned from all sources together. It takes a fraction
-/// of the time and memory of parity-aware training.
+/// of the time of parity-aware training.
 ///
 /// # Errors
 /// Those of [`learn_merges`] and of encoding.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::checks::{check, check_outside, check_place, check_training_place};
+use super::checks::{check, check_outside, check_place, check_read_again, check_training_place};
 use super::counting::check_output;
 use super::disk::{DiskNeed, disk_need, refuse_too_little};
 use super::extend::load_named;
@@ -196,6 +196,7 @@ fn declared(
     existing_output: ExistingOutput,
     context: &OpenContext<'_>,
 ) -> Result<Preview> {
+    check_read_again(plan, inputs)?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
     let sources: Vec<SourcePreview> = all

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::counting::Counting;
+use super::inputs::no_text;
 use super::resources::{Costs, within_memory};
 use crate::base::huge_pages;
 use crate::base::int::{
@@ -32,7 +33,8 @@ use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, Splitter, splitter};
 use crate::train::{
-    Learned, Merge, Merges, TokenLimits, TokenSequences, TrainConfig, extend_sequences, memory_estimate,
+    Learned, Merge, Merges, TokenLimits, TokenSequences, TrainConfig, extend_memory_estimate,
+    extend_sequences,
 };
 use crate::vocab::{SpecialTokensAt, Vocabulary};
 
@@ -51,32 +53,28 @@ pub(super) struct FurtherStage {
 ///
 /// **Memory:** a sixteenth of the limit for the counts of neighbours; then that of counting, and of learning.
 ///
+/// `text_bytes` is the size of the text, if it is known.
+///
 /// # Errors
-/// - The input can be read only once.
-/// - Errors of reading, counting and learning.
+/// Errors of reading, counting and learning; there is no text.
 pub(super) fn learn_further(
     counting: Counting<'_>,
     base: &Merges,
     prepare: Option<Arc<dyn Prepare>>,
+    text_bytes: Option<u64>,
     costs: &mut Costs,
 ) -> Result<FurtherStage> {
     let Counting { plan, train, inputs, observer } = counting;
-    if inputs.read_once() {
-        return Err(Error::usage(
-            "a further stage reads the text again, but the input can be read only once",
-        )
-        .with_help("write the text to a file first"));
-    }
     let encoder = encoder_of(base)?;
     let tokenizer = StageTokenizer::new(&encoder, &train.split)?;
     let limits = TokenLimits::new(&train.config, base);
-    let neighbours = NeighbourCounts::new(plan.memory, inputs.sampled_bytes());
+    let neighbours = NeighbourCounts::new(plan.memory, text_bytes);
     costs.stage("neighbours", || {
         counting.visit(prepare.clone(), &*tokenizer.splitter, &|text, ends, weight| {
             tokenizer.with_borders(text, ends, &limits, |borders| neighbours.add(borders, &limits, weight))
         })?;
         inputs.check_stamps()?;
-        Ok(((), inputs.sampled_bytes().unwrap_or(0)))
+        Ok(((), text_bytes.unwrap_or(0)))
     })?;
     let lowest = train.config.min_frequency.get().max(1);
     let wanted = train.config.merges.saturating_sub(base.len());
@@ -89,6 +87,9 @@ pub(super) fn learn_further(
             let text_bytes = counted.facts.text_bytes;
             Ok((counted, text_bytes))
         })?;
+        if pretokens.is_empty() {
+            return Err(no_text(inputs, "train"));
+        }
         let (number, bytes) = (to_u64(pretokens.len()), to_u64(pretokens.bytes()));
         observer.noted(&format!(
             "{} of {}, cut where fewer than {least} neighbours are alike",
@@ -99,7 +100,7 @@ pub(super) fn learn_further(
             let (sequences, applied) = encoded_runs(pretokens, base, &tokenizer, observer)?;
             let config = TrainConfig { min_frequency: Count::new(least), ..train.config.clone() };
             let (tokens, runs) = (to_u64(sequences.tokens.len()), to_u64(sequences.ends.len()));
-            within_memory(memory_estimate(&config, tokens, runs, true), plan.memory)?;
+            within_memory(extend_memory_estimate(&config, tokens, runs), plan.memory)?;
             let mut learned = extend_sequences(sequences, base, &config, observer)?;
             learned.replaced[..applied.len()].copy_from_slice(&applied);
             Ok((learned, bytes))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::checks::check_read_again;
 use super::counting::Counting;
 use super::extend::{ExtendedTokenizer, preparation};
 use super::inputs::{Inputs, no_text};
@@ -88,8 +89,12 @@ pub(super) fn train(
     costs: &mut Costs,
     observer: &dyn Observer,
 ) -> Result<Trained> {
+    check_read_again(plan, inputs)?;
     if let Some(bytes) = min_text_bytes(plan, train, inputs) {
         within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
+    }
+    if let [first, later @ ..] = &train.stages[..] {
+        return train_stages(plan, train, (first, later), inputs, kept, costs, observer);
     }
     for token in &train.only_named {
         observer.noted(&format!("adding the special token {token:?}{}", train.role_of(token)));
@@ -97,9 +102,6 @@ pub(super) fn train(
     if let Some(parity) = &train.parity {
         let balanced = learn_balanced(plan, train, parity, inputs, kept, costs, observer)?;
         return balanced_tokenizer(plan, train, balanced);
-    }
-    if let [first, later @ ..] = &train.stages[..] {
-        return train_stages(plan, train, (first, later), inputs, kept, costs, observer);
     }
     let base = ExtendedTokenizer::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
@@ -148,7 +150,9 @@ fn train_stages(
         let before = trained.learned.merges.len();
         trained.stage_starts.push(before);
         let counting = Counting { plan, train: &settings, inputs, observer };
-        let FurtherStage { learned, .. } = learn_further(counting, &trained.learned.merges, None, costs)?;
+        let text_bytes = Some(trained.corpus.text_bytes);
+        let FurtherStage { learned, .. } =
+            learn_further(counting, &trained.learned.merges, None, text_bytes, costs)?;
         let further = learned.history.into_iter().filter(|point| point.merges > to_u64(before));
         trained.learned.history.extend(further);
         (trained.learned.merges, trained.learned.replaced) = (learned.merges, learned.replaced);
@@ -170,7 +174,8 @@ fn extend_with_cuts(
 ) -> Result<Trained> {
     let Counting { plan, train, .. } = counting;
     let given = base.given.merges();
-    let FurtherStage { learned, facts, runs } = learn_further(counting, given, prepare, costs)?;
+    let text_bytes = counting.inputs.sampled_bytes().or(plan.sample.max_bytes);
+    let FurtherStage { learned, facts, runs } = learn_further(counting, given, prepare, text_bytes, costs)?;
     let Learned { merges, history, replaced } = learned;
     let applied = replaced[..given.len()].iter().copied().map(Some);
     let counts = applied.chain(std::iter::repeat(None));

@@ -316,22 +316,7 @@ impl Vocabulary {
         let mut parts = self.parts();
         parts.merges.truncate(merges);
         parts.tokens.retain(|(id, _)| !later.contains(id));
-        let added = parts.added.iter().map(|added| added.id);
-        let mut ids: Vec<TokenId> = parts.tokens.iter().map(|(id, _)| *id).chain(added).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let renumber = |id: &mut TokenId| *id = TokenId::from_index(ids.partition_point(|other| other < id));
-        parts.tokens.iter_mut().for_each(|(id, _)| renumber(id));
-        parts.added.iter_mut().for_each(|added| renumber(&mut added.id));
-        parts
-            .merges
-            .iter_mut()
-            .flat_map(|merge| [&mut merge.left, &mut merge.right, &mut merge.result])
-            .for_each(renumber);
-        let BosEosTemplate { before, after } = &mut parts.bos_eos_template;
-        before.iter_mut().chain(after).for_each(renumber);
-        parts.unknown.iter_mut().filter_map(|unknown| unknown.id.as_mut()).for_each(renumber);
-        parts.build()
+        Ok(parts.build()?.with_dense_ids())
     }
 
     /// Returns the first `max_merges` merges as a list, and the number of each token in it.

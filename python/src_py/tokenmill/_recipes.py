@@ -231,6 +231,8 @@ def given(keys: Mapping[str, Any]) -> dict[str, Any]:
             value = texts_of(key, value)
         if key == "split" and isinstance(value, str) and re.fullmatch(r"[\w-]*", value) is None:
             value = {"regex": value}
+        if key == "stages" and isinstance(value, Sequence):
+            value = [given(stage) if isinstance(stage, Mapping) else stage for stage in value]
         result[key] = value
     return result
 

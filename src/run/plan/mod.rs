@@ -330,6 +330,11 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
     }
     if let Some(dropout) = plan.encode.as_ref().and_then(|encode| encode.dropout) {
         canonical["dropout"] = json!(dropout);
+        // The draws depend on the numbers of the units, and a streamed file is a single one.
+        let streamed: Vec<bool> = plan.sources.iter().map(|spec| spec.stream).collect();
+        if streamed.contains(&true) {
+            canonical["stream"] = json!(streamed);
+        }
     }
     if plan.encode.as_ref().is_some_and(|encode| encode.one_file) {
         canonical["one_file"] = json!(true);
@@ -405,15 +410,21 @@ fn setting_hashes(settings: &Value) -> BTreeMap<String, String> {
     hashed.collect()
 }
 
-/// The hashed settings of a source. `stream` is left out: it does not change the text.
+/// The hashed settings of a source.
 fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
+    let mut canonical = text_settings(spec, uri);
+    canonical["weight"] = json!(weight);
+    canonical
+}
+
+/// All settings of a source that decide its documents. `stream` is left out: it does not change the text.
+pub(super) fn text_settings(spec: &SourceSpec, uri: &str) -> Value {
     let mut canonical = json!({
         "uri": uri,
         "column": spec.column,
         "format": spec.format,
         "documents": spec.documents,
         "on_bad_input": spec.on_bad_input,
-        "weight": weight,
     });
     if spec.template.is_some() || spec.join.is_some() {
         canonical["text"] = json!({ "template": spec.template, "join": spec.join });
