@@ -20,13 +20,22 @@ class NumberReader {
       if (byte < 128) return number;
     }
   }
+
+  /// A number with a sign: even numbers are above zero, odd ones below.
+  nextSigned() {
+    return withSign(this.next());
+  }
+}
+
+function withSign(number) {
+  return number % 2 === 0 ? number / 2 : -(number + 1) / 2;
 }
 
 /// All tokens and merges of a tokenizer.
 ///
 /// By id: `isToken`, `starts` and `lengths` of the tokens in `bytes`, `scripts`, and in `madeBy` the first merge that
-/// makes the token, or -1. By merge, in the order of ranks: `left`, `right`, `result`, `ranks`, and `counts` if these are
-/// known.
+/// makes the token, or -1. By merge, in the order of ranks: `left`, `right`, `result`, `ranks`, and
+/// `counts` and `replaced` if these are known.
 class Vocabulary {
   constructor(table, scripts, hasCounts) {
     const reader = new NumberReader(table);
@@ -39,6 +48,7 @@ class Vocabulary {
     const listed = this.readListed(reader);
     this.readMerges(reader, scripts);
     this.counts = hasCounts ? Float64Array.from(this.left, () => reader.next()) : null;
+    this.replaced = hasCounts ? this.counts.map(count => count - reader.nextSigned()) : null;
     this.fill(table, listed);
   }
 
@@ -67,8 +77,7 @@ class Vocabulary {
     for (let merge = 0; merge < count; merge++) {
       const head = reader.next();
       const rest = Math.floor(head / scripts);
-      const distance = Math.floor(rest / 2);
-      const result = expected + (distance % 2 === 0 ? distance / 2 : -(distance + 1) / 2);
+      const result = expected + withSign(Math.floor(rest / 2));
       const left = reader.next();
       const right = reader.next();
       if (rest % 2 === 0) rank++;
@@ -114,20 +123,17 @@ class Vocabulary {
     return this.bytes.subarray(this.starts[id], this.starts[id] + this.lengths[id]);
   }
 
-  /// How often each token is left in the text of the training after all merges: its count without those of the merges
-  /// that use it. NaN where that is not known: for tokens that no merge makes, and for pairs of equal tokens, which the
-  /// training counts where they overlap, too.
+  /// How often each token is left in the text of the training after all merges: what its merge replaced, without what
+  /// the merges that use it replaced. NaN for tokens that no merge makes.
   finalUses() {
     const uses = new Float64Array(this.limit).fill(NaN);
     this.madeBy.forEach((merge, id) => { if (merge >= 0) uses[id] = 0; });
     for (let merge = 0; merge < this.result.length; merge++) {
-      const [left, right] = [this.left[merge], this.right[merge]];
-      const count = left === right ? NaN : this.counts[merge];
-      uses[this.result[merge]] += count;
-      uses[left] -= count;
-      uses[right] -= count;
+      uses[this.result[merge]] += this.replaced[merge];
+      uses[this.left[merge]] -= this.replaced[merge];
+      uses[this.right[merge]] -= this.replaced[merge];
     }
-    return uses.map(use => (use >= 0 ? use : NaN));
+    return uses;
   }
 }
 

@@ -502,8 +502,7 @@ const COLUMNS = [
 
 /// The final uses of all tokens, computed once; null if they are not known.
 function finalUses(tokenizer) {
-  const isKnown = tokenizer.vocabulary.counts !== null && tokenizer.facts.one_training;
-  tokenizer.finalUses ??= isKnown ? tokenizer.vocabulary.finalUses() : null;
+  tokenizer.finalUses ??= tokenizer.vocabulary.counts === null ? null : tokenizer.vocabulary.finalUses();
   return tokenizer.finalUses;
 }
 

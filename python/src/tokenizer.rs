@@ -184,7 +184,7 @@ impl Tokenizer {
     fn ids_with_dropout(
         &self,
         py: Python<'_>,
-        text: &Text,
+        text: Text,
         probability: f64,
         seed: u64,
         around: &Around,
@@ -192,7 +192,13 @@ impl Tokenizer {
         let dropout = Dropout { probability: Probability::try_from(probability).or_raise(py)?, seed };
         let using = self.shared.to_encode(py)?;
         let tokenizer = &using.tokenizer;
-        let ids = py.detach(|| tokenizer.encode_with_dropout(text, dropout)).or_raise(py)?;
+        let ids = if text.as_ref().len() < LONG {
+            py.detach(|| tokenizer.encode_with_dropout(&text, dropout)).or_raise(py)?
+        } else {
+            let config = EncodeConfig { dropout: Some(dropout), ..tokenizer.encoder().config() };
+            let other = tokenizer.with_config(config).or_raise(py)?;
+            Tokenizer::new((other, self.settings.clone())).encode_long(py, text)?
+        };
         Ok(around.with(ids).into_owned())
     }
 
@@ -484,7 +490,7 @@ impl Tokenizer {
         let around = self.around(py, bos, eos)?;
         let ids = match dropout {
             0.0 => self.ids(py, text, &around)?,
-            _ => self.ids_with_dropout(py, &text, dropout, seed, &around)?,
+            _ => self.ids_with_dropout(py, text, dropout, seed, &around)?,
         };
         self.list(py, &ids)
     }

@@ -35,6 +35,11 @@ def test_dropout_leaves_merges_out_by_the_seed(tokenizer: Tokenizer, texts: list
         assert tokenizer.decode(one) == text
     long = " ".join(texts)
     assert tokenizer.encode(long, dropout=0.3, seed=1) != tokenizer.encode(long, dropout=0.3, seed=2)
+    # A long text is encoded on several threads, by the same draws.
+    short = "the woodchuck could chuck wood " * 60_000
+    ids = tokenizer.encode(short, dropout=0.3, seed=1)
+    longer = tokenizer.encode(short + short, dropout=0.3, seed=1)
+    assert longer[: len(ids) - 10] == ids[:-10]
     for probability in (-0.1, 1.5, float("nan")):
         with pytest.raises(errors.UsageError, match="not a probability"):
             tokenizer.encode("text", dropout=probability)

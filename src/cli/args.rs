@@ -582,17 +582,17 @@ pub(super) struct ConvertArgs {
     #[arg(long, value_name = "TOKEN", hide_short_help = true)]
     pub(super) add_special_token: Vec<String>,
     /// Shorten the vocabulary to this number of tokens, with special ones; those that merges make last go
-    #[arg(long, value_name = "N", value_parser = number, hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub(super) vocab_size: Option<u64>,
     /// Remove the tokens that a file lists, and all that are made of them
     ///
     /// Each line has one token: its id, its text, or its text as a JSON string in quotation marks. A text of digits,
     /// or one that begins with a quotation mark, must be a JSON string. Every merge that makes or uses one of the
     /// tokens is removed, and so is every token that no merge makes then.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(super) drop_tokens: Option<String>,
     /// Whether the remaining tokens keep their ids, or get dense ids from 0 on, without holes
-    #[arg(long, value_name = "IDS", default_value_t, value_enum, hide_short_help = true)]
+    #[arg(long, value_name = "IDS", default_value_t, value_enum)]
     pub(super) ids: RemainingIds,
     #[command(flatten)]
     pub(super) transformers: TransformersFlags,

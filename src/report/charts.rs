@@ -16,6 +16,7 @@ use super::figures::{bytes_per_token_by_merges, grouped};
 use super::{ParityFacts, TrainingFacts};
 use crate::base::int::{to_f64, to_u64, to_usize, u64_to_usize, with_unit};
 use crate::count::Histogram;
+use crate::train::HistoryPoint;
 
 /// Colour of labels. Like the two below, it only identifies a role: the page's style sheet selects elements by it and
 /// gives each role its colour, light or dark.
@@ -62,40 +63,31 @@ struct Reading {
 /// Tokens that are left in the corpus, against merges learned. The points are those of the history, which training
 /// records at regular steps.
 pub(super) fn tokens_by_merges(training: &TrainingFacts) -> String {
-    let points: Vec<_> = training
-        .history
-        .iter()
-        .map(|point| (point.merges, to_f64(point.tokens), format!("{} tokens", grouped(point.tokens))))
-        .collect();
-    curve(&points)
+    let point = |point: &HistoryPoint| Point {
+        merges: point.merges,
+        values: vec![to_f64(point.tokens)],
+        text: format!("{} tokens", grouped(point.tokens)),
+    };
+    curves(&training.history.iter().map(point).collect::<Vec<_>>(), &[LINE])
 }
 
 /// Bytes per token of the training text, against merges learned.
 pub(super) fn bytes_per_token(training: &TrainingFacts) -> String {
-    let points = bytes_per_token_by_merges(&training.history).into_iter();
-    let points: Vec<_> =
-        points.map(|(merges, bytes)| (merges, bytes, format!("{bytes:.3} bytes per token"))).collect();
-    curve(&points)
+    let point =
+        |(merges, bytes)| Point { merges, values: vec![bytes], text: format!("{bytes:.3} bytes per token") };
+    let points = bytes_per_token_by_merges(&training.history).into_iter().map(point);
+    curves(&points.collect::<Vec<_>>(), &[LINE])
 }
 
 /// The cost of each source of parity-aware training, against merges learned: a line for each. Exact values are in the
 /// order of the sources.
 pub(super) fn costs(parity: &ParityFacts) -> String {
-    let points: Vec<(f64, Vec<f64>)> =
-        parity.costs().map(|(merges, costs)| (to_f64(merges), costs)).collect();
-    let last = points.last().map_or(1.0, |point| point.0.max(1.0));
-    let top = points.iter().flat_map(|(_, costs)| costs).copied().fold(1e-3, f64::max);
-    let readings = points.array_windows().map(|[(from, costs), (to, _)]| {
-        let show = |cost: &f64| if *cost < 10.0 { format!("{cost:.3}") } else { format!("{cost:.0}") };
-        let costs: Vec<String> = costs.iter().map(show).collect();
-        Reading { span: *from..*to, text: format!("{from} merges: {}", costs.join(", ")) }
-    });
-    draw(0.0..last, 0.0..top, &|x| short(*x), &readings.collect::<Vec<_>>(), |chart| {
-        for (source, colour) in (0..parity.sources.len()).zip(LINES.iter().cycle()) {
-            let line = points.iter().filter_map(|(merges, costs)| Some((*merges, *costs.get(source)?)));
-            chart.draw_series(LineSeries::new(line, colour.stroke_width(4))).expect(DRAWN);
-        }
-    })
+    let show = |cost: &f64| if *cost < 10.0 { format!("{cost:.3}") } else { format!("{cost:.0}") };
+    let point = |(merges, costs): (u64, Vec<f64>)| {
+        let text = costs.iter().map(show).collect::<Vec<_>>().join(", ");
+        Point { merges, values: costs, text }
+    };
+    curves(&parity.costs().map(point).collect::<Vec<_>>(), &LINES)
 }
 
 /// The count of each merge against its rank, on logarithmic axes. Ranks count from 1, since 0 has no logarithm. For
@@ -226,21 +218,36 @@ fn draw_bars(bars: &[(usize, Bar)], length: impl Fn(usize) -> String, unit: &str
     })
 }
 
-/// A line chart of `points`, against merges learned. Each has its value as a text, too.
-fn curve(points: &[(u64, f64, String)]) -> String {
-    let last = points.last().map_or(1, |&(merges, ..)| merges).max(1);
-    let top = points.iter().map(|&(_, y, _)| y).fold(1.0, f64::max);
-    // Each value appears up to the middle between its point and the next one.
-    let middle = |at: usize| points.get(at + 1).map(|next| (to_f64(points[at].0) + to_f64(next.0)) / 2.0);
-    let readings = points.iter().enumerate().map(|(at, (merges, _, value))| {
+/// The values of one or several lines after a number of merges.
+struct Point {
+    merges: u64,
+    values: Vec<f64>,
+    /// The exact values.
+    text: String,
+}
+
+/// A chart of lines against merges learned, in these colours, which repeat. Each point has as many values as there are
+/// lines.
+fn curves(points: &[Point], colours: &[RGBColor]) -> String {
+    let last = points.last().map_or(1, |point| point.merges).max(1);
+    let lines = points.first().map_or(0, |point| point.values.len());
+    let highest = points.iter().flat_map(|point| &point.values).copied().fold(0.0, f64::max);
+    let top = if highest > 0.0 { highest } else { 1.0 };
+    // Values appear up to the middle between their point and the next one.
+    let middle =
+        |at: usize| points.get(at + 1).map(|next| (to_f64(points[at].merges) + to_f64(next.merges)) / 2.0);
+    let readings = points.iter().enumerate().map(|(at, Point { merges, text, .. })| {
         let from = at.checked_sub(1).and_then(middle).unwrap_or(0.0);
         let plural = if *merges == 1 { "" } else { "s" };
-        let text = format!("{} merge{plural}: {value}", grouped(*merges));
+        let text = format!("{} merge{plural}: {text}", grouped(*merges));
         Reading { span: from..middle(at).unwrap_or(to_f64(last)), text }
     });
     draw(0.0..to_f64(last), 0.0..top, &|x| short(*x), &readings.collect::<Vec<_>>(), |chart| {
-        let points = points.iter().map(|&(merges, y, _)| (to_f64(merges), y));
-        chart.draw_series(LineSeries::new(points, LINE.stroke_width(4))).expect(DRAWN);
+        for (line, colour) in (0..lines).zip(colours.iter().cycle()) {
+            let points =
+                points.iter().filter_map(|point| Some((to_f64(point.merges), *point.values.get(line)?)));
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(4))).expect(DRAWN);
+        }
     })
 }
 

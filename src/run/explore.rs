@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use unicode_normalization_alignments::char::is_combining_mark;
 
 use super::compare::{main_script, script_names};
-use super::extend::{STAGES, load_as_needed, record_of};
+use super::extend::{load_as_needed, record_of};
 use crate::base::int::{to_u64, to_usize};
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, SpecialPolicy};
 use crate::error::{Error, Result};
@@ -16,7 +16,9 @@ use crate::observer::Observer;
 use crate::report::{ExploredTokenizer, Explorer};
 use crate::source::{HubSettings, shown_uri, tokenizer_path};
 use crate::split::JavascriptTranslator;
-use crate::vocab::{AddedToken, LoadOptions, Normalizer, RankedMerge, ReplacePattern, Vocabulary};
+use crate::vocab::{
+    AddedToken, LoadOptions, Normalizer, RankedMerge, ReplacePattern, TrainingRecord, Vocabulary,
+};
 
 /// Maximum number of tokenizers on a page: as many as fit side by side.
 const MOST: usize = 4;
@@ -85,22 +87,20 @@ fn explored(
     translator: &mut JavascriptTranslator,
 ) -> Result<ExploredTokenizer> {
     let record = record_of(path, vocabulary)?;
-    let counts = record.as_ref().map(|record| &*record.counts);
-    let counts = counts.filter(|counts| counts.len() == vocabulary.merges().len());
-    // Counts of stages that learned from different texts cannot be subtracted from each other.
-    let stages = record.as_ref().and_then(|record| record.settings[STAGES].as_array()).map_or(1, Vec::len);
+    let merges = vocabulary.merges().len();
+    let record =
+        record.filter(|record| [&record.counts, &record.replaced].iter().all(|of| of.len() == merges));
     let mut facts = json!({
         "name": shown_uri(&name.display().to_string()),
         "split": vocabulary.split().to_string(),
         "added": vocabulary.added().iter().map(|token| added(vocabulary, token)).collect::<Vec<_>>(),
-        "has_counts": counts.is_some(),
-        "one_training": stages == 1,
+        "has_counts": record.is_some(),
     });
     match rules(vocabulary, translator) {
         Ok(rules) => facts["rules"] = rules,
         Err(error) => facts["notice"] = json!(error.to_string()),
     }
-    Ok(ExploredTokenizer { facts, table: table(vocabulary, counts.unwrap_or_default()) })
+    Ok(ExploredTokenizer { facts, table: table(vocabulary, record.as_ref()) })
 }
 
 /// An added token with its flags, and whether it is also an ordinary token.
@@ -188,8 +188,8 @@ fn lower_cases() -> Map<String, Value> {
 /// 2. The number of merges. For each, by rank: its head, its left token and its right token. The head has the script of
 ///    the result, whether the rank is that of the merge before, and the distance of the result from the id that is
 ///    expected: that of the result before plus 1.
-/// 3. The count of each merge. Nothing if counts are not known.
-fn table(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<u8> {
+/// 3. The count of each merge, then how many fewer pairs each replaced. Nothing without a record.
+fn table(vocabulary: &Vocabulary, record: Option<&TrainingRecord>) -> Vec<u8> {
     let mut table = Vec::new();
     let listed = listed(vocabulary);
     put(&mut table, to_u64(vocabulary.id_limit()));
@@ -207,18 +207,25 @@ fn table(vocabulary: &Vocabulary, counts: &[u64]) -> Vec<u8> {
     let (mut expected, mut rank_before) = (0, None);
     for &RankedMerge { left, right, result, rank } in vocabulary.merges() {
         let script = to_u64(main_script(vocabulary.bytes(result).unwrap_or_default()));
-        let ahead = to_u64(result.index().saturating_sub(expected));
-        let behind = to_u64(expected.saturating_sub(result.index()));
-        // Even numbers are distances ahead, odd ones distances back.
-        let distance = if behind > 0 { 2 * behind - 1 } else { 2 * ahead };
+        let distance = difference(to_u64(expected), to_u64(result.index()));
         let same_rank = u64::from(rank_before == Some(rank));
         put(&mut table, (distance * 2 + same_rank) * scripts + script);
         put(&mut table, u64::from(left.get()));
         put(&mut table, u64::from(right.get()));
         (expected, rank_before) = (result.index() + 1, Some(rank));
     }
-    counts.iter().for_each(|&count| put(&mut table, count));
+    if let Some(TrainingRecord { counts, replaced, .. }) = record {
+        counts.iter().for_each(|&count| put(&mut table, count));
+        let fewer = replaced.iter().zip(counts).map(|(&replaced, &count)| difference(replaced, count));
+        fewer.for_each(|fewer| put(&mut table, fewer));
+    }
     table
+}
+
+/// How far it is from one number to another, as a number without a sign: even numbers are distances ahead, odd ones
+/// distances back.
+fn difference(from: u64, to: u64) -> u64 {
+    if to < from { (from - to).saturating_mul(2).saturating_sub(1) } else { (to - from).saturating_mul(2) }
 }
 
 /// For each id, whether its token is listed with its bytes: if no merge makes it of tokens that are known before.
@@ -277,7 +284,7 @@ mod tests {
     /// The bytes of tokens by id.
     type Tokens = Vec<Option<Vec<u8>>>;
 
-    /// The tokens and merges of a table, and its counts.
+    /// The tokens and merges of a table, and its counts with the numbers of pairs that were replaced.
     fn read(mut table: &[u8]) -> (Tokens, Vec<RankedMerge>, Vec<u64>) {
         let table = &mut table;
         let mut tokens = vec![None; u64_to_usize(take(table))];
@@ -296,11 +303,7 @@ mod tests {
         for number in 0..take(table) {
             let head = take(table) / to_u64(script_names().count());
             rank += u32::from(number > 0 && head.is_multiple_of(2));
-            let distance = head / 2;
-            let result = match distance % 2 {
-                0 => expected + distance / 2,
-                _ => expected - distance.div_ceil(2),
-            };
+            let result = moved(expected, head / 2);
             expected = result + 1;
             let [left, right] = [take(table), take(table)].map(u64_to_usize);
             if tokens[u64_to_usize(result)].is_none() {
@@ -314,7 +317,19 @@ mod tests {
         while !table.is_empty() {
             counts.push(take(table));
         }
+        let (all, fewer) = counts.split_at_mut(merges.len());
+        fewer.iter_mut().zip(all).for_each(|(fewer, count)| *fewer = moved_back(*count, *fewer));
         (tokens, merges, counts)
+    }
+
+    /// The number to which this difference leads.
+    fn moved(from: u64, difference: u64) -> u64 {
+        if difference.is_multiple_of(2) { from + difference / 2 } else { from - difference.div_ceil(2) }
+    }
+
+    /// The number from which this difference leads to `to`.
+    fn moved_back(to: u64, difference: u64) -> u64 {
+        if difference.is_multiple_of(2) { to - difference / 2 } else { to + difference.div_ceil(2) }
     }
 
     proptest! {
@@ -323,7 +338,7 @@ mod tests {
         fn a_table_has_all_of_a_vocabulary(
             ids in Just((0..12_u32).map(|id| id * 3 % 13).collect::<Vec<_>>()).prop_shuffle(),
             ranks in prop::collection::vec(0..6_u32, 12),
-            counts in prop::collection::vec(any::<u64>(), 12),
+            counts in prop::collection::vec((0..1_u64 << 53, 0..1_u64 << 53), 12),
         ) {
             let texts = ["a", "b", "ab", "abb", "ba", "aba", "bb", "abab", "é", "\u{3b1}", "ααα", ""];
             let id = |text: &str| {
@@ -340,14 +355,15 @@ mod tests {
                 merges: merges.collect(),
                 ..VocabularyParts::default()
             }).expect("a vocabulary");
-            let counts = &counts[..vocabulary.merges().len()];
-            let (tokens, merges, counted) = read(&table(&vocabulary, counts));
+            let (counts, replaced) = counts[..vocabulary.merges().len()].iter().copied().unzip();
+            let record = TrainingRecord { counts, replaced, ..TrainingRecord::default() };
+            let (tokens, merges, counted) = read(&table(&vocabulary, Some(&record)));
             let own: Tokens = (0..vocabulary.id_limit())
                 .map(|id| vocabulary.bytes(TokenId::from_index(id)).map(<[u8]>::to_vec))
                 .collect();
             prop_assert_eq!(tokens, own);
             prop_assert_eq!(&merges[..], vocabulary.merges());
-            prop_assert_eq!(counted, counts);
+            prop_assert_eq!(counted, [record.counts, record.replaced].concat());
         }
     }
 

@@ -148,6 +148,14 @@ fn train_stages(
     for stage in later {
         let settings = train.of_stage(stage);
         let before = trained.learned.merges.len();
+        let wanted = train.stages[trained.stage_starts.len() - 1].merges;
+        if before < wanted {
+            observer.noted(&format!(
+                "stage {} ended after {before} of {wanted} merges: no pair was left that is frequent enough; the next \
+                 stage learns the others",
+                trained.stage_starts.len()
+            ));
+        }
         trained.stage_starts.push(before);
         let counting = Counting { plan, train: &settings, inputs, observer };
         let text_bytes = Some(trained.corpus.text_bytes);

@@ -145,11 +145,13 @@ pub fn complete_from_training(
     };
     let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
         let recorded = match stages.len() {
-            1 => "one stage is".to_owned(),
-            stages => format!("{stages} stages are"),
+            1 => "one stage".to_owned(),
+            stages => format!("{stages} stages"),
         };
-        return Err(Error::usage(format!("{name} has no stage {number}: {recorded} of training recorded"))
-            .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
+        let problem =
+            format!("there is no stage {number}: as far as is recorded, {name} was trained in {recorded}");
+        return Err(Error::usage(problem)
+            .with_help("if stages are not recorded, --skip-merges says how many merges came before"));
     };
     // An earlier stage may have split text in another way than the tokenizer does.
     if let Ok(split) = SplitPattern::deserialize(&stage["split"]) {

@@ -66,7 +66,7 @@ impl FromStr for Weight {
         };
         let millionths = millionths().ok_or_else(|| {
             let rule = "a number above 0 with at most 12 digits and 6 decimal places";
-            Error::usage(format!("{text:?} is not a weight: it must be {rule}"))
+            Error::usage(format!("{text:?} must be {rule}"))
         })?;
         Ok(Weight { millionths })
     }

@@ -232,6 +232,9 @@ pub fn read_token_list(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Token
             "a line has the id of a token, its text, or its text as a JSON string; leave out the tokens that must stay",
         ));
     }
+    if ids.is_empty() {
+        return Err(Error::usage("the list names no token").at(path.display()));
+    }
     ids.sort_unstable();
     ids.dedup();
     Ok(ids)

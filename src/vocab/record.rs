@@ -31,7 +31,7 @@ const NAME: &str = "training.json";
 ///
 /// Other programs ignore the file. This program reads it to inspect a tokenizer and to train it further, and
 /// [`load`](super::load) uses the fingerprint to notice files of different trainings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainingRecord {
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,

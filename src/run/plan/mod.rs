@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::base::int::{ByteCount, u64_to_usize};
@@ -329,7 +330,7 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
         canonical["missing_bytes"] = json!(encode.missing_bytes);
     }
     if let Some(dropout) = plan.encode.as_ref().and_then(|encode| encode.dropout) {
-        canonical["dropout"] = json!(dropout);
+        canonical["dropout"] = as_one_setting(&dropout);
         // The draws depend on the numbers of the units, and a streamed file is a single one.
         let streamed: Vec<bool> = plan.sources.iter().map(|spec| spec.stream).collect();
         if streamed.contains(&true) {
@@ -370,13 +371,18 @@ fn hashed_settings(plan: &Plan, uris: &[&str]) -> Value {
             canonical["keep_merges"] = json!(merges);
         }
         if !train.stages.is_empty() {
-            canonical["stages"] = json!(train.stages);
+            canonical["stages"] = as_one_setting(&train.stages);
         }
         if let Some(words) = train.config.max_words {
             canonical["max_words"] = json!(words);
         }
     }
     canonical
+}
+
+/// A table as a single value, so that a difference is one of the table and not of a key in it.
+fn as_one_setting(table: &impl Serialize) -> Value {
+    json!(json!(table).to_string())
 }
 
 /// A short hash of each setting, by section and key. The values that the sources have for a key are hashed together.

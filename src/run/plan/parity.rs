@@ -68,7 +68,10 @@ impl Check<'_> {
             let problem = format!("cannot be combined with {}", self.origin.name("stages"));
             self.wrong("parity", given, &problem, "train in one stage");
         } else if plan.config.max_words.is_some() {
-            let problem = format!("cannot be combined with {}", self.origin.name("max_words"));
+            let problem = format!(
+                "cannot be combined with {}, which the split superword has by default",
+                self.origin.name("max_words")
+            );
             self.wrong("parity", given, &problem, "use a split of single words, for example gpt4");
         }
         if plan.config.score != Score::Count {
@@ -115,7 +118,8 @@ impl Check<'_> {
 
     /// Reports a list that has not one value for each source.
     fn one_for_each<T>(&mut self, key: &'static str, list: &Given<Vec<T>>, sources: usize) {
-        if list.value.len() != sources {
+        // A value that cannot be read is missing from the list, and was reported.
+        if list.value.len() != sources && !self.is_wrong(key) {
             let problem = format!("has {} values for {sources} sources", list.value.len());
             self.wrong(key, list, &problem, "give one for each source, in the same order");
         }

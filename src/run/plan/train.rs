@@ -180,6 +180,17 @@ impl Check<'_> {
         if given.value.is_empty() && !self.is_wrong("stages") {
             self.wrong("stages", given, "names no stage", "leave it out, or name the first stage");
         }
+        let other = match (&recipe.extend, recipe.counts.is_empty()) {
+            (Some(_), _) => Some(("extend", "extending is a further stage itself")),
+            (None, false) => Some(("from_counts", "later stages split the text itself")),
+            (None, true) => None,
+        };
+        if let Some((other, why)) = other {
+            // The other keys may be those of the tokenizer or of the counts.
+            let problem = format!("cannot be combined with {}: {why}", self.origin.name(other));
+            self.wrong("stages", given, &problem, "leave one of them out");
+            return Vec::new();
+        }
         let in_stages = format!("cannot be combined with {name}: each stage has its own");
         let spans = [
             ("split", keys.split.as_ref().map(|given| given.span.clone())),
@@ -195,14 +206,6 @@ impl Check<'_> {
         if let Some(score) = keys.score.as_ref().filter(|score| score.value != Score::Count) {
             let problem = format!("must be count with {name}");
             self.wrong("score", score, &problem, "leave it out");
-        }
-        let other = match (&recipe.extend, recipe.counts.is_empty()) {
-            (Some(_), _) => Some("--extend: extending is a further stage itself"),
-            (None, false) => Some("--from-counts: later stages split the text itself"),
-            (None, true) => None,
-        };
-        if let Some(other) = other {
-            self.wrong("stages", given, &format!("cannot be combined with {other}"), "leave one of them out");
         }
         let mut least = BYTE_TOKENS + specials;
         for stage in &given.value {
@@ -269,7 +272,7 @@ impl Check<'_> {
             }
             (None, None) => {
                 let counts_only = matches!(self.origin.command(), Some(Command::Count | Command::Verify));
-                if !counts_only && !self.is_wrong("vocab_size") {
+                if !counts_only && !self.is_wrong("vocab_size") && !self.is_wrong("stages") {
                     let problem = format!("training needs {vocab_size} or {merges}");
                     self.missing(
                         "merges",

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 
 use super::{Field, Given, Recipe};
-use crate::base::int::{ByteCount, Count};
+use crate::base::int::{ByteCount, Count, parse_count};
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, Probability, SpecialPolicy};
 use crate::error::{Error, Result};
@@ -190,7 +190,7 @@ impl TrainKeys {
 /// ```
 /// use tokenmill::run::recipe::StageKeys;
 ///
-/// let stage: StageKeys = "superword:200000:4".parse()?;
+/// let stage: StageKeys = "superword:200k:4".parse()?;
 /// assert_eq!((stage.vocab_size, stage.max_words), (200_000, Some(4)));
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
@@ -215,16 +215,19 @@ impl FromStr for StageKeys {
             [split, sizes @ ..] if (1..=2).contains(&sizes.len()) => (split, sizes),
             _ => return Err(stage_form(text)),
         };
-        let sizes: Vec<u64> =
-            sizes.iter().map(|size| size.parse().map_err(|_| stage_form(text))).collect::<Result<_>>()?;
+        let sizes: Vec<u64> = sizes
+            .iter()
+            .map(|size| parse_count(size).ok_or_else(|| stage_form(text)))
+            .collect::<Result<_>>()?;
         Ok(StageKeys { split: split.parse()?, vocab_size: sizes[0], max_words: sizes.get(1).copied() })
     }
 }
 
 /// The error for the text of a stage that has another form.
 fn stage_form(text: &str) -> Error {
-    Error::usage(format!("{text:?} is not a stage"))
-        .with_help("write SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS, for example superword:200000:4")
+    Error::usage(format!(
+        "{text:?} is not a stage: write SPLIT:VOCAB_SIZE or SPLIT:VOCAB_SIZE:MAX_WORDS, for example superword:200k:4"
+    ))
 }
 
 /// The keys of `[encode]`.
