@@ -24,10 +24,13 @@ impl tokenmill::Observer for Heard {
     }
 }
 
-/// Runs a recipe of these sources. Returns the outcome and the number of sources with reused counts.
+/// Runs a recipe of these sources, whose keys say more. A line of a text file is a document. Returns the outcome and the
+/// number of sources with reused counts.
 fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
-    let section =
-        |(path, keys): &(&Path, &str)| format!("[[source]]\nuri = {path:?}\ndocuments = \"line\"\n{keys}\n");
+    let section = |(path, keys): &(&Path, &str)| {
+        let lines = path.extension().is_some_and(|extension| extension == "txt");
+        format!("[[source]]\nuri = {path:?}\n{}{keys}\n", if lines { "documents = \"line\"\n" } else { "" })
+    };
     let sources: String = sources.iter().map(section).collect();
     let recipe = format!("{sources}{more}[output]\ndir = {out:?}\n");
     let environment = Environment { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
@@ -50,6 +53,31 @@ fn text(seed: u64, lines: u64) -> String {
 
 const TRAIN: &str =
     "[train]\nsplit = \"gpt2\"\nmerges = 80\nspecial_tokens = [\"<|x|>\"]\n[encode]\nspecial = \"allow\"\n";
+
+/// The counts of a source are those of its text, so another template or another separator of items is counted again.
+#[test]
+fn another_text_of_the_same_rows_is_counted_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rows, lines) = (folder.path().join("rows.jsonl"), folder.path().join("lines.txt"));
+    let (kept, fresh) = (folder.path().join("kept"), folder.path().join("fresh"));
+    let row = |n: u64| format!("{{\"title\":\"t{}\",\"turns\":[\"a{}\",\"b{n}\"]}}\n", n % 7, n % 5);
+    fs::write(&rows, (0..300).map(row).collect::<String>()).unwrap();
+    fs::write(&lines, text(2, 200)).unwrap();
+    let texts = [
+        "template = \"{title}\"",
+        "template = \"{title}, {title}!\"",
+        "column = \"turns[]\"\njoin = \" \"",
+        "column = \"turns[]\"\njoin = \"--\"",
+    ];
+    for (round, keys) in texts.into_iter().enumerate() {
+        let sources = [(rows.as_path(), keys), (lines.as_path(), "")];
+        let (_, reused) = run(&sources, TRAIN, &kept);
+        assert_eq!(reused, usize::from(round > 0), "{keys}: only the lines are as they were");
+        run(&sources, TRAIN, &fresh);
+        assert!(tokenizer(&kept) == tokenizer(&fresh), "{keys}");
+        fs::remove_dir_all(&fresh).unwrap();
+    }
+}
 
 /// Other weights for the same sources reuse their counts, with the same result as fresh ones. Changed sources
 /// and damaged counts are counted again.
