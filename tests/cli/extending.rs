@@ -357,6 +357,27 @@ fn superwords_are_learned_in_stages_or_by_extending() {
     let record: Value = serde_json::from_str(&read(&folder, "both/training.json")).expect("JSON");
     assert_eq!(record["settings"]["stages"][1]["split"], "superword");
     assert_eq!(record["settings"]["stages"][1]["merges_before"], json!(20));
+    write(&folder, "empty.txt", "");
+    let onto = |input| ["train", input, "-o", "none", "--extend", "first", "--split", "superword"];
+    refuses(
+        &folder,
+        &[&onto("empty.txt")[..], &["--vocab-size", "300"]].concat(),
+        1,
+        &["nothing to train on"],
+    );
+    let stages = ["--stage", "gpt4:276", "--stage", "superword:300"];
+    let piped = ["train", "-", "--format", "text", "-o", "none"];
+    for more in [&[][..], &["--dry-run"]] {
+        let piped = [&piped[..], &stages, more].concat();
+        refuses(&folder, &piped, 2, &["training in stages reads its input twice"]);
+    }
+    refuses(&folder, &["train", "text.txt", "-o", "none", "--stage", "gpt4:6x"], 2, &["SPLIT:VOCAB_SIZE"]);
+    refuses(
+        &folder,
+        &[&["train", "text.txt", "-o", "none", "--extend", "first"], &stages[..]].concat(),
+        2,
+        &["`--stage` cannot be combined with `--extend`"],
+    );
     let too_many = ["--extend", "first", "--keep-merges", "90", "--vocab-size", "400"];
     let more = [&["train", "text.txt", "-o", "new"][..], &too_many].concat();
     refuses(&folder, &more, 2, &["`--keep-merges` is 90, but first has 28 merges"]);
