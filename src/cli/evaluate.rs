@@ -309,7 +309,7 @@ fn parallel_texts(args: &CompareArgs) -> Result<Option<ParallelTexts>> {
 fn write_intervals(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let paths = paths(comparison);
     let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0);
-    writeln!(out, "\n95 % confidence intervals of bytes and characters per token")?;
+    writeln!(out, "\n95 % confidence intervals of bytes and characters per token, from 10 documents on")?;
     for (part, intervals) in comparison.with_intervals() {
         writeln!(out, "  {}", on_one_line(&part.name))?;
         for (number, path) in paths.iter().enumerate() {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokenmill::Error;
 use tokenmill::base::int::{ByteCount, to_u64};
 use tokenmill::count::WrittenSum;
+use tokenmill::encode::Dropout;
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe::CountsKeys;
 use tokenmill::run::{
@@ -620,6 +621,20 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         train.split,
         on_one_line(&train.output.to_string_lossy())
     )?;
+    if let Some(path) = &train.extend {
+        let kept = train.keep_merges.map_or_else(
+            || "all merges".to_owned(),
+            |merges| format!("the first {}", with_unit(to_u64(merges), "merge")),
+        );
+        writeln!(out, "         after {kept} of {}", on_one_line(&path.to_string_lossy()))?;
+    }
+    if let Some(parity) = &train.parity {
+        let measured = match parity.development.len() {
+            0 => "by their own text".to_owned(),
+            texts => format!("by {}", with_unit(to_u64(texts), "development text")),
+        };
+        writeln!(out, "         balances {} sources {measured}", parity.sources)?;
+    }
     for (number, stage) in (1..).zip(&train.stages) {
         let limit = stage
             .max_words
@@ -664,5 +679,8 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     let packed = encode.pack.map_or_else(String::new, |Packing { rule, length, .. }| {
         format!(", packed by {rule} into rows of {length}")
     });
-    writeln!(out, "encode   with {tokenizer}, {files}{disk}{packed}")
+    let dropout = encode.dropout.map_or_else(String::new, |Dropout { probability, seed }| {
+        format!(", dropout {probability} (seed {seed})")
+    });
+    writeln!(out, "encode   with {tokenizer}, {files}{disk}{packed}{dropout}")
 }

@@ -446,7 +446,7 @@ pub fn comparison_to_markdown(comparison: &Comparison) -> String {
 
 /// Appends the table of confidence intervals. `names` are those of the tokenizers, escaped.
 fn push_intervals(out: &mut String, comparison: &Comparison, names: &[String]) {
-    out.push_str("\n## 95 % confidence intervals\n\n");
+    out.push_str("\n## 95 % confidence intervals, from 10 documents on\n\n");
     push_head(out, &["text", "tokenizer", "bytes per token", "characters per token"], 2);
     for (part, intervals) in comparison.with_intervals() {
         for (number, name) in names.iter().enumerate() {

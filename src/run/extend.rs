@@ -290,7 +290,8 @@ pub fn complete_from_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> 
     let record = record_of(&place, &before)?;
     let kept = recipe.keep_merges.as_ref().map(|given| u64_to_usize(given.value));
     if let Some(kept) = kept.filter(|&kept| kept > before.merges().len()) {
-        let message = format!("`--keep-merges` is {kept}, but {path} has {} merges", before.merges().len());
+        let name = recipe.origin.name("keep_merges");
+        let message = format!("{name} is {kept}, but {path} has {} merges", before.merges().len());
         recipe.mistakes.push(Mistake::new(Some("keep_merges"), None, message));
     }
     let other_split = split.filter(|split| kept.is_some() || is_superword(split)).cloned();

@@ -11,9 +11,14 @@ use crate::report::Interval;
 /// Number of replicates.
 pub(super) const REPLICATES: usize = 500;
 
+/// Number of documents below which resampling says nothing about others.
+const MIN_DOCUMENTS: u64 = 10;
+
 /// The sums of some figures over the documents of each replicate.
 #[derive(Clone, Debug)]
 pub(super) struct Replicates {
+    /// Number of documents.
+    documents: u64,
     /// Number of figures.
     width: usize,
     /// The sums of one replicate after the other.
@@ -23,11 +28,12 @@ pub(super) struct Replicates {
 impl Replicates {
     /// Replicates without documents.
     pub(super) fn new(width: usize) -> Replicates {
-        Replicates { width, sums: vec![0; width * REPLICATES] }
+        Replicates { documents: 0, width, sums: vec![0; width * REPLICATES] }
     }
 
     /// Adds a document. Its figures have the order of `width` of `new`.
     pub(super) fn add(&mut self, key: u64, figures: &[u64]) {
+        self.documents += 1;
         let mut random = SeededRandom::of(key);
         for sums in self.sums.chunks_mut(self.width) {
             let times = poisson(&mut random);
@@ -39,18 +45,19 @@ impl Replicates {
 
     /// Adds the documents of other replicates.
     pub(super) fn add_all(&mut self, other: &Replicates) {
+        self.documents += other.documents;
         self.sums.iter_mut().zip(&other.sums).for_each(|(sum, more)| *sum += more);
     }
 
-    /// The interval of the quotient of two figures, each a figure of one of two replicates. `None` if a replicate in 20
-    /// or more has no quotient, since the divisor is 0.
+    /// The interval of the quotient of two figures, each a figure of one of two replicates. `None` if there are fewer
+    /// than [`MIN_DOCUMENTS`], or if a replicate in 20 or more has no quotient, since the divisor is 0.
     pub(super) fn interval(&self, dividend: usize, other: &Replicates, divisor: usize) -> Option<Interval> {
         let dividends = self.sums.iter().skip(dividend).step_by(self.width);
         let divisors = other.sums.iter().skip(divisor).step_by(other.width);
         let pairs = dividends.zip(divisors).filter(|(_, divisor)| **divisor > 0);
         let mut quotients: Vec<f64> =
             pairs.map(|(dividend, divisor)| to_f64(*dividend) / to_f64(*divisor)).collect();
-        if quotients.len() * 20 <= REPLICATES * 19 {
+        if self.documents.min(other.documents) < MIN_DOCUMENTS || quotients.len() * 20 <= REPLICATES * 19 {
             return None;
         }
         quotients.sort_by(f64::total_cmp);
@@ -113,7 +120,13 @@ mod tests {
         let Interval { low, high } = replicates.interval(0, &replicates, 1).expect("an interval");
         let width = high - low;
         assert!((3.0..4.2).contains(&width) && low < 49.5 && high > 47.0, "{low} to {high}");
-        assert_eq!(Replicates::new(2).interval(0, &replicates, 1).map(|all| all.high), Some(0.0));
+        assert_eq!(Replicates::new(2).interval(0, &replicates, 1), None);
         assert_eq!(replicates.interval(0, &Replicates::new(2), 1), None);
+        let few = |documents| {
+            let mut few = Replicates::new(2);
+            (0..documents).for_each(|document| few.add(key_of_place(0, 0, document), &[document, 1]));
+            few.interval(0, &few, 1)
+        };
+        assert!(few(MIN_DOCUMENTS - 1).is_none() && few(MIN_DOCUMENTS).is_some());
     }
 }
