@@ -14,7 +14,7 @@ from program import GPT4, byte_of_character, merges
 
 SUPERWORD = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 # Of 20 MB, the reference takes ten minutes.
-MAX_BYTES = 1_000_000
+MAX_BYTES = 1_200_000
 FIRST, SECOND = 4_000, 6_000
 MAX_WORDS = 4
 MIN_FREQUENCY = 2
