@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::counting::Counting;
 use super::inputs::Inputs;
 use super::plan::{ParityPlan, Plan, TrainPlan};
-use super::resources::{Costs, learning_memory, memory_of_counts, within_memory};
+use super::resources::{Costs, learning_memory, within_memory};
 use super::stages::encoder_of;
-use crate::base::int::{ByteCount, to_u64};
+use crate::base::int::to_u64;
 use crate::count::{CorpusFacts, PretokenCounts};
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::report::ParityFacts;
 use crate::source::shown_uri;
 use crate::train::{
     Learned, ParityPoint, ParityTexts, TrainConfig, learn_merges, learn_parity_merges, memory_estimate,
+    with_sequences,
 };
 
 /// The result of parity-aware training, before a vocabulary is made of it.
@@ -85,7 +86,7 @@ pub(super) fn learn_balanced(
     let sequences = distinct_pretokens.saturating_add(of_development(PretokenCounts::len));
     // Plain training runs while all texts are held.
     let plain = memory_estimate(&settings.config, distinct_bytes, distinct_pretokens, true);
-    let plain = ByteCount(plain.0.saturating_add(memory_of_counts(bytes, sequences).0));
+    let plain = with_sequences(plain.0, bytes, sequences);
     within_memory(learning_memory(settings, bytes, sequences, true).max(plain), plan.memory)?;
     let texts = ParityTexts { sources, development };
     let plain =

@@ -182,11 +182,6 @@ pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, wei
     }
 }
 
-/// Memory of counted sequences of this number and total size: 16 bytes for each, besides its own.
-pub(super) fn memory_of_counts(bytes: u64, sequences: u64) -> ByteCount {
-    ByteCount(bytes.saturating_add(sequences.saturating_mul(16)))
-}
-
 /// Checks an estimate against the memory limit.
 ///
 /// # Errors

@@ -99,7 +99,7 @@ pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
 }
 
 /// Adds the memory of the sequences: their bytes, and 16 bytes for each.
-fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
+pub(crate) fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
     ByteCount(learning.saturating_add(bytes).saturating_add(sequences.saturating_mul(16)))
 }
 

@@ -44,6 +44,8 @@ use super::observer::Observer;
 pub use corpus::TokenSequences;
 pub use extend::{extend_merges, extend_sequences};
 pub use learn::learn_merges;
+#[cfg(feature = "pipeline")]
+pub(crate) use memory::with_sequences;
 pub use memory::{extend_memory_estimate, memory_estimate, parity_memory_estimate, verify_memory_estimate};
 pub use parity::{
     DEFAULT_PARITY_ALPHA, DEFAULT_PARITY_WINDOW, ParityConfig, ParityLearned, ParityPoint, ParityTexts,
